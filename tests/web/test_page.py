@@ -13,12 +13,20 @@ from tests.web.conftest import TOKEN, Site, Watched
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 HOSTILE_RUN = "a&b=c%2F#'\""
 MOST_REQUESTS = 20
+RECORD_TEXTS = """
+window.drawnTexts = [];
+const draw = CanvasRenderingContext2D.prototype.fillText;
+CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    window.drawnTexts.push(text);
+    return draw.call(this, text, ...place);
+};
+"""
 VIEWS = ("overview", "findings", "curves", "logs")
 SAID = {
     "healthy": "Nothing wrong was found in 120 steps",
     "nan": "Gradient norm 3.1e+04 is 410x its median",
     "crashed": "The job stopped without closing its run",
-    "live": "the job is still running",
+    "live": "2 rules ok, 1 needs more data; the job is still running.",
     "empty": "Nothing was observed",
     "wide": "Exploding gradient",
     HOSTILE_RUN: "Exploding gradient",
@@ -52,6 +60,15 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     page.get_by_role("log").or_(page.get_by_text("No output was kept")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run, exact=True).wait_for()
+
+
+def test_ticks_of_steps_are_whole_numbers(watched: Watched, site: Site) -> None:
+    watched.page.add_init_script(RECORD_TEXTS)
+    page = open_view(watched, site, "overview", "wide")
+    page.get_by_role("img", name=re.compile("^Loss, steps 0 to 3")).wait_for()
+    drawn = page.evaluate("window.drawnTexts")
+    assert {"0", "1", "2", "3"} <= set(drawn)
+    assert "0.5" not in drawn
 
 
 def test_the_first_screen_comes_with_few_requests(watched: Watched, site: Site) -> None:

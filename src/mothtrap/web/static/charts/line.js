@@ -11,6 +11,8 @@ import { Drawing } from "./drawing.js";
 import { nearest, splits, xRange, yRange } from "./scale.js";
 
 const DISTRIBUTIONS = { linear: 1, log: 3, symlog: 4 };
+/** Distances of ticks where there is nothing between two numbers: 1, 2, 5, 10 ... */
+const WHOLE = Array.from({ length: 39 }, (_, place) => [1, 2, 5][place % 3] * 10 ** Math.floor(place / 3));
 const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples" };
 
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
@@ -118,7 +120,8 @@ function options(room, height, axis, latest, drawing, move) {
     series: [{}, { points: { show: false }, stroke: "transparent" }],
     axes: [
       { ...side, size: 34, label: UNITS[axis], labelSize: 16, labelFont: "12px system-ui, sans-serif",
-        values: (_, ticks) => ticks.map(tick) },
+        values: (_, ticks) => ticks.map(tick),
+        ...(axis === "step" || axis === "samples" ? { incrs: WHOLE } : {}) },
       { ...side, size: 62, values: (_, ticks) => ticks.map(tick),
         ...(scale === "linear" ? {} : { splits: (_, __, low, high) => splits(scale, low, high), filter: (_, found) => found }) },
     ],

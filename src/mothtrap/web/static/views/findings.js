@@ -157,16 +157,17 @@ function asIssue(finding, about) {
   ].filter((line) => line !== null).join("\n");
 }
 
-const FOLDS = [["rule_failed", "failed"], ["not_enough_data", "require more data"],
+const FOLDS = [["rule_failed", "failed"], ["not_enough_data", "need more data", "needs more data"],
   ["not_applicable", "not applicable"], ["ok", "ok"]];
 
 function Unjudged({ found }) {
   return html`<h2 class="small">Rules</h2>
     ${!found.rules.length && html`<${Empty}>No rule has judged so far.</${Empty}>`}
-    ${FOLDS.map(([state, label]) => {
+    ${FOLDS.map(([state, label, singular = label]) => {
       const rules = found.rules.filter((rule) => rule.state === state);
       return rules.length > 0 && html`<details key=${state} class="fold">
-        <summary><${Status} of=${state} quiet /> ${rules.length} ${label}</summary>
+        <summary><${Status} of=${state} quiet /> ${rules.length} ${
+          rules.length === 1 ? singular : label}</summary>
         <ul>${rules.map((rule) => html`<li key=${rule.code}><b>${rule.code}</b> ${words(rule.name)}${
           rule.reason ? html`<small>${rule.reason}</small>` : ""}</li>`)}</ul></details>`;
     })}`;

@@ -83,8 +83,8 @@ function Healthy({ about, found }) {
 /** The head of a verdict and what is left of it: "(45 rules ok)" is no heading. */
 function headed(about) {
   if (about.state === "crashed") return [`The job crashed${after(about)}`, about.verdict];
-  const [, head, rest] = /^([^(]+?)(?: \((.*)\))?\.?$/s.exec(about.verdict) ?? [];
-  return head?.startsWith("Nothing") && head.length < 60 ? [head, rest && `${rest}.`]
+  const [, head, rest, end] = /^([^(;]+?)(?: \((.*)\))?(;.*?)?\.?$/s.exec(about.verdict) ?? [];
+  return head?.startsWith("Nothing") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
     : [about.steps ? "Nothing wrong was found" : "Nothing was observed", about.verdict];
 }
 
@@ -114,8 +114,8 @@ function Loss({ about, found }) {
     return { step: finding.step, severity: finding.severity, label: finding.name };
   });
   return html`<section><h2>Loss</h2>
-    ${!names.length && html`<${Empty}>No loss was seen so far. Pass it with
-      <code>dbg.step(loss=loss)</code>.</${Empty}>`}
+    ${!names.length && html`<${Empty}>No loss was seen so far. Pass it
+      with <code>dbg.step(loss=loss)</code>.</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
     ${answer.value && html`<${LineChart} curves=${answer.value.curves} title="Loss" marks=${marks}
       scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
