@@ -232,6 +232,7 @@ def make_all(runs: Path) -> None:
     make_faulty(runs / "nan", created_s=2.0)
     crashed = MadeRun(runs / "crashed", pid=dead_pid(), created_s=3.0)
     crashed.train(falling[:30])
+    crashed.print_lines("".join(f"epoch {n}\n" for n in range(30)) + "MemoryError: the end\n")
     crashed.close()
     live = MadeRun(runs / "live", created_s=7.0)
     live.train(falling[:50])

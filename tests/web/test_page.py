@@ -10,6 +10,10 @@ from urllib.parse import quote
 import pytest
 from tests.web.conftest import TOKEN, Site, Watched
 
+from mothtrap.core.config import Config
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.web import static_files
+
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
 HOSTILE_RUN = "a&b=c%2F#'\""
 MOST_REQUESTS = 20
@@ -60,6 +64,19 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     page.get_by_role("log").or_(page.get_by_text("No output was kept")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run, exact=True).wait_for()
+
+
+def test_a_crash_shows_the_end_of_the_output(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "overview", "crashed")
+    page.get_by_role("region", name="End of the output").get_by_text("MemoryError").wait_for()
+    page.get_by_role("link", name="All lines").click()
+    page.get_by_role("log").wait_for()
+
+
+def test_every_family_of_rules_has_a_name() -> None:
+    view = (Path(static_files.__file__).parent / "static/views/overview.js").read_text()
+    named = re.findall(r"\b([A-Z]{3}): ", view)
+    assert {rule.code[:3] for rule in load_rules(Config())} <= set(named)
 
 
 def test_ticks_of_steps_are_whole_numbers(watched: Watched, site: Site) -> None:
@@ -221,6 +238,7 @@ def test_axe_finds_nothing_in_any_view(browser: Any, site: Site, scheme: str) ->
     watched = Watched(context.new_page(), site.origin)
     places = [("runs", "", "tick=healthy&tick=nan"), *((view, "nan", "") for view in VIEWS)]
     places += [("overview", "healthy", ""), ("overview", "empty", ""), ("findings", "wide", "")]
+    places += [("overview", "crashed", "")]
     for view, run, more in places:
         page = open_view(watched, site, view, run, more)
         page.evaluate(AXE.read_text(encoding="utf-8"))

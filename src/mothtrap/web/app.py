@@ -139,8 +139,12 @@ class Application:
         return _json(await self._of(request, lambda opened: source_answer(opened, finding)))
 
     async def _logs(self, request: Request) -> Response:
-        after = _number(request, "after", -1)
-        return _json(await self._of(request, lambda opened: output.answer(opened.run, after=after)))
+        after, most = _number(request, "after", -1), _number(request, "lines", output.MOST_LINES)
+
+        def answer(opened: OpenRun) -> output.OutputAnswer:
+            return output.answer(opened.run, after=after, most=most)
+
+        return _json(await self._of(request, answer))
 
     async def _events(self, request: Request) -> Response:
         async def look() -> events.Seen:

@@ -32,12 +32,13 @@ class OutputAnswer(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-def answer(run: Run, *, after: int = -1) -> OutputAnswer:
+def answer(run: Run, *, after: int = -1, most: int = MOST_LINES) -> OutputAnswer:
     """Return the last lines of output, or those that came since.
 
     Args:
         run: the run; the latest attempt of which output was kept is meant.
         after: `next` of an earlier answer; -1: the last lines.
+        most: lines, 1 to `MOST_LINES`.
     """
     attempts = reversed(layout.attempts(run.path))  # torchrun's restarts write where the first did
     found = (kept_output(layout.attempt_folder(run.path, number)) for number in attempts)
@@ -45,12 +46,12 @@ def answer(run: Run, *, after: int = -1) -> OutputAnswer:
     if kept is None:
         return OutputAnswer(problem=NOT_KEPT)
     try:
-        return _lines(kept, after)
+        return _lines(kept, after, min(max(most, 1), MOST_LINES))
     except OSError as err:
         return OutputAnswer(problem=f"The output cannot be read: {err.strerror}.")
 
 
-def _lines(kept: list[tuple[int, Path]], after: int) -> OutputAnswer:
+def _lines(kept: list[tuple[int, Path]], after: int, most: int) -> OutputAnswer:
     begin, data = _bytes_from(kept, after)
     whole = data.rpartition(b"\n")[0] + b"\n" if b"\n" in data else b""
     cut = after < 0 and begin > 0
@@ -59,9 +60,9 @@ def _lines(kept: list[tuple[int, Path]], after: int) -> OutputAnswer:
     lines = whole[first:].decode("utf-8", "replace").split("\n")[:-1]
     lines += [rest.decode("utf-8", "replace")] if rest else []
     return OutputAnswer(
-        lines=tuple(_last_version(line) for line in lines[-MOST_LINES:]),
+        lines=tuple(_last_version(line) for line in lines[-most:]),
         next=begin + len(whole) + len(rest),
-        cut=cut or len(lines) > MOST_LINES,
+        cut=cut or len(lines) > most,
     )
 
 

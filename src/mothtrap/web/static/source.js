@@ -68,7 +68,7 @@ export class HttpSource {
   source(run, finding, signal) { return this.#json("source", { run, finding }, signal); }
   /** @param {{name: string, side: string, limit: string, for_steps: string}} condition */
   trial(run, condition, signal) { return this.#json("trial", { run, ...condition }, signal); }
-  logs(run, after, signal) { return this.#json("logs", { run, after }, signal); }
+  logs(run, after, signal, lines) { return this.#json("logs", { run, after, lines }, signal); }
 
   /** @param {{name: string[], from?: number, to?: number, px?: number, x?: string}} wish */
   async series(run, wish, signal) {

@@ -10,6 +10,12 @@ export function Prose({ text }) {
   return text.split("`").map((part, place) => (place % 2 ? html`<code>${part}</code>` : part));
 }
 
+/** What a finding says, as a sentence; a name at its beginning stays as it is. */
+export function Said({ finding }) {
+  const named = finding.layers.some((layer) => finding.message.startsWith(layer));
+  return html`<p class=${named ? "said" : "said sentence"}><${Prose} text=${finding.message} /></p>`;
+}
+
 /** Where and since when, in one line. */
 export function Where({ finding }) {
   const layers = finding.layers.slice(0, 3).join(", ");

@@ -7,7 +7,7 @@ import { html } from "../html.js";
 import { actions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
 import { Command, copy } from "../parts/copy.js";
-import { Evidence, Prose, SourceLines, Title, Where } from "../parts/finding.js";
+import { Evidence, Prose, Said, SourceLines, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
 import { useAnswer } from "../parts/use.js";
@@ -63,7 +63,7 @@ function Detail({ told, found }) {
     <${Title} finding=${finding} level=${2} />
     <${Where} finding=${finding} />
     <${Marks} finding=${finding} mark=${found.marks[finding.fingerprint]} />
-    <p class="said"><${Prose} text=${finding.message} /></p>
+    <${Said} finding=${finding} />
     <${Chain} label="Caused by" findings=${by(finding.caused_by)} />
     <${Chain} label="Led to" findings=${by(finding.causes)} />
     ${finding.fixes.length > 0 && html`<h3>Try</h3>

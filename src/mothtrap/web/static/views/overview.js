@@ -5,13 +5,14 @@ import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, duration, moment, number, quantity, words } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
-import { Prose, Title, Where } from "../parts/finding.js";
+import { Prose, Said, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
 import { useAnswer } from "../parts/use.js";
 import { href, run } from "../state.js";
 
 const AROUND = 40;
+const LAST_LINES = 8;
 
 export function Overview() {
   const about = runAnswer.value;
@@ -21,7 +22,8 @@ export function Overview() {
   }
   return html`<${Verdict} about=${about.value} found=${found.value} />
     <div class="columns">
-      <div><${Loss} about=${about.value} found=${found.value} />
+      <div>${about.value.state === "crashed" && html`<${OutputEnd} />`}
+        <${Loss} about=${about.value} found=${found.value} />
         <${Worst} found=${found.value} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
     </div>`;
@@ -39,7 +41,7 @@ function Verdict({ about, found }) {
     at: finding.step, name: found.findings[first.root].curves };
   return html`<section class="verdict ${first.severity}" aria-label="Verdict">
     <${Title} finding=${finding} level=${1} />
-    <p class="said"><${Prose} text=${finding.message} /></p>
+    <${Said} finding=${finding} />
     <${Where} finding=${finding} />
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
     ${finding.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${finding.fixes[0]} /></p>`}
@@ -72,7 +74,7 @@ function Healthy({ about, found }) {
   const [title, more] = headed(about);
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${title}</h1>
-    ${about.failures.length === 0 && more && html`<p class="said">${more}</p>`}
+    ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
     <${Ending} about=${about} />
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
@@ -99,6 +101,16 @@ function Ending({ about }) {
     ${failure.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
 }
 
+/** The last lines that the job wrote: of a crash they say the most. */
+function OutputEnd() {
+  const found = useAnswer((signal) => source.logs(run.value, -1, signal, LAST_LINES), run.value);
+  if (!found.value?.lines.length) return null;
+  return html`<section><h2>End of the output</h2>
+    <div class="scroll" tabindex="0" role="region" aria-label="End of the output"><pre class="source"><code>${
+      found.value.lines.join("\n")}</code></pre></div>
+    <p><a href=${href("logs", { run: run.value })}>All lines</a></p></section>`;
+}
+
 function Next({ about }) {
   const text = about.replay || `mothtrap show ${about.called}`;
   return html`<${Command} text=${text} label=${about.replay ? "Copy replay" : "Copy"} />`;
@@ -114,8 +126,8 @@ function Loss({ about, found }) {
     return { step: finding.step, severity: finding.severity, label: finding.name };
   });
   return html`<section><h2>Loss</h2>
-    ${!names.length && html`<${Empty}>No loss was seen so far. Pass it
-      with <code>dbg.step(loss=loss)</code>.</${Empty}>`}
+    ${!names.length && html`<${Empty}>${!about.steps ? "No step was made." : html`No loss was seen so far.
+      In a watch, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
     ${answer.value && html`<${LineChart} curves=${answer.value.curves} title="Loss" marks=${marks}
       scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
@@ -135,7 +147,7 @@ function spread(curves) {
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
   DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run",
-  TRE: "Trees" };
+  TRE: "Trees", EST: "Estimators" };
 
 function Rules({ found }) {
   const families = new Map();
