@@ -34,6 +34,10 @@ def test_warns_of_representations_that_end_in_one_point() -> None:
     [finding] = check(COLLAPSING)
     assert (finding.severity, finding.step) == (Severity.WARNING, 4)
     assert "collapse" in finding.message
+    assert finding.fixes[0].startswith(
+        "Where a loss only pulls outputs together: stop the gradient"
+    )
+    assert not any("axis" in fix for fix in finding.fixes), "a wrong axis collapses at once"
 
 
 def test_stays_quiet_on_a_last_layer_of_0_that_parts() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, fingerprint
 from mothtrap.core.ledger import Ledger
@@ -87,6 +88,26 @@ class MadeRun:
         ]
         self._log.append(records)
         self.steps += len(losses)
+
+    def boost(self, scores: Sequence[float]) -> None:
+        """Append a round of boosting for each value of a metric of the training data."""
+        began = BoostingBegan(
+            step=0, fit="train", call="train", objective="binary:logistic", library="xgboost"
+        )
+        self._log.append(
+            [
+                StepRecord(
+                    key=StepKey(step=step, mode_step=step),
+                    wall_s=1e9 + step,
+                    tensor_T=np.empty(0, np.uint32),
+                    summary_TF=np.empty((0, WIDTH)),
+                    scalars=(Scalar(name="train.auc", of="train.py:4 train", value=score),),
+                    observations=() if step else (began,),
+                )
+                for step, score in enumerate(scores)
+            ]
+        )
+        self.steps += len(scores)
 
     def find(self, *findings: Finding, failed: bool = False) -> None:
         """Write findings and the states of four rules."""

@@ -210,7 +210,8 @@ def test_output_comes_as_lines_and_then_what_was_added(site: Site, made: Path) -
     logs = site.json("/api/logs?run=healthy")
     assert logs["lines"][-1].startswith("epoch 299")
     assert site.json(f"/api/logs?run=healthy&after={logs['next']}")["lines"] == []
-    assert "No output was kept" in site.json("/api/logs?run=crashed")["problem"]
+    assert site.json("/api/logs?run=healthy&lines=2")["lines"] == logs["lines"][-2:]
+    assert "No output was kept" in site.json("/api/logs?run=empty")["problem"]
 
 
 def test_one_scalar_of_many_runs_comes_at_once(site: Site) -> None:
@@ -311,3 +312,17 @@ def test_events_tell_how_a_run_stands_and_go_on_where_they_were(site: Site) -> N
     assert lines[2].startswith(b"id: 1-")
     assert lines[3] == b"event: state\n"
     assert json.loads(lines[4].removeprefix(b"data: "))["steps"] == 120
+
+
+def test_a_boosted_model_has_rounds_and_metrics_in_the_place_of_losses(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path / "boosted")
+    run.boost([0.7, 0.8, 0.9])
+    run.close()
+    served = Site(tmp_path)
+    served.start()
+    try:
+        about = served.json("/api/run?run=boosted")
+    finally:
+        served.stop()
+    assert about["unit"] == "round"
+    assert about["losses"] == ["train/train.auc:train.py:4 train"]

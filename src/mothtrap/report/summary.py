@@ -145,7 +145,7 @@ def summarize(
             state=run.state,
             steps=run.steps,
             workers=tuple(run.workers),
-            unit=_unit(run),
+            unit=unit_of(run),
         ),
         verdict=_verdict(run, diagnosis, judged.rules, len(judged.findings) - len(told)),
         diagnosis=diagnosis.stories,
@@ -198,7 +198,7 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
     return text + "."
 
 
-def _unit(run: Run) -> str:
+def unit_of(run: Run) -> str:
     """Return what a step of this run is called: that of a job which only boosts is a round."""
     boosting = {began.library for began in run.observations(BoostingBegan)}
     others = {name for seen in run.observations(LossSeries) for name in seen.optimizers}
@@ -214,7 +214,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     """Return the verdict on a run in which nothing worse than a note was found."""
     judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
     waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
-    steps = count_of(run.steps, _unit(run))
+    steps = count_of(run.steps, unit_of(run))
     if judged == 0:
         return f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
     if known:

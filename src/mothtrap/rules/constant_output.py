@@ -48,8 +48,8 @@ class ConstantOutput(Rule):
         - Look for a mean or a normalisation over the batch axis where another axis was
           meant.
         - Look for dead units or weights that are all the same in the layers before.
-        - When representations collapse: stop the gradient of one branch, add negatives,
-          or a term that keeps the variance up.
+        - Where a loss only pulls outputs together: stop the gradient of one branch, add
+          negatives, or a term that keeps the variance up.
 
     Example:
         loss = -F.cosine_similarity(encoder(a), encoder(b)).mean()     # one point is best
@@ -142,6 +142,7 @@ class ConstantOutput(Rule):
                     "they collapse to one point",
                     float(share[-1]),
                     self.collapsed_share,
+                    fixes=self.doc().fixes[:0:-1],  # a wrong axis collapses at once
                 )
         return None
 
@@ -153,6 +154,7 @@ class ConstantOutput(Rule):
         message: str,
         value: float,
         limit: float,
+        fixes: tuple[str, ...] | None = None,
     ) -> Finding:
         last = looks[-1]
         place = f" (output {last.place})" if last.place else ""
@@ -166,4 +168,5 @@ class ConstantOutput(Rule):
             message=message + place,
             evidence={"value": value, "limit": limit, "spread": last.spread, "rms": last.rms},
             location=last.location,
+            fixes=fixes,
         )

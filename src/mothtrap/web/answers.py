@@ -25,7 +25,7 @@ from mothtrap.report.guarded import Guarded
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
 from mothtrap.report.style import Style
-from mothtrap.report.summary import RunSummary
+from mothtrap.report.summary import RunSummary, unit_of
 from mothtrap.statistics.summary import FIELDS, STATISTICS
 from mothtrap.store.marks import read_marks
 from mothtrap.store.unpacking import vectors
@@ -46,7 +46,10 @@ RATE_STEPS = 50
 
 
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second."""
+    """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
+
+    `unit` is what a step is called. `losses` are curves; metrics in a run that has no loss.
+    """
 
     name: str
     id: str
@@ -76,6 +79,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     replay: str
     called: str
+    unit: str
     losses: tuple[str, ...]
     axes: tuple[str, ...]
     machine: tuple[MachineRow, ...]
@@ -179,11 +183,23 @@ def run_answer(
         notes=tuple(_notes(summary)),
         replay=_replay(summary),
         called=summary.called or run.id,
-        losses=tuple(n for n, scalar in scalar_names(run).items() if scalar[0] == "loss"),
+        unit=unit_of(run),
+        losses=_losses(run),
         axes=tuple(axes(run)),
         machine=opened.machine,
         cursor=run.cursor,
         controls=controls(run.state == "running"),
+    )
+
+
+def _losses(run: Run) -> tuple[str, ...]:
+    """Curves of the losses; of boosting, which has none, those of the metrics."""
+    scalars = scalar_names(run)
+    losses = tuple(curve for curve, (name, _, _) in scalars.items() if name == "loss")
+    return losses or tuple(
+        curve
+        for curve, (name, _, mode) in scalars.items()
+        if mode is Mode.EVAL or name.startswith("train.")
     )
 
 

@@ -28,9 +28,10 @@ export function Where({ finding }) {
       shortPlace(finding.location)}</code></span>`}${ranks}</p>`;
 }
 
-/** @param {{finding: any, level?: number}} props */
-export function Title({ finding, level = 2 }) {
-  const text = html`<${Status} of=${finding.severity} quiet />${" "}${words(finding.name)}
+/** The name of a finding. @param {{finding: any, level?: number, severity?: string}} props severity:
+ * that of a story, which may be worse than that of its root */
+export function Title({ finding, level = 2, severity = finding.severity }) {
+  const text = html`<${Status} of=${severity} quiet />${" "}${words(finding.name)}
     ${" "}<small>${finding.code}</small>`;
   return level === 1 ? html`<h1>${text}</h1>` : html`<h2>${text}</h2>`;
 }

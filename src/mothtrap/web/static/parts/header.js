@@ -45,9 +45,9 @@ function Alive() {
   const overhead = about.steps ? Math.round(about.overhead.ratio * 100) : null;
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
-    <span>step ${number(now.steps)}</span>
-    ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} steps/s</span>`}
-    ${now.state === "running" && now.active_s > 0 && html`<span>last step ${duration(age)} ago</span>`}
+    <span>${about.unit} ${number(now.steps)}</span>
+    ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
+    ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
     ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %</span>`}
     ${now.state === "running" && about.controls.includes("stop") && html`
       <${Ask} what="stop" body=${{}} sure="Stop the job now?">Stop</${Ask}>`}`;

@@ -40,7 +40,7 @@ function Verdict({ about, found }) {
   const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
     at: finding.step, name: found.findings[first.root].curves };
   return html`<section class="verdict ${first.severity}" aria-label="Verdict">
-    <${Title} finding=${finding} level=${1} />
+    <${Title} finding=${finding} severity=${first.severity} level=${1} />
     <${Said} finding=${finding} />
     <${Where} finding=${finding} />
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
@@ -90,7 +90,7 @@ function headed(about) {
     : [about.steps ? "Nothing wrong was found" : "Nothing was observed", about.verdict];
 }
 
-const after = (about) => (about.steps ? ` after ${counted(about.steps, "step")}` : "");
+const after = (about) => (about.steps ? ` after ${counted(about.steps, about.unit)}` : "");
 
 /** The exceptions that ended the script. */
 function Ending({ about }) {
@@ -125,11 +125,12 @@ function Loss({ about, found }) {
     const { finding } = found.findings[each];
     return { step: finding.step, severity: finding.severity, label: finding.name };
   });
-  return html`<section><h2>Loss</h2>
-    ${!names.length && html`<${Empty}>${!about.steps ? "No step was made." : html`No loss was seen so far.
+  const title = names.length && !names[0].includes("/loss") ? "Metrics" : "Loss";
+  return html`<section><h2>${title}</h2>
+    ${!names.length && html`<${Empty}>${!about.steps ? `No ${about.unit} was made.` : html`No loss was seen so far.
       In a watch, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
-    ${answer.value && html`<${LineChart} curves=${answer.value.curves} title="Loss" marks=${marks}
+    ${answer.value && html`<${LineChart} curves=${answer.value.curves} title=${title} marks=${marks}
       scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
   </section>`;
 }
