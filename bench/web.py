@@ -1,10 +1,11 @@
 """Cost of the page: the server's answers and memory, and the browser's time to readable content.
 
-A run of many steps and tensors, and one of many tensors, are written; `mothtrap ui` serves them in
-a process of its own. Where Chromium and playwright are there, a headless browser opens the page.
-The same numbers are then shown by TensorBoard, where it is installed. Times are medians.
+A run of many steps and tensors, one of many tensors and one of a million losses are written;
+`mothtrap ui` serves them in a process of its own. Where Chromium and playwright are there, a
+headless browser opens the page and a report. TensorBoard shows the same numbers, where it is
+installed. Times are medians.
 
-Run: python bench/web.py [--steps N] [--tensors T] [--wide W] [--times R]
+Run: python bench/web.py [--steps N] [--tensors T] [--wide W] [--points P] [--times R]
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, urlsplit
 
+import numpy as np
 import psutil
 
 if __name__ == "__main__":
@@ -32,7 +35,7 @@ if __name__ == "__main__":
 
 from bench import reading
 
-LONG, WIDE = "long", "wide"
+LONG, WIDE, POINTS = "long", "wide", "points"
 TENSORBOARD_S = 300.0
 """Longest time for TensorBoard to load."""
 GOALS = {
@@ -40,8 +43,13 @@ GOALS = {
     "verdict readable, ms": 2000,
     "requests to the first screen": 20,
     "filter of all names, ms": 50,
-    "curve, again, ms": 5,
+    "curve of all points, again, ms": 5,
+    "curve of all points, until drawn, ms": 65,
+    "memory before a run is opened, MB": 150,
+    "report, kB": 5000,
+    "report, first contentful paint, ms": 1000,
 }
+CHARTS_OF_TENSORBOARD = "line-chart canvas, line-chart svg"
 
 
 def main(words: Sequence[str] | None = None) -> None:
@@ -50,6 +58,7 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=100_000)
     parser.add_argument("--tensors", type=int, default=20)
     parser.add_argument("--wide", type=int, default=10_000)
+    parser.add_argument("--points", type=int, default=1_000_000)
     parser.add_argument("--times", type=int, default=5)
     arguments = parser.parse_args(words)
     print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
@@ -57,12 +66,40 @@ def main(words: Sequence[str] | None = None) -> None:
         runs = Path(folder) / "runs"
         reading.write(runs / LONG, arguments.steps, arguments.tensors)
         reading.write(runs / WIDE, 20, arguments.wide)
+        write_points(runs / POINTS, arguments.points)
         print(f"{LONG}: {arguments.steps:,} steps, {arguments.tensors} tensors")
         print(f"{WIDE}: 20 steps, {arguments.wide:,} tensors")
+        print(f"{POINTS}: {arguments.points:,} losses")
+        print(f"load of the machine: {os.getloadavg()[0]:.1f}")
         with served(runs, Path(folder)) as (url, process):
             server(url, process, arguments.times)
-            browser(url, arguments.times)
-        tensorboard(runs / LONG, Path(folder))
+            browser(url, runs / LONG, arguments.times)
+        for run in (LONG, POINTS):
+            tensorboard(runs / run, Path(folder) / f"tensorboard-{run}")
+
+
+def write_points(folder: Path, steps: int) -> None:
+    """Write a run of losses only, in batches as fast training writes them."""
+    from mothtrap.core.records import Scalar, StepRecord
+    from mothtrap.core.steps import StepKey
+    from mothtrap.statistics.summary import WIDTH
+
+    log, none = reading.start(folder, pid=2**30), np.empty(0, np.uint32)
+    rows = np.empty((0, WIDTH))
+    for begin in range(0, steps, 10_000):
+        log.append(
+            [
+                StepRecord(
+                    key=StepKey(step=step, mode_step=step),
+                    wall_s=1e9 + step,
+                    tensor_T=none,
+                    summary_TF=rows,
+                    scalars=(Scalar("loss", "", 1.0 / (step + 1)),),
+                )
+                for step in range(begin, min(begin + 10_000, steps))
+            ]
+        )
+    log.close()
 
 
 @contextmanager
@@ -103,6 +140,7 @@ def server(url: str, process: psutil.Process, times: int) -> None:
         ("facts of the run", f"/api/run?run={LONG}"),
         ("findings", f"/api/findings?run={LONG}"),
         ("curve", f"/api/series?run={LONG}&name=train/loss&px=1200"),
+        ("curve of all points", f"/api/series?run={POINTS}&name=train/loss&px=1200"),
         ("curve of a tensor", f"/api/series?run={LONG}&name={norm}&px=1200"),
         ("zoom of a tensor", f"/api/series?run={LONG}&name={norm}&from=10&to=300&px=1200"),
         (f"names of {WIDE}", f"/api/names?run={WIDE}"),
@@ -115,45 +153,89 @@ def server(url: str, process: psutil.Process, times: int) -> None:
     say("memory afterwards, MB", memory_mb(process))
 
 
-def browser(url: str, times: int) -> None:
-    """Print times of the page in a headless Chromium."""
+def browser(url: str, run: Path, times: int) -> None:
+    """Print times of the page and of a report in a headless Chromium."""
+    with chromium() as opened:
+        if opened is None:
+            print("no browser: Chromium or playwright is missing")
+            return
+        report = run.parent.parent / "report.html"
+        command = [sys.executable, "-m", "mothtrap", "report", str(run), "-o", str(report)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        taken: dict[str, list[float]] = {}
+        for _ in range(times + 1):  # the first warms up
+            context = opened.new_context()
+            page = context.new_page()
+            numbers = shown(page, f"{url}#/overview?run={LONG}", "h1")
+            numbers |= {"verdict readable, ms": numbers.pop("there, ms")}
+            numbers |= {"filter of all names, ms": _filtered(page, url)}
+            numbers |= {"curve of all points, until drawn, ms": _drawn(page)}
+            told = shown(context.new_page(), report.as_uri(), "h1")
+            numbers["report, first contentful paint, ms"] = told["first contentful paint, ms"]
+            for name, value in numbers.items():
+                taken.setdefault(name, []).append(value)
+            context.close()
+        for name, values in taken.items():
+            say(name, statistics.median(values[1:]))
+        say("report, kB", report.stat().st_size / 1e3)
+
+
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """Start the system's Chromium; None where it or playwright is missing."""
     found = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
     try:
         from playwright.sync_api import sync_playwright
     except ImportError:
         found = None
     if found is None:
-        print("no browser: Chromium or playwright is missing")
+        yield None
         return
-    taken: dict[str, list[float]] = {}
     with sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
-        for _ in range(times + 1):  # the first warms up
-            context = chromium.new_context()
-            page = context.new_page()
-            requests: list[str] = []
-            page.on("request", lambda request, into=requests: into.append(request.url))
-            began = time.perf_counter()
-            page.goto(f"{url}#/overview?run={LONG}")
-            page.get_by_role("heading", level=1).wait_for()
-            verdict_ms = 1e3 * (time.perf_counter() - began)
-            page.get_by_role("img").first.wait_for()
-            paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
-            numbers = {
-                "first contentful paint, ms": page.evaluate(paint),
-                "verdict readable, ms": verdict_ms,
-                "requests to the first screen": len(requests),
-                **_filtered(page, url),
-            }
-            for name, value in numbers.items():
-                taken.setdefault(name, []).append(value)
-            context.close()
-        chromium.close()
-    for name, values in taken.items():
-        say(name, statistics.median(values[1:]))
+        opened = started.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        yield opened
+        opened.close()
 
 
-def _filtered(page, url: str) -> dict[str, float]:  # type: ignore[no-untyped-def]
+def shown(page: Any, url: str, what: str) -> dict[str, float]:
+    """Open an address; return when it was painted, when `what` was there, and what it took."""
+    requests: list[str] = []
+    got_bytes: list[float] = []
+    page.on("request", lambda request: requests.append(request.url))
+    network = page.context.new_cdp_session(page)
+    network.send("Network.enable")
+    network.on("Network.loadingFinished", lambda end: got_bytes.append(end["encodedDataLength"]))
+    began = time.perf_counter()
+    page.goto(url)
+    page.locator(what).first.wait_for(timeout=1e3 * TENSORBOARD_S)
+    there_ms = 1e3 * (time.perf_counter() - began)
+    page.wait_for_timeout(1000)  # the rest of the first screen
+    paint = "performance.getEntriesByName('first-contentful-paint')[0].startTime"
+    return {
+        "first contentful paint, ms": page.evaluate(paint),
+        "there, ms": there_ms,
+        "requests to the first screen": len(requests),
+        "kB of the first screen": sum(got_bytes) / 1e3,
+    }
+
+
+def _drawn(page: Any) -> float:
+    """Time from the wish for a curve of all points until its chart is there, within the page."""
+    return page.evaluate(
+        """async (place) => {
+            const frame = () => new Promise((done) => requestAnimationFrame(done));
+            const began = performance.now();
+            location.hash = place;
+            const there = () => document.querySelector(
+                '[role=img][aria-label*="train/loss"][data-buckets]');
+            while (!there() || there().dataset.buckets === "0") await frame();
+            return performance.now() - began;
+        }""",
+        f"/curves?run={POINTS}&name=train/loss",
+    )
+
+
+def _filtered(page: Any, url: str) -> float:
     """Time to filter all names of the wide run, within the page."""
     page.goto(f"{url.partition('?')[0]}#/curves?run={WIDE}")
     page.get_by_role("listbox", name="Tensors").wait_for()
@@ -167,10 +249,10 @@ def _filtered(page, url: str) -> dict[str, float]:  # type: ignore[no-untyped-de
             return performance.now() - began;
         }"""
     )
-    return {"filter of all names, ms": took_ms}
+    return float(took_ms)
 
 
-def tensorboard(run: Path, folder: Path) -> None:
+def tensorboard(run: Path, logs: Path) -> None:
     """Print how long TensorBoard takes to show the scalars of the same run, and its memory."""
     program = Path(sys.executable).parent / "tensorboard"
     if not program.exists():
@@ -179,28 +261,38 @@ def tensorboard(run: Path, folder: Path) -> None:
     from mothtrap.exports import Choice, export_run
     from mothtrap.reader.run import open_run
 
-    logs = folder / "tensorboard"
     opened = open_run(run)
     export_run(opened, "tensorboard", str(logs), Choice(tensors="gradient:layer0.weight"))
     command = [str(program), "--logdir", str(logs), "--port", "0", "--bind_all"]
     began = time.perf_counter()
-    with (folder / "said").open("w+") as said:
+    with logs.with_suffix(".said").open("w+") as said:
         child = subprocess.Popen(command, stdout=said, stderr=said)
         try:
             took_s = _until_shown(said.name, opened.steps, began)
-            say("TensorBoard: until the last step is answered, ms", 1e3 * took_s)
-            say("TensorBoard: memory, MB", memory_mb(psutil.Process(child.pid)))
+            name = f"TensorBoard, {run.name}"
+            say(f"{name}: until the last step is answered, ms", 1e3 * took_s)
+            say(f"{name}: memory, MB", memory_mb(psutil.Process(child.pid)))
+            with chromium() as started:
+                if started is not None:
+                    page = started.new_page()
+                    url = f"http://localhost:{_port(said.name)}/?darkMode=false#timeseries"
+                    for what, value in shown(page, url, CHARTS_OF_TENSORBOARD).items():
+                        say(f"{name}: {what}", value)
         finally:
             child.terminate()
             child.wait(30)
 
 
+def _port(said: str) -> str:
+    """The port that TensorBoard printed; empty before that."""
+    words = Path(said).read_text().split()
+    return next((w.rpartition(":")[2].strip("/") for w in words if w.startswith("http://")), "")
+
+
 def _until_shown(said: str, steps: int, began: float) -> float:
     """Ask until the last step is among the points of a scalar."""
     while time.perf_counter() - began < TENSORBOARD_S:
-        words = Path(said).read_text().split()
-        port = next((w.rpartition(":")[2].strip("/") for w in words if w.startswith("http://")), "")
-        if port:
+        if port := _port(said):
             try:
                 tags = _json(port, "/data/plugin/scalars/tags")
                 for name, held in tags.items():

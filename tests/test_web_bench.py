@@ -11,9 +11,16 @@ pytest.importorskip("uvicorn", reason="the extra web is not installed")
 def test_every_answer_is_timed_first_and_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "browser", lambda url, times: None)
+    monkeypatch.setattr(bench, "browser", lambda url, run, times: None)
     monkeypatch.setattr(bench, "tensorboard", lambda run, folder: None)
-    bench.main(["--steps", "600", "--tensors", "9", "--wide", "40", "--times", "1"])
+    bench.main(
+        ["--steps", "600", "--tensors", "9", "--wide", "40", "--points", "900", "--times", "1"]
+    )
     printed = capsys.readouterr().out
-    for said in ("facts of the run, first, ms", "zoom of a tensor, again", "memory afterwards, MB"):
+    for said in (
+        "facts of the run, first, ms",
+        "zoom of a tensor, again",
+        "curve of all points, again",
+        "memory afterwards, MB",
+    ):
         assert said in printed
