@@ -224,6 +224,8 @@ def _drawn(page: Any) -> float:
     return page.evaluate(
         """async (place) => {
             const frame = () => new Promise((done) => requestAnimationFrame(done));
+            location.hash = "/runs";
+            while (document.querySelector("[data-buckets]")) await frame();
             const began = performance.now();
             location.hash = place;
             const there = () => document.querySelector(
@@ -262,7 +264,8 @@ def tensorboard(run: Path, logs: Path) -> None:
     from mothtrap.reader.run import open_run
 
     opened = open_run(run)
-    export_run(opened, "tensorboard", str(logs), Choice(tensors="gradient:layer0.weight"))
+    chosen = Choice(tensors="gradient:layer0.weight") if opened.tensors() else Choice()
+    export_run(opened, "tensorboard", str(logs), chosen)
     command = [str(program), "--logdir", str(logs), "--port", "0", "--bind_all"]
     began = time.perf_counter()
     with logs.with_suffix(".said").open("w+") as said:

@@ -1,7 +1,8 @@
 """The page's own modules as one file: forty small requests take longer than one of the same bytes.
 
-Each module becomes a function that is called once, in the order of the imports. Only the forms of
-`import` and `export` that the page is written in are known; others are an error, which a test sees.
+Each module becomes a function that is called once, in the order of the imports, without its
+comments. Only the forms of `import` and `export` that the page is written in are known; others are
+an error, which a test sees.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ _IMPORT = re.compile(
 _EXPORT = re.compile(
     r"^export (?P<form>const|class|function|async function) (?P<name>\w+)", re.MULTILINE
 )
+_COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)
 _LEFT = re.compile(r"^(?:import\b|export\b)(?!\()", re.MULTILINE)
 
 
@@ -57,7 +59,7 @@ class _Linker:
         def bound(found: re.Match[str]) -> str:
             return self._bound(found, path, (*importers, path))
 
-        text = self._sources[path]
+        text = _COMMENT.sub("", self._sources[path])
         body = _EXPORT.sub(r"\g<form> \g<name>", _IMPORT.sub(bound, text))
         if left := _LEFT.search(body):
             raise Unlinkable(f"{path}: {body[left.start() :].partition(chr(10))[0]}")
