@@ -34,7 +34,7 @@ AGREE_S = 30.0
 """Longest wait of a worker for the promises of the others; chosen by hand: a request reaches all
 within a second or two."""
 SAVED_S = 540.0
-"""Time for a worker that has saved to wait for the others: launchers end them all when the first one
+"""Time for a worker that has saved to wait for the others: launchers end them when the first one
 ends. Chosen by hand: less than what the launcher of the run grants (`reacting.NO_END_S`)."""
 POLL_S = 0.05
 OWN_LOOP_STEPS = 2
