@@ -1,4 +1,4 @@
-"""A small convolutional network with batch normalisation, Adam and a validation pass."""
+"""A small convolutional network with batch normalization, Adam and a validation pass."""
 
 import torch
 from _common import digits, seeded

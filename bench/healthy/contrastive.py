@@ -40,4 +40,4 @@ encoder.eval()
 with torch.no_grad():
     bank, queries = F.normalize(encoder(x), dim=1), F.normalize(encoder(x_test), dim=1)
     guess = y[(queries @ bank.T).argmax(1)]
-print("nearest neighbour accuracy", (guess == y_test).float().mean().item())
+print("nearest neighbor accuracy", (guess == y_test).float().mean().item())

@@ -18,11 +18,11 @@ def test_small_numbers_come_back(values: list[int]) -> None:
     assert unpack(pack(values)).tolist() == values
 
 
-def test_neighbours_take_no_bytes_each() -> None:
+def test_neighbors_take_no_bytes_each() -> None:
     assert pack(range(4096)) == "r0,4096"
     assert pack([7]) == "BBw=="
     assert unpack("r5,3").tolist() == [5, 6, 7]
-    assert pack([5, 7, 7]).startswith("B")  # as far apart as neighbours, but none
+    assert pack([5, 7, 7]).startswith("B")  # as far apart as neighbors, but none
 
 
 def test_shuffled_indices_of_a_large_data_set_take_few_bytes() -> None:

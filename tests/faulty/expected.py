@@ -33,7 +33,7 @@ def exactly(name: str, code: str, step: int, **options: str) -> Planted:
 
 
 def near(name: str, code: str, step: int, **options: str) -> Planted:
-    """A judgement of history: dated at most five captured steps off."""
+    """A judgment of history: dated at most five captured steps off."""
     return Planted(name, code, max(0, step - CAPTURED_STEPS), step + CAPTURED_STEPS, **options)
 
 

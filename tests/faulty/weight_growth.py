@@ -1,4 +1,4 @@
-"""Decay by hand with its sign turned; batch normalisation hides that weights grow."""
+"""Decay by hand with its sign turned; batch normalization hides that weights grow."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A minus before the loss: the error is maximised."""
+"""A minus before the loss: the error is maximized."""
 
 import torch
 from data import arguments, classes

@@ -12,13 +12,13 @@ import socket
 import sys
 
 SPAWNED = "from multiprocessing.spawn import spawn_main"
-HONOURED = {"PYTHONPATH", "PYTHON_EXEC"}  # variables; the interpreter has read the others
+HONORED = {"PYTHONPATH", "PYTHON_EXEC"}  # variables; the interpreter has read the others
 FORWARDED = ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
 
 
 def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
     """Return whether a forked process does the same as an interpreter given these words."""
-    if any(name.startswith("PYTHON") and name not in HONOURED for name in environment):
+    if any(name.startswith("PYTHON") and name not in HONORED for name in environment):
         return False
     words = arguments[1:] if arguments[:1] == ["-u"] else arguments
     if words[:1] == ["-c"]:

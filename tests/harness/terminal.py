@@ -10,7 +10,7 @@ _ESCAPE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])")
 def lines(output: str) -> list[str]:
     """Return the lines as they stand in the end.
 
-    Knows carriage return, newline, erasing of a line and moving up; colours change nothing.
+    Knows carriage return, newline, erasing of a line and moving up; colors change nothing.
     """
     shown: list[list[str]] = [[]]
     row = column = position = 0

@@ -134,7 +134,7 @@ def test_then_judging_takes_its_share_of_the_time_but_is_not_left_out_for_long()
         assert 0 < len(rule.seen) - judged <= most
 
 
-def test_a_look_while_no_record_comes_does_not_bring_the_next_judgement_forward() -> None:
+def test_a_look_while_no_record_comes_does_not_bring_the_next_judgment_forward() -> None:
     clock = Clock()
     rule, waiting = Slow(clock=clock), Waiting()
     monitor = Monitor([rule, waiting], clock=clock)

@@ -89,7 +89,7 @@ def test_chance_is_that_of_independent_draws(times: int, rate: float) -> None:
     assert at_least(times, times, 1.0) == 1.0
 
 
-def test_losses_far_above_their_neighbours_are_bad() -> None:
+def test_losses_far_above_their_neighbors_are_bad() -> None:
     loss_S = noise()
     assert outliers(series(loss_S)) == []
     loss_S[[30, 200, 399]] += 5.0

@@ -22,7 +22,7 @@ def stream(*, terminal: bool, encoding: str = "utf-8") -> io.TextIOWrapper:
 
 
 @pytest.mark.parametrize(
-    ("terminal", "environ", "colour"),
+    ("terminal", "environ", "color"),
     [
         (True, {}, True),
         (False, {}, False),
@@ -33,10 +33,10 @@ def stream(*, terminal: bool, encoding: str = "utf-8") -> io.TextIOWrapper:
         (True, {"TERM": "dumb"}, False),
     ],
 )
-def test_colour_is_for_terminals_unless_asked(
-    terminal: bool, environ: dict[str, str], colour: bool
+def test_color_is_for_terminals_unless_asked(
+    terminal: bool, environ: dict[str, str], color: bool
 ) -> None:
-    assert Style.of(stream(terminal=terminal), environ).colour is colour
+    assert Style.of(stream(terminal=terminal), environ).color is color
 
 
 @pytest.mark.parametrize(("encoding", "glyph"), [("utf-8", "✖"), ("ascii", "x"), ("latin-1", "x")])
@@ -53,12 +53,12 @@ def test_a_stream_without_an_encoding_gets_plain_text() -> None:
 def test_a_closed_stream_is_no_terminal() -> None:
     closed = stream(terminal=False)
     closed.close()
-    assert Style.of(closed, {}).colour is False
+    assert Style.of(closed, {}).color is False
 
 
-def test_paint_adds_colour_only_where_it_is_shown() -> None:
+def test_paint_adds_color_only_where_it_is_shown() -> None:
     assert Style().paint("a", "bold red") == "a"
-    assert Style(colour=True).paint("a", "bold red") == "\x1b[1;31ma\x1b[0m"
+    assert Style(color=True).paint("a", "bold red") == "\x1b[1;31ma\x1b[0m"
 
 
 @given(st.text())

@@ -126,7 +126,7 @@ def test_no_line_is_longer_than_a_terminal_whatever_is_told() -> None:
 def test_color_changes_nothing_but_the_color() -> None:
     summary = summary_of(findings=(exploding(), OTHER, MILD))
     plain = verdict(summary, Style(glyphs=True))
-    painted = verdict(summary, Style(glyphs=True, colour=True))
+    painted = verdict(summary, Style(glyphs=True, color=True))
     assert painted != plain
     assert re.sub(r"\x1b\[[0-9;]*m", "", painted) == plain
 

@@ -49,7 +49,7 @@ def test_fires_on_a_layer_that_grows_on_and_on() -> None:
     assert 6 < finding.step < 14
 
 
-def test_stays_quiet_on_growth_that_ended_or_stays_small_or_is_normalised() -> None:
+def test_stays_quiet_on_growth_that_ended_or_stays_small_or_is_normalized() -> None:
     grown = [*[1.0] * 6, *np.geomspace(2.0, 5e3, 10)]
     assert check(*[[0.5, size] for size in [*grown, 4e3]]) == []
     assert check(*[[0.5, size / 1e3] for size in grown]) == []

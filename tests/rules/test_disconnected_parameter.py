@@ -14,7 +14,7 @@ STEPS = 20
 
 
 def module(name: str = "encoder.0", **more: Any) -> UnreachedModule:
-    """A module of the framework's default initialisation whose calls all made no graph."""
+    """A module of the framework's default initialization whose calls all made no graph."""
     facts: dict[str, Any] = {
         "step": STEPS - 1,
         "module": name,

@@ -42,7 +42,7 @@ def test_stays_quiet_on_channels() -> None:
         check(TABLE, grid=True)
 
 
-def test_a_normalisation_that_follows_does_not_undo_one_huge_feature() -> None:
+def test_a_normalization_that_follows_does_not_undo_one_huge_feature() -> None:
     [finding] = check(STANDARD * [1.0, 1.0, 1e5, 1.0, 1.0, 1.0], normalized=True)
     assert (finding.severity, finding.evidence["limit"]) == (Severity.WARNING, 1e4)
     assert finding.evidence["largest_feature"] == 2
@@ -50,7 +50,7 @@ def test_a_normalisation_that_follows_does_not_undo_one_huge_feature() -> None:
 
 
 @pytest.mark.parametrize("scales", [[1, 1, 3e3, 1, 1, 1], [1, 1e-5, 1, 1, 1, 1], [1, 0.002, 1] * 2])
-def test_less_than_that_is_learned_where_a_normalisation_follows(scales: list[float]) -> None:
+def test_less_than_that_is_learned_where_a_normalization_follows(scales: list[float]) -> None:
     assert check(STANDARD * scales, normalized=True) == []
 
 

@@ -23,7 +23,7 @@ def check(*, frozen: int = 90, judged: int = 80, untouched: int = 80) -> list[Fi
     return FrozenParameters().check(window(seen, steps=10))
 
 
-def test_fires_when_most_is_frozen_as_it_was_initialised() -> None:
+def test_fires_when_most_is_frozen_as_it_was_initialized() -> None:
     [finding] = check()
     assert (finding.severity, finding.step) == (Severity.WARNING, 0)
     assert finding.layers == ("body.0", "body.2")

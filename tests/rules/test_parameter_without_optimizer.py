@@ -53,7 +53,7 @@ def test_onset_is_told_where_not_each_step_was_looked_at() -> None:
     assert finding.step == 1
 
 
-def test_warns_when_its_neighbours_are_trained() -> None:
+def test_warns_when_its_neighbors_are_trained() -> None:
     [finding] = check(idle("encoder.1.weight"))
     assert finding.severity is Severity.WARNING
 

@@ -30,12 +30,12 @@ def test_fires_on_weights_so_small_that_the_signal_fades() -> None:
     assert "2 hidden layers are so small" in finding.message
 
 
-def test_stays_quiet_on_the_usual_initialisations() -> None:
+def test_stays_quiet_on_the_usual_initializations() -> None:
     for gain in (3**-0.5, 1.0, 2**0.5):
         assert check([scale("0", gain, gain=gain), scale("2", gain**2, gain=gain)]) == []
 
 
-def test_stays_quiet_on_small_weights_where_something_normalises() -> None:
+def test_stays_quiet_on_small_weights_where_something_normalizes() -> None:
     small = [scale("0", 0.08, gain=0.08), scale("2", 0.005, gain=0.08)]
     assert check(small, normalizes=True) == []
 

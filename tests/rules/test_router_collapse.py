@@ -24,12 +24,12 @@ def test_fires_when_one_expert_gets_nearly_all_rows() -> None:
     assert "98% of the rows to expert 1 of the 4 in moe.experts; 2 are never" in finding.message
 
 
-def test_stays_quiet_on_experts_that_share_and_on_a_favourite() -> None:
+def test_stays_quiet_on_experts_that_share_and_on_a_favorite() -> None:
     assert check(*[EVEN] * 8) == []
     assert check(*[(0.7, 0.1, 0.1, 0.1)] * 8) == []
 
 
-def test_stays_quiet_when_the_favourite_changes_or_was_one_for_long_enough_only() -> None:
+def test_stays_quiet_when_the_favorite_changes_or_was_one_for_long_enough_only() -> None:
     assert check(*[ALL_TO_ONE, ALL_TO_ONE[::-1]] * 4) == []
     assert check(EVEN, *[ALL_TO_ONE] * 3) == []
     assert check(*[ALL_TO_ONE] * 5, EVEN) == []

@@ -48,7 +48,7 @@ def test_fires_on_data_far_too_small() -> None:
     assert finding.evidence["value"] < 0.005
 
 
-def test_stays_quiet_where_a_normalisation_follows() -> None:
+def test_stays_quiet_where_a_normalization_follows() -> None:
     assert check(PIXELS, normalized=True) == []
 
 

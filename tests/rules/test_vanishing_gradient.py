@@ -129,9 +129,9 @@ def test_stays_quiet_when_the_loss_has_reached_its_floor() -> None:
     assert check(layers(falling_by(0.1)), loss(fell)) == []
 
 
-def test_a_bias_that_a_normalisation_undoes_says_nothing() -> None:
+def test_a_bias_that_a_normalization_undoes_says_nothing() -> None:
     undone = layers(np.full(8, 1.0), bias=1e-9)
-    undone.values_ST[:, -1] = 4.0  # the last layer has no normalisation behind it
+    undone.values_ST[:, -1] = 4.0  # the last layer has no normalization behind it
     assert check(undone, loss(LEVEL)) == []
 
 

@@ -20,7 +20,7 @@ def check(values, *operations: str, **options):
 
 
 @pytest.mark.parametrize("operation", ["cross_entropy", "elementwise", "binary_cross_entropy"])
-def test_fires_on_an_error_that_is_maximised(operation: str) -> None:
+def test_fires_on_an_error_that_is_maximized(operation: str) -> None:
     [finding] = check(-2.3 * 1.1 ** np.arange(30), operation)
     assert (finding.severity, finding.step, finding.count) == (Severity.ERROR, 0, 30)
     assert finding.location == LOSS
@@ -56,7 +56,7 @@ def test_a_player_of_a_game_may_turn_its_loss() -> None:
     assert WrongSign().check(window(*players, *traced)) == []
 
 
-def test_a_squared_error_beside_a_gain_that_is_maximised_may_be_negative() -> None:
+def test_a_squared_error_beside_a_gain_that_is_maximized_may_be_negative() -> None:
     falling = loss(-(1.1 ** np.arange(30.0)))
     beside = LossCall(step=0, operation="elementwise", series=LOSS, alone=False)
     with pytest.raises(NotApplicable, match="several terms"):

@@ -1,4 +1,4 @@
-"""One judgement of a rule."""
+"""One judgment of a rule."""
 
 from __future__ import annotations
 

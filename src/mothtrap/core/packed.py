@@ -25,7 +25,7 @@ MAX_COUNT = 1 << 24
 def pack(values: Sequence[int]) -> str:
     """Return numbers, of 64 bits with a sign, as a text.
 
-    It is `r<first>,<count>` for neighbours such as 32, 33, 34; else a letter for the width
+    It is `r<first>,<count>` for neighbors such as 32, 33, 34; else a letter for the width
     (`B`, `H`, `I` without a sign, `q` with one) and the little-endian bytes in base64.
     Empty for no numbers.
 

@@ -35,7 +35,7 @@ COST_RATIO = 0.005
 processor, a training that uses all cores goes without."""
 
 LONGEST_STEPS = 128
-"""Train steps that pass without a judgement at most: a window holds some 500, and an onset
+"""Train steps that pass without a judgment at most: a window holds some 500, and an onset
 that lies before it is dated to its beginning."""
 
 URGENT_RECORDS = 16

@@ -137,7 +137,7 @@ def piece_of(pieces: Sequence[Piece], commit: int) -> Piece | None:
 
 
 def append(pieces: list[Piece], piece: Piece) -> None:
-    """Add a piece, joined with its neighbours so that the pieces stay few.
+    """Add a piece, joined with its neighbors so that the pieces stay few.
 
     Amortised O(log n) copies of a row: a piece is joined only with one no longer than it.
     """

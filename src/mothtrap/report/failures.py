@@ -10,7 +10,7 @@ import msgspec
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.findings import Severity
 from mothtrap.core.snapshots import BUILD
-from mothtrap.report.style import SEVERITY_COLOURS, Style
+from mothtrap.report.style import SEVERITY_COLORS, Style
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -67,7 +67,7 @@ def failure_lines(
 
 def _block(failure: Failure, style: Style) -> list[str]:
     error = failure.error if len(failure.error) <= MAX_ERROR else failure.error[:MAX_ERROR] + "…"
-    head = style.paint(style.safe(error), SEVERITY_COLOURS[Severity.ERROR])
+    head = style.paint(style.safe(error), SEVERITY_COLORS[Severity.ERROR])
     lines = [
         f"  {style.glyph(Severity.ERROR)} step {failure.step}: {head}",
         f"    {style.safe(failure.sentence)}",

@@ -17,7 +17,7 @@ from mothtrap.report.style import Style, count_of
 
 State = Literal["will", "may", "cannot tell"]
 STATES: tuple[State, ...] = ("will", "may", "cannot tell")
-COLOURS = {"will": "bold red", "may": "bold yellow", "cannot tell": "bold blue"}
+COLORS = {"will": "bold red", "may": "bold yellow", "cannot tell": "bold blue"}
 PLAIN = Style()
 SHOWN = 5
 """Names in one line."""
@@ -136,7 +136,7 @@ def text(found: Sequence[Blocker], name: str, style: Style = PLAIN) -> str:
     for state in STATES:
         for blocker in (each for each in found if each.state == state):
             where = f" ({style.safe(blocker.where)})" if blocker.where else ""
-            word = style.paint(f"{state:<11}", COLOURS[state])
+            word = style.paint(f"{state:<11}", COLORS[state])
             lines.append(f"{word} {style.safe(blocker.what)}{where}")
             if blocker.fix:
                 lines.append(f"{'':<11} fix: {style.safe(blocker.fix)}")

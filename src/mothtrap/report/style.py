@@ -14,12 +14,12 @@ from mothtrap.core.findings import RuleState, Severity
 
 SEVERITY_GLYPHS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
 SEVERITY_WORDS = {Severity.ERROR: "x", Severity.WARNING: "!", Severity.INFO: "i"}
-SEVERITY_COLOURS = {
+SEVERITY_COLORS = {
     Severity.ERROR: "bold red",
     Severity.WARNING: "bold yellow",
     Severity.INFO: "bold blue",
 }
-STATE_COLOURS = {
+STATE_COLORS = {
     RuleState.OK: "green",
     RuleState.WARNING: "yellow",
     RuleState.ERROR: "red",
@@ -38,15 +38,15 @@ _PAINT = re.compile(r"\x1b\[[0-9;]*m")
 class Style:
     """Capabilities of a stream; the default is plain ASCII, which every stream can show."""
 
-    colour: bool = False
+    color: bool = False
     glyphs: bool = False
 
     @classmethod
     def of(cls, stream: TextIO, environ: Mapping[str, str] | None = None) -> Style:
         """Find out what a stream can show.
 
-        NO_COLOR turns colour off, FORCE_COLOR turns it on, both when not empty;
-        otherwise colour is for terminals. Glyphs need an encoding that has them.
+        NO_COLOR turns color off, FORCE_COLOR turns it on, both when not empty;
+        otherwise color is for terminals. Glyphs need an encoding that has them.
         """
         environ = os.environ if environ is None else environ
         try:
@@ -54,25 +54,25 @@ class Style:
         except ValueError:  # a closed stream
             terminal = False
         dumb = environ.get("TERM") == "dumb"
-        colour = bool(environ.get("FORCE_COLOR")) or (terminal and not dumb)
+        color = bool(environ.get("FORCE_COLOR")) or (terminal and not dumb)
         if environ.get("NO_COLOR"):
-            colour = False
-        return cls(colour=colour, glyphs=_can_encode(stream.encoding))
+            color = False
+        return cls(color=color, glyphs=_can_encode(stream.encoding))
 
     def glyph(self, severity: Severity) -> str:
-        """The sign of a severity: a shape of its own, so that colour is never needed."""
+        """The sign of a severity: a shape of its own, so that color is never needed."""
         words = SEVERITY_GLYPHS if self.glyphs else SEVERITY_WORDS
-        return self.paint(words[severity], SEVERITY_COLOURS[severity])
+        return self.paint(words[severity], SEVERITY_COLORS[severity])
 
-    def paint(self, text: str, colour: str) -> str:
-        """Colour a text where the stream shows colour; `colour` is a rich style."""
-        if not self.colour or not text:
+    def paint(self, text: str, color: str) -> str:
+        """Color a text where the stream shows color; `color` is a rich style."""
+        if not self.color or not text:
             return text
         # Imported here: plain streams, the usual case inside a job, must not pay for rich.
         from rich.color import ColorSystem
         from rich.style import Style as RichStyle
 
-        return RichStyle.parse(colour).render(text, color_system=ColorSystem.STANDARD)
+        return RichStyle.parse(color).render(text, color_system=ColorSystem.STANDARD)
 
     def safe(self, text: str) -> str:
         """Make a text of the run printable: see `printable`; in ASCII where need be."""

@@ -12,7 +12,7 @@ from mothtrap.report.cost import cost_in_words
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import kept_lines
-from mothtrap.report.style import PLAIN, SEVERITY_COLOURS, Style, count_of, ranges, wrapped
+from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
 from mothtrap.report.verdict import alarms
 
@@ -27,7 +27,7 @@ def live_line(finding: Finding, style: Style = PLAIN) -> str:
     head = f"{finding.code} {finding.name}"
     parts = [
         f"mothtrap: {style.glyph(finding.severity)}",
-        style.paint(head, SEVERITY_COLOURS[finding.severity]),
+        style.paint(head, SEVERITY_COLORS[finding.severity]),
         f"at step {finding.step}" + (f" in {_layers(finding, style)}" if finding.layers else ""),
     ]
     where = f" ({style.safe(finding.location)})" if finding.location else ""
@@ -67,10 +67,8 @@ def state_lines(
     `everything`: with the reasons for which rules do not apply.
     """
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
-    colour = SEVERITY_COLOURS[severity] if severity else "bold"
-    lines = [
-        style.paint(line, colour) for line in wrapped(style.safe(summary.verdict), indent="  ")
-    ]
+    color = SEVERITY_COLORS[severity] if severity else "bold"
+    lines = [style.paint(line, color) for line in wrapped(style.safe(summary.verdict), indent="  ")]
     if summary.run.steps or summary.findings:
         lines += wrapped(f"  {_counts(summary)}", indent="    ")
     lines += failure_lines(
@@ -114,7 +112,7 @@ def _layers(finding: Finding, style: Style) -> str:
 
 
 def _block(finding: Finding, style: Style, source: str = "") -> str:
-    head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLOURS[finding.severity])
+    head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLORS[finding.severity])
     layers = f"  {_layers(finding, style)}" if finding.layers else ""
     extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
     extent += _ranks(finding)

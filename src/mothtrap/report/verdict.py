@@ -12,7 +12,7 @@ from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import replay_command
 from mothtrap.report.style import (
     PLAIN,
-    SEVERITY_COLOURS,
+    SEVERITY_COLORS,
     WIDTH,
     Style,
     count_of,
@@ -92,10 +92,10 @@ def problem_lines(
     indent = " " * (len(prefix) - len(prefix.lstrip()) + 2)
     plain = "+ passed:" if has_passed(root) else "x"
     text = wrapped(f"{prefix}{plain} {root.code} {style.safe(what)}", indent=indent)
-    colour = SEVERITY_COLOURS[root.severity]
-    lines = [style.paint(line, colour) for line in text]
+    color = SEVERITY_COLORS[root.severity]
+    lines = [style.paint(line, color) for line in text]
     begin = text[0].index(root.code)
-    lines[0] = f"{prefix}{sign} {style.paint(text[0][begin:], colour)}"
+    lines[0] = f"{prefix}{sign} {style.paint(text[0][begin:], color)}"
     if not whole:
         return lines
     if root.location:

@@ -15,7 +15,7 @@ LOOKUPS = ("Embedding", "EmbeddingBag")
 
 CANCELLED_RATIO = 1e-3
 """A bias whose gradient is this much smaller than its weight's is undone by what follows, as
-by a normalisation; chosen by hand: without one it is the larger of the two."""
+by a normalization; chosen by hand: without one it is the larger of the two."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

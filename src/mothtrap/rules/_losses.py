@@ -14,7 +14,7 @@ from mothtrap.core.window import Floats, Ints, Series, Window
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class Judgment:
     """Judgment of one series by a loss rule; becomes a finding of the rule.
 
     `location`: None = the line of the loss.
@@ -45,7 +45,7 @@ def loss_series(window: Window) -> tuple[Series, ...]:
 
 
 def has_players(window: Window) -> bool:
-    """Return whether several losses are minimised in turn by optimizers that share none: a game.
+    """Return whether several losses are minimized in turn by optimizers that share none: a game.
 
     In a game (GAN, actor and critic) no single loss tells whether training goes well.
     Optimizers that follow one another (pretraining, then fine-tuning) play none.
@@ -63,7 +63,7 @@ def _in_turn(a: Series, b: Series) -> bool:
 
 
 def loss_location(window: Window, optimizer: str) -> str | None:
-    """Return the line of the first loss that an optimizer minimises: its loop is there."""
+    """Return the line of the first loss that an optimizer minimizes: its loop is there."""
     every = window.scalars("loss")
     return next((s.location for s in every if s.location and optimizer in s.optimizers), None)
 
@@ -104,7 +104,7 @@ def learning_rates(window: Window, series: Series) -> tuple[Ints, Floats]:
 def judge_series(
     rule: Rule,
     window: Window,
-    judge: Callable[[Series], Judgement | None],
+    judge: Callable[[Series], Judgment | None],
 ) -> list[Finding]:
     """Let `judge` look at every loss series; the worst verdict becomes the finding.
 
@@ -112,7 +112,7 @@ def judge_series(
         CannotJudge: no series could be judged; the reason of the last.
     """
     reasons: list[CannotJudge] = []
-    judged: list[tuple[Judgement, Series]] = []
+    judged: list[tuple[Judgment, Series]] = []
     every = loss_series(window)
     for series in every:
         try:

@@ -86,13 +86,13 @@ def optimizer_facts(window: Window) -> dict[str, OptimizerFacts]:
 
 
 def optimizer_location(window: Window, optimizer: str) -> str | None:
-    """Return the line that made an optimizer, else that of the loss it minimises."""
+    """Return the line that made an optimizer, else that of the loss it minimizes."""
     known = optimizer_facts(window).get(optimizer)
     return known.location if known and known.location else loss_location(window, optimizer)
 
 
 def step_location(window: Window, optimizer: str) -> str | None:
-    """Return the line that calls `step` of an optimizer, else that of the loss it minimises."""
+    """Return the line that calls `step` of an optimizer, else that of the loss it minimizes."""
     known = optimizer_facts(window).get(optimizer)
     return known.stepped_at if known and known.stepped_at else loss_location(window, optimizer)
 

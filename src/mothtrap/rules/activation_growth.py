@@ -40,12 +40,12 @@ class ActivationGrowth(Rule):
         `large_rms`, and grew in each of the last `growing_looks` looks.
 
     Stays quiet:
-        Models in which normalisation layers keep the scale, the growth of logits of a
+        Models in which normalization layers keep the scale, the growth of logits of a
         classifier, models of few layers.
 
     What to do:
-        - Initialise each layer to keep the scale: `nn.init.kaiming_normal_` before ReLU.
-        - Put normalisation layers between layers, or residual connections around them.
+        - Initialize each layer to keep the scale: `nn.init.kaiming_normal_` before ReLU.
+        - Put normalization layers between layers, or residual connections around them.
         - Lower the learning rate or add weight decay where the growth is over steps.
 
     Example:
@@ -76,7 +76,7 @@ class ActivationGrowth(Rule):
     depth_ratio: float = threshold(
         1e3,
         unit="times the size of the first layer's output",
-        source="chosen by hand: PyTorch's own initialisation ends at its biases, 30x below",
+        source="chosen by hand: PyTorch's own initialization ends at its biases, 30x below",
     )
     line_correlation: float = threshold(
         0.9, unit="correlation of log size and depth", source="chosen by hand"

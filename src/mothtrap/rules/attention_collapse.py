@@ -48,7 +48,7 @@ class AttentionCollapse(Rule):
 
     What to do:
         - Lower the learning rate, or warm it up for longer.
-        - Normalise queries and keys before their product (QK norm), or cap the scores.
+        - Normalize queries and keys before their product (QK norm), or cap the scores.
         - Divide scores by the square root of the head's width.
         - Check the sign and size of a penalty on the attention.
 

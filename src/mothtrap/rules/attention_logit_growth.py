@@ -56,7 +56,7 @@ class AttentionLogitGrowth(Rule):
     What to do:
         - Divide scores by the square root of the head's width: `scale` of
           `scaled_dot_product_attention` does it when it is not given.
-        - Normalise queries and keys before their product (QK norm), or cap the scores.
+        - Normalize queries and keys before their product (QK norm), or cap the scores.
         - Bring what goes into the attention to a standard scale: embeddings, positions.
         - Lower the learning rate or raise weight decay of queries and keys.
 

@@ -40,7 +40,7 @@ class BatchnormTinyBatch(Rule):
     Stays quiet:
         A small last batch, unless the momentum is high. Batch norms in evaluation mode,
         those that share statistics over workers, and those that are applied to rows of
-        several samples at once. Other kinds of normalisation.
+        several samples at once. Other kinds of normalization.
 
     What to do:
         - Use a larger batch; gradient accumulation does not help, the norm sees each part alone.

@@ -52,7 +52,7 @@ class ClippingEveryStep(Rule):
         - Unscale before clipping when a gradient scaler is in use:
           `scaler.unscale_(optimizer)`.
         - Look for why the gradient is large: the sum in place of the mean as the
-          reduction of the loss, targets or inputs that are not normalised.
+          reduction of the loss, targets or inputs that are not normalized.
         - Clip between `backward()` and `step()`, with a gradient scaler after
           `scaler.unscale_(optimizer)`: after the step it has no effect.
         - Keras: Raise `global_clipnorm` of the optimizer, or leave it out.

@@ -45,7 +45,7 @@ class ConstantOutput(Rule):
         part with the first steps, outputs of few units that are near one another.
 
     What to do:
-        - Look for a mean or a normalisation over the batch axis where another axis was
+        - Look for a mean or a normalization over the batch axis where another axis was
           meant.
         - Look for dead units or weights that are all the same in the layers before.
         - Where a loss only pulls outputs together: stop the gradient of one branch, add

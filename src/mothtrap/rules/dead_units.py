@@ -47,8 +47,8 @@ class DeadUnits(Rule):
     What to do:
         - Lower the learning rate, or warm it up: one large step can push all units of
           a layer below zero.
-        - Check the initial bias and weights of the layer before (He initialisation,
-          bias 0), and that inputs are normalised.
+        - Check the initial bias and weights of the layer before (He initialization,
+          bias 0), and that inputs are normalized.
         - Use a rectifier that lets some gradient through: `nn.LeakyReLU`, `nn.GELU`.
         - Keras: Use `activation="leaky_relu"` (or `gelu`), `kernel_initializer="he_normal"` and
           the default bias initializer, and lower the learning rate.

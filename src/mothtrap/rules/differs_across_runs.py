@@ -40,7 +40,7 @@ class DiffersAcrossRuns(Rule):
     Why it matters:
         Two runs of the same program, seed and data are equal until something differs. The
         first thing that does is the place of the change: another order of the data, another
-        initialisation, a kernel, a library, an edit that should have changed nothing.
+        initialization, a kernel, a library, an edit that should have changed nothing.
 
     Fires:
         Warning when a loss, or the norm of the gradient of a tensor whose name fits the
@@ -51,7 +51,7 @@ class DiffersAcrossRuns(Rule):
         Without a reference, and at steps that the reference does not have.
 
     What to do:
-        - Look at what the first step has that differs: data and initialisation at step 0,
+        - Look at what the first step has that differs: data and initialization at step 0,
           the optimizer at step 1, dropout and the order of batches later.
         - Seed everything: `random`, `numpy`, `torch`, and the loader's `generator` and
           `worker_init_fn`.

@@ -41,7 +41,7 @@ class DisconnectedParameter(Rule):
     Fires:
         After `own_steps` steps of the optimizer without any gradient. Error when every call
         of the module made no graph, or its output was seen cut off where the next module
-        takes it, and the weights look as the framework initialises them. Warning when they
+        takes it, and the weights look as the framework initializes them. Warning when they
         do not, or when the module runs before all that is reached. Info when its output just
         does not reach the loss.
 

@@ -25,7 +25,7 @@ class EvalModeInTraining(Rule):
     Why it matters:
         Dropout drops nothing and batch norms use statistics that no longer follow the
         weights. Training goes on without the regularisation that was meant, or with a
-        normalisation of long ago.
+        normalization of long ago.
 
     Fires:
         Error when the model was in training mode, an evaluation came, and `steps` steps

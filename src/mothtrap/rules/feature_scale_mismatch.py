@@ -31,12 +31,12 @@ class FeatureScaleMismatch(Rule):
 
     Fires:
         Warning when, over at least `min_rows` rows, the standard deviations of two
-        features differ by more than `scale_ratio`. Where a normalisation follows the layer,
+        features differ by more than `scale_ratio`. Where a normalization follows the layer,
         when the largest is above `normalized_ratio` times the median of them: it scales
         units or rows, not features, so that one huge feature is all that the units see.
 
     Stays quiet:
-        Channels of pictures, token ids, what a normalisation layer takes first, features
+        Channels of pictures, token ids, what a normalization layer takes first, features
         that nearly always have one value (one-hot, counts of rare words), what other
         layers under training have made.
 
@@ -82,7 +82,7 @@ class FeatureScaleMismatch(Rule):
     )
     normalized_ratio: float = threshold(
         1e4,
-        unit="times the median standard deviation, before a normalisation",
+        unit="times the median standard deviation, before a normalization",
         source="measured: one feature of 20, with Adam and LayerNorm or BatchNorm: 3e3 is learned "
         "late, 1e4 only in part",
     )

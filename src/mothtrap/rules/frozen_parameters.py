@@ -23,7 +23,7 @@ class FrozenParameters(Rule):
 
     What it detects:
         A model whose parameters mostly have `requires_grad=False`, though their values are
-        those with which the framework initialises a new layer.
+        those with which the framework initializes a new layer.
 
     Why it matters:
         Freezing keeps what was learned before. Here nothing was: the rest of the model
@@ -31,12 +31,12 @@ class FrozenParameters(Rule):
 
     Fires:
         Warning when more than `frozen_share` of a model's parameters require no gradient,
-        and of those for which the default initialisation can be told more than
+        and of those for which the default initialization can be told more than
         `untouched_share` still have it.
 
     Stays quiet:
         Backbones that were loaded or trained before, adapters on such ones (LoRA), layers
-        initialised in another way, and models of which nothing is trained.
+        initialized in another way, and models of which nothing is trained.
 
     What to do:
         - Load the pretrained weights before freezing: `load_state_dict` with

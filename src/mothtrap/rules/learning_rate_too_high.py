@@ -134,9 +134,9 @@ class LearningRateTooHigh(Rule):
         """Look at every loss with the steps of its optimizers."""
         every = loss_series(window)
         if has_players(window):
-            raise NotApplicable("several losses are minimised in turn by different optimizers")
+            raise NotApplicable("several losses are minimized in turn by different optimizers")
         if any(facts.maximizes for facts in optimizer_facts(window).values()):
-            raise NotApplicable("an optimizer maximises its loss, at whatever rate")
+            raise NotApplicable("an optimizer maximizes its loss, at whatever rate")
         ratios = update_ratios(window)
         if ratios is None:
             raise NotEnoughData("no change of a weight was seen")

@@ -31,7 +31,7 @@ class LearningRateTooLow(Rule):
         weight, while the loss is where it began.
 
     Why it matters:
-        The loop runs for hours and ends where initialisation put it. It looks like a
+        The loop runs for hours and ends where initialization put it. It looks like a
         model that cannot learn the task.
 
     Fires:
@@ -83,7 +83,7 @@ class LearningRateTooLow(Rule):
         """Look at every loss with the steps of its optimizers."""
         every = loss_series(window)
         if has_players(window):
-            raise NotApplicable("several losses are minimised in turn by different optimizers")
+            raise NotApplicable("several losses are minimized in turn by different optimizers")
         ratios = update_ratios(window)
         if ratios is None:
             raise NotEnoughData("no change of a weight was seen")

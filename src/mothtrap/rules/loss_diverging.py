@@ -17,7 +17,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
-    Judgement,
+    Judgment,
     finite_part,
     has_players,
     judge_series,
@@ -105,7 +105,7 @@ class LossDiverging(Rule):
                 self._require_low(series)
         return found
 
-    def _judge(self, series: Series, game: bool, moves: bool) -> Judgement | None:
+    def _judge(self, series: Series, game: bool, moves: bool) -> Judgment | None:
         _, loss_S = finite_part(series)
         require_scale(loss_S)
         broke = len(loss_S) < len(series) and not np.isfinite(series.values_S[-1])
@@ -123,7 +123,7 @@ class LossDiverging(Rule):
 
     def _running_away(
         self, series: Series, loss_S: Floats, start: float, broke: bool, game: bool
-    ) -> Judgement | None:
+    ) -> Judgment | None:
         limit = self.runaway_ratio * start
         last = loss_S[-self.runaway_steps :]
         lasting = len(last) == self.runaway_steps and last.min() > limit
@@ -131,11 +131,11 @@ class LossDiverging(Rule):
         rising = broke and loss_S[-1] > limit and loss_S[-1] > loss_S[-2] > start
         if not (lasting or rising):
             return None
-        return self._judgement(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
+        return self._judgment(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
 
     def _staying_above(
         self, series: Series, loss_S: Floats, start: float, game: bool
-    ) -> Judgement | None:
+    ) -> Judgment | None:
         last = loss_S[-self.lasting_steps :]
         if len(loss_S) < self.lasting_steps + START_STEPS or _coming_back(last):
             return None
@@ -144,11 +144,11 @@ class LossDiverging(Rule):
         usual = float(np.max(loss_S[:START_STEPS]))
         if above < 0.9 or np.median(last) < usual:
             return None
-        return self._judgement(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
+        return self._judgment(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
 
     def _losing_gains(
         self, series: Series, loss_S: Floats, start: float, game: bool
-    ) -> Judgement | None:
+    ) -> Judgment | None:
         last = loss_S[-self.lasting_steps :]
         blocks = block_medians(loss_S[: -self.lasting_steps], 20)
         if len(blocks) < 2 or _coming_back(last):
@@ -162,7 +162,7 @@ class LossDiverging(Rule):
         if lost < 0.5:
             return None
         severity = Severity.ERROR if lost >= self.lost_share else Severity.WARNING
-        return self._judgement(series, loss_S, best, best + 0.25 * gained, game, severity)
+        return self._judgment(series, loss_S, best, best + 0.25 * gained, game, severity)
 
     def _require_low(self, series: Series) -> None:
         """Raise NotEnoughData where a loss is so high that an earlier finding may still hold."""
@@ -183,7 +183,7 @@ class LossDiverging(Rule):
         if level > high > 0:
             raise NotEnoughData(f"the loss is at {level:.4g}: it is too early to say more")
 
-    def _judgement(
+    def _judgment(
         self,
         series: Series,
         loss_S: Floats,
@@ -191,7 +191,7 @@ class LossDiverging(Rule):
         band: float,
         game: bool,
         severity: Severity,
-    ) -> Judgement:
+    ) -> Judgment:
         steps_S, _ = finite_part(series)
         usual = np.flatnonzero(loss_S <= band)
         seen = min(int(usual[-1]) + 1 if len(usual) else 0, len(loss_S) - 1)
@@ -199,7 +199,7 @@ class LossDiverging(Rule):
         lowest = int(np.argmin(_smooth(loss_S[: seen + 1])))
         onset = lowest + rise_begins(np.maximum(loss_S[lowest:], 1e-3 * level), seen - lowest)
         value = float(np.median(loss_S[-self.runaway_steps :]))
-        return Judgement(
+        return Judgment(
             severity=Severity.WARNING if game else severity,
             step=int(steps_S[onset]),
             last_step=int(steps_S[-1]),

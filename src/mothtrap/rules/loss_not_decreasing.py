@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
 from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
-    Judgement,
+    Judgment,
     finite_part,
     has_players,
     judge_series,
@@ -97,7 +97,7 @@ class LossNotDecreasing(Rule):
         game = has_players(window)
         return judge_series(self, window, lambda series: self._judge(window, series, game))
 
-    def _judge(self, window: Window, series: Series, game: bool) -> Judgement | None:
+    def _judge(self, window: Window, series: Series, game: bool) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if game:
@@ -119,7 +119,7 @@ class LossNotDecreasing(Rule):
             return None
         if self._fell_between(late_S, early):
             return None
-        return Judgement(
+        return Judgment(
             severity=Severity.WARNING,
             step=int(steps_S[warm]),
             last_step=int(steps_S[-1]),

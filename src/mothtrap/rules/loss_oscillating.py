@@ -12,7 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Series, Window
-from mothtrap.rules._losses import Judgement, finite_part, judge_series, require_scale
+from mothtrap.rules._losses import Judgment, finite_part, judge_series, require_scale
 from mothtrap.rules._stretches import stretches
 
 
@@ -80,7 +80,7 @@ class LossOscillating(Rule):
         """Judge the latest steps of every loss series."""
         return judge_series(self, window, self._judge)
 
-    def _judge(self, series: Series) -> Judgement | None:
+    def _judge(self, series: Series) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if len(loss_S) < self.num_steps:
@@ -96,7 +96,7 @@ class LossOscillating(Rule):
             return None
         # It has lasted as long as nearly all steps turn around.
         first = _lasting(_turned(loss_S))
-        return Judgement(
+        return Judgment(
             severity=Severity.WARNING if first >= self.calm else Severity.INFO,
             step=int(steps_S[first]),
             last_step=int(steps_S[-1]),

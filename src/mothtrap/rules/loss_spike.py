@@ -13,7 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._losses import (
-    Judgement,
+    Judgment,
     finite_part,
     has_players,
     judge_series,
@@ -87,7 +87,7 @@ class LossSpike(Rule):
             raise NotApplicable("several losses play against each other")
         return judge_series(self, window, lambda series: self._judge(window, series))
 
-    def _judge(self, window: Window, series: Series) -> Judgement | None:
+    def _judge(self, window: Window, series: Series) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if len(loss_S) <= self.before + self.after:
@@ -105,7 +105,7 @@ class LossSpike(Rule):
             return None
         recovered, place, level = min(spikes)
         value = float(loss_S[place])
-        return Judgement(
+        return Judgment(
             severity=Severity.INFO if recovered else Severity.WARNING,
             step=int(steps_S[place]),
             last_step=int(steps_S[max(place for _, place, _ in spikes)]),

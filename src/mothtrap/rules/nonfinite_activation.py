@@ -43,7 +43,7 @@ class NonfiniteActivation(Rule):
     What to do:
         - Guard the operation in this module: add an epsilon to what is divided by or
           under a root or log, subtract the maximum before exp.
-        - Check the module's input of this step for extreme values, and normalise it.
+        - Check the module's input of this step for extreme values, and normalize it.
         - Run the module in float32 when it overflows in a smaller type (fp16 ends
           at 65504).
         - A module that was given NaN: look at what is computed just before its call, between

@@ -25,7 +25,7 @@ class NonfiniteWeight(Rule):
 
     What it detects:
         Weights and biases that are not finite: from the beginning, because of an
-        initialisation that divides by 0 or memory that was never filled, or since an
+        initialization that divides by 0 or memory that was never filled, or since an
         update that was not finite.
 
     Why it matters:
@@ -40,11 +40,11 @@ class NonfiniteWeight(Rule):
         Nothing that is finite is judged, however large it is. Buffers are not looked at.
 
     What to do:
-        - Where it is so from step 0: look at how the parameter is initialised
+        - Where it is so from step 0: look at how the parameter is initialized
           (`torch.empty`, a standard deviation of 0, a division by the number of inputs).
         - Where it became so: find the gradient that was not finite, see NUM002 and
           NUM004, and go back to a checkpoint from before that step.
-        - Check values that code writes into weights by hand: normalisation, pruning,
+        - Check values that code writes into weights by hand: normalization, pruning,
           averaging.
 
     Example:

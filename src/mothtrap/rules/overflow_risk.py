@@ -41,7 +41,7 @@ class OverflowRisk(Rule):
           `with torch.autocast("cuda", enabled=False)`.
         - Average where values are summed over many positions; divide attention scores by
           the root of the head's size.
-        - Normalise the inputs, and put a normalisation layer before the part.
+        - Normalize the inputs, and put a normalization layer before the part.
 
     Example:
         pooled = tokens.sum(dim=1)        # float16: 4096 positions add up

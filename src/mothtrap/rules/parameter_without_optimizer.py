@@ -31,8 +31,8 @@ class ParameterWithoutOptimizer(Rule):
         After `reached_steps` steps with a gradient. Error when the parameter was made
         after the optimizer, when an optimizer holds an orphan of the same shape in its
         place, or when it lies between trained parameters and the loss. Warning when
-        its neighbours in the same part of the model are trained, or when nothing of its model
-        is, which looks as it was initialised, or when more than `fresh_share` of its model is
+        its neighbors in the same part of the model are trained, or when nothing of its model
+        is, which looks as it was initialized, or when more than `fresh_share` of its model is
         in no optimizer and looks as it was drawn. Info for a whole part upstream of what is
         trained: a backbone that is left as it is.
 

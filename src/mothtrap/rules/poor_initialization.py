@@ -17,9 +17,9 @@ from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._effects import NOT_FINITE
 
 LARGEST_GAIN = 2.0**0.5
-"""Gain that He's initialisation asks for, the largest of the usual ones."""
+"""Gain that He's initialization asks for, the largest of the usual ones."""
 SMALLEST_GAIN = 3.0**-0.5
-"""Gain of PyTorch's own initialisation of linear layers, the smallest of the usual ones."""
+"""Gain of PyTorch's own initialization of linear layers, the smallest of the usual ones."""
 MIN_FAN_IN = 8
 """Layers with fewer inputs are not judged by their gain: any scale may be meant."""
 OFF = 1e9
@@ -44,7 +44,7 @@ class PoorInitialization(Rule):
         Warning when, before the first step, the mean square of a hidden layer's weights
         times its fan-in is more than `theory_ratio` times the largest value of theory
         (He: 2) and its output is `effect_ratio` times what it was given; when in
-        `small_layers` or more hidden layers of a model without normalisation it is less
+        `small_layers` or more hidden layers of a model without normalization it is less
         than 1/`theory_ratio` of the smallest (PyTorch: 1/3) and hardly anything of the
         signal is left; when all weights of a hidden layer are one number that is not 0.
         Off unless set: when in the first `steps` steps the variances of what layers put
@@ -53,15 +53,15 @@ class PoorInitialization(Rule):
         steps running. Layers are those in whose path `layer_regex` is found.
 
     Stays quiet:
-        Layers that a normalisation follows, small weights in models that normalise (as
+        Layers that a normalization follows, small weights in models that normalize (as
         in transformers, whose weights of 0.02 are meant), last layers, layers of 0,
         embeddings, layers with fewer than 8 inputs, sine networks.
 
     What to do:
-        - Initialise for the activation: `nn.init.kaiming_normal_` before ReLU,
+        - Initialize for the activation: `nn.init.kaiming_normal_` before ReLU,
           `nn.init.xavier_uniform_` before tanh or sigmoid.
-        - Or leave PyTorch's own initialisation as it is.
-        - Put normalisation layers between the layers of deep networks.
+        - Or leave PyTorch's own initialization as it is.
+        - Put normalization layers between the layers of deep networks.
 
     Example:
         nn.init.normal_(layer.weight, std=1.0)           # 512 inputs: grows by 22 a layer
@@ -286,7 +286,7 @@ class _Poor:
 
 
 def _hidden(first: list[ForwardScales], trained: set[str]) -> list[LayerScale]:
-    """The trained layers that are neither the last nor followed by a normalisation."""
+    """The trained layers that are neither the last nor followed by a normalization."""
     return [
         layer
         for look in first

@@ -21,7 +21,7 @@ class RouterCollapse(Rule):
     """The router of a mixture of experts sends nearly all rows to one of them.
 
     What it detects:
-        A layer that scores the experts of a `ModuleList` and has the same favourite for
+        A layer that scores the experts of a `ModuleList` and has the same favorite for
         nearly every row, batch after batch.
 
     Why it matters:
@@ -29,12 +29,12 @@ class RouterCollapse(Rule):
         model pays for many experts and learns with one.
 
     Fires:
-        Warning when the favourite's share of the rows is above `busiest_share` in
+        Warning when the favorite's share of the rows is above `busiest_share` in
         `persisting_looks` looks running, over at least `min_rows` rows.
 
     Stays quiet:
         The first steps, fewer than `min_experts` experts, routers that cannot be told
-        from other layers: one is a linear layer with as many outputs as its neighbour, a
+        from other layers: one is a linear layer with as many outputs as its neighbor, a
         `ModuleList` of modules of one class, has members.
 
     What to do:
@@ -71,7 +71,7 @@ class RouterCollapse(Rule):
         if not by_router:
             if window.total_steps < self.persisting_looks:
                 raise NotEnoughData("no forward was looked at")
-            raise NotApplicable("no router of experts was recognised")
+            raise NotApplicable("no router of experts was recognized")
         if max(len(loads) for loads in by_router.values()) < self.persisting_looks:
             raise NotEnoughData(f"fewer than {self.persisting_looks} looks")
         found = [self._judge(window, loads) for loads in by_router.values()]
@@ -79,8 +79,8 @@ class RouterCollapse(Rule):
 
     def _judge(self, window: Window, loads: list[RouterLoad]) -> Finding | None:
         busiest_L = np.array([max(load.shares) for load in loads])
-        favourite_L = np.array([int(np.argmax(load.shares)) for load in loads])
-        held_L = (busiest_L > self.busiest_share) & (favourite_L == favourite_L[-1])
+        favorite_L = np.array([int(np.argmax(load.shares)) for load in loads])
+        held_L = (busiest_L > self.busiest_share) & (favorite_L == favorite_L[-1])
         stretch = last_stretch(held_L)
         if not stretch or stretch[1] - stretch[0] < self.persisting_looks:
             return None
@@ -98,7 +98,7 @@ class RouterCollapse(Rule):
             layers=(last.router, last.experts),
             message=(
                 f"{last.router} sends {max(last.shares):.0%} of the rows to expert "
-                f"{int(favourite_L[-1])} of the {len(last.shares)} in {last.experts}; {idle} are "
+                f"{int(favorite_L[-1])} of the {len(last.shares)} in {last.experts}; {idle} are "
                 "never chosen"
             ),
             evidence={

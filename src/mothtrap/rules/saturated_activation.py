@@ -52,7 +52,7 @@ class SaturatedActivation(Rule):
     What to do:
         - Bring the inputs of the layer before to a standard scale, and its initial
           weights to a gain near 1: `nn.init.xavier_uniform_`.
-        - Put a normalisation layer before the activation.
+        - Put a normalization layer before the activation.
         - Lower the learning rate: large steps push units to the flat ends.
         - Use an activation that does not saturate: `nn.ReLU`, `nn.GELU`.
         - Keras: Use `activation="relu"` in hidden layers, and scale the inputs.

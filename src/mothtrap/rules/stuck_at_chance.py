@@ -15,7 +15,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._losses import (
-    Judgement,
+    Judgment,
     finite_part,
     has_players,
     judge_series,
@@ -64,7 +64,7 @@ class StuckAtChance(Rule):
     What to do:
         - Check that gradients reach the first layers: dead units, a detached tensor, or
           parameters that no optimizer holds.
-        - Check the initialisation: with all weights 0 every unit stays the same.
+        - Check the initialization: with all weights 0 every unit stays the same.
         - Check the learning rate, too large as well as too small.
         - Check that labels belong to their inputs after shuffling.
 
@@ -121,7 +121,7 @@ class StuckAtChance(Rule):
             raise NotApplicable("several losses play against each other")
         return judge_series(self, window, lambda series: self._judge(window, series, calls))
 
-    def _judge(self, window: Window, series: Series, calls: list[LossCall]) -> Judgement | None:
+    def _judge(self, window: Window, series: Series, calls: list[LossCall]) -> Judgment | None:
         own = _calls_of(series, calls)
         counts = _label_counts(own)
         guess, classes = _guessing(counts)
@@ -142,7 +142,7 @@ class StuckAtChance(Rule):
         constant = self._is_constant(spread_N, len(loss_S) - begin)
         level = float(np.median(loss_S[begin:]))
         words = "; its predictions hardly differ between examples" if constant else ""
-        return Judgement(
+        return Judgment(
             severity=Severity.ERROR if constant else Severity.WARNING,
             step=step,
             last_step=int(steps_S[-1]),

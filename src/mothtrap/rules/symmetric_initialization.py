@@ -38,11 +38,11 @@ class SymmetricInitialization(Rule):
     Stays quiet:
         Layers of 0 whose units get different gradients and part at the first step: a
         last layer, the last layer of a residual branch, the second factor of a low-rank
-        adapter. Biases, normalisation layers, embeddings. Layers with one unit. Dropout
+        adapter. Biases, normalization layers, embeddings. Layers with one unit. Dropout
         that makes gradients differ. Learning rates of 0.
 
     What to do:
-        - Give weights random values: leave PyTorch's own initialisation, or use
+        - Give weights random values: leave PyTorch's own initialization, or use
           `nn.init.kaiming_normal_` (ReLU) or `nn.init.xavier_uniform_` (tanh).
         - Set only biases to 0, never all parameters: loop over
           `p for name, p in model.named_parameters() if name.endswith("bias")`.

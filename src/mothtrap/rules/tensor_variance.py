@@ -40,8 +40,8 @@ class TensorVariance(Rule):
         captured once in `every_steps` steps.
 
     What to do:
-        - Too large: scale the inputs, add a normalisation layer, lower the learning rate.
-        - Too small: check the initialisation and the inputs of the layer for a constant.
+        - Too large: scale the inputs, add a normalization layer, lower the learning rate.
+        - Too small: check the initialization and the inputs of the layer for a constant.
         - Adapt the bounds to what healthy runs show.
 
     Example:

@@ -39,7 +39,7 @@ class TrainEvalShift(Rule):
     Why it matters:
         The model answers to inputs such as it never saw. Its evaluation says nothing
         about what it learned: the loss is high and the accuracy low, however long it
-        trains. Most often one of the two is normalised, and the other is not.
+        trains. Most often one of the two is normalized, and the other is not.
 
     Fires:
         When in `share` of the evaluations the standard deviation is not within
@@ -56,11 +56,11 @@ class TrainEvalShift(Rule):
         - Apply the same transformation to training and evaluation data: fit mean and
           standard deviation on the training data, and use these numbers for both.
         - Check the units and the type: images of 0 to 255 beside images of 0 to 1.
-        - Put the normalisation into the model, where it cannot be forgotten.
+        - Put the normalization into the model, where it cannot be forgotten.
 
     Example:
         x_train = (x_train - mean) / std
-        accuracy = evaluate(model, x_test)                      # not normalised
+        accuracy = evaluate(model, x_test)                      # not normalized
         accuracy = evaluate(model, (x_test - mean) / std)       # with training's numbers
 
     References:

@@ -28,7 +28,7 @@ class TrainModeInEvaluation(Rule):
 
     Why it matters:
         What is measured is not the model: units are dropped at random, and rows are
-        normalised by the batch that they happen to stand in. Batch norms also take up
+        normalized by the batch that they happen to stand in. Batch norms also take up
         statistics of the data of evaluation.
 
     Fires:

@@ -32,7 +32,7 @@ class UnnormalizedInput(Rule):
         given, after whatever the model does to its input before.
 
     Why it matters:
-        Weights are initialised for inputs of mean 0 and standard deviation 1. Inputs
+        Weights are initialized for inputs of mean 0 and standard deviation 1. Inputs
         that are 100 times larger make outputs and gradients 100 times larger: a
         learning rate that suits other data diverges or kills units, and one feature
         can drown all others. Inputs far too small leave nothing but the biases.
@@ -48,7 +48,7 @@ class UnnormalizedInput(Rule):
         Layers are those in whose path `layer_regex` is found.
 
     Stays quiet:
-        Token ids and embeddings, data that a normalisation layer takes first or right
+        Token ids and embeddings, data that a normalization layer takes first or right
         after the first layer, data divided inside the model, weights that are small
         enough to make up for it, sparse data such as one-hot vectors, what other layers
         under training have made.
@@ -57,7 +57,7 @@ class UnnormalizedInput(Rule):
         - Scale the inputs: pixels with `x / 255`, features to mean 0 and standard
           deviation 1, with statistics of the training data alone.
         - Apply the same scaling in evaluation and in production.
-        - Put a normalisation layer first where the scale is not known beforehand:
+        - Put a normalization layer first where the scale is not known beforehand:
           `nn.BatchNorm1d(features, affine=False)`.
         - Keras: Scale the inputs before `fit` (`x / 255.0`, or subtract the mean and divide by
           the standard deviation), or begin the model with `keras.layers.Rescaling(1 / 255)`, or

@@ -249,7 +249,7 @@ def _normal_quantile(chance: float) -> float:
 
 
 def _longest_run(labels_B: np.ndarray) -> int:
-    """Return how many neighbours are the same, at most."""
+    """Return how many neighbors are the same, at most."""
     changes = np.flatnonzero(np.diff(labels_B)) + 1
     edges = np.concatenate(([0], changes, [len(labels_B)]))
     return int(np.diff(edges).max())

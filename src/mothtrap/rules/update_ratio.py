@@ -44,7 +44,7 @@ class UpdateRatio(Rule):
 
     What to do:
         - Too large: lower the learning rate of this weight's group, or check what resets
-          the weight between the steps (clipping, renormalisation).
+          the weight between the steps (clipping, renormalization).
         - Too small: raise the learning rate of its group; look for a multiplier or a
           gradient that is scaled down on the way.
         - Check that weights of 16 bits can hold the update, see NUM008.

@@ -59,7 +59,7 @@ class VanishingGradient(Rule):
         last; or gradients that are next to nothing in most layers from the start.
 
     Why it matters:
-        The first layers stay as they were initialised. What comes after them has to do
+        The first layers stay as they were initialized. What comes after them has to do
         with untrained features, or with none at all.
 
     Fires:
@@ -73,13 +73,13 @@ class VanishingGradient(Rule):
     Stays quiet:
         A loss that falls, small gradients of a loss that has reached its floor, the few
         steps that an adaptive optimizer needs to leave such a start, layers that get no
-        gradient at all, embeddings, biases before a normalisation.
+        gradient at all, embeddings, biases before a normalization.
 
     What to do:
         - Where a tensor between them is detached, remove the `.detach()`.
-        - Use ReLU or GELU in place of sigmoid or tanh between the layers, initialised to
+        - Use ReLU or GELU in place of sigmoid or tanh between the layers, initialized to
           match: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
-        - Add residual connections or normalisation layers: both carry the gradient past
+        - Add residual connections or normalization layers: both carry the gradient past
           a layer that shrinks it.
         - In recurrent nets use gates (LSTM, GRU) in place of a plain recurrence.
         - Keras: Use `activation="relu"` in hidden layers with `kernel_initializer="he_normal"`,

@@ -33,9 +33,9 @@ class WeightCollapse(Rule):
         `lost_share` of its beginning. Warning when that holds of single layers alone.
 
     Stays quiet:
-        Weights that shrink while the loss falls (sparsity, normalised layers in balance
+        Weights that shrink while the loss falls (sparsity, normalized layers in balance
         with their decay), weights that began at 0, vectors such as the scales of
-        normalisation layers.
+        normalization layers.
 
     What to do:
         - Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with AdamW.

@@ -34,7 +34,7 @@ class WeightDecayDominates(Rule):
         does, weights that shrink under it, and a loss that does not fall.
 
     Why it matters:
-        The optimizer minimises the size of the weights and not the error: they shrink
+        The optimizer minimizes the size of the weights and not the error: they shrink
         until the output is constant.
 
     Fires:
@@ -44,13 +44,13 @@ class WeightDecayDominates(Rule):
         `lost_share` of its beginning.
 
     Stays quiet:
-        Decay beside a loss that falls, normalised layers in balance with their decay,
+        Decay beside a loss that falls, normalized layers in balance with their decay,
         the usual decay beside a gradient that has vanished: the weights hardly shrink.
 
     What to do:
         - Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with AdamW.
         - With Adam use AdamW: there decay is not divided by the size of the gradient.
-        - Exclude biases and the scales of normalisation layers from decay.
+        - Exclude biases and the scales of normalization layers from decay.
 
     Example:
         optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.5)

@@ -15,7 +15,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
 from mothtrap.rules._loss_calls import class_calls
-from mothtrap.rules._losses import Judgement, finite_part, judge_series
+from mothtrap.rules._losses import Judgment, finite_part, judge_series
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class WrongInitialLoss(Rule):
 
     What to do:
         - Scale the inputs to mean 0 and standard deviation 1.
-        - Use the initialisation of the library, or scale that of the last layer down.
+        - Use the initialization of the library, or scale that of the last layer down.
         - Check that labels and outputs have the same order and number of classes.
 
     Example:
@@ -70,7 +70,7 @@ class WrongInitialLoss(Rule):
         """Judge the beginning of every series that is one class loss."""
         calls = class_calls(window)
 
-        def judge(series: Series) -> Judgement | None:
+        def judge(series: Series) -> Judgment | None:
             own = [call for call in calls if call.series == series.of]
             if not own:
                 raise NotApplicable("this loss series is no class loss")
@@ -78,7 +78,7 @@ class WrongInitialLoss(Rule):
 
         return judge_series(self, window, judge)
 
-    def _judge(self, series: Series, calls: list[LossCall]) -> Judgement | None:
+    def _judge(self, series: Series, calls: list[LossCall]) -> Judgment | None:
         if len([call for call in calls if call.step == calls[0].step]) > 1:
             raise NotApplicable("the loss has several terms")
         if any(call.reduction != "mean" for call in calls) or calls[0].label_counts is None:
@@ -93,7 +93,7 @@ class WrongInitialLoss(Rule):
         begin = loss_S[: self.steps]
         if min(float(begin[0]), float(np.median(begin))) <= limit:
             return None
-        return Judgement(
+        return Judgment(
             severity=Severity.WARNING,
             step=int(steps_S[0]),
             last_step=int(steps_S[self.steps - 1]),

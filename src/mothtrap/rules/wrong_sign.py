@@ -15,7 +15,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
-from mothtrap.rules._losses import Judgement, finite_part, has_players, judge_series
+from mothtrap.rules._losses import Judgment, finite_part, has_players, judge_series
 
 AT_LEAST_ZERO = (
     "cross_entropy",
@@ -65,14 +65,14 @@ class WrongSign(Rule):
         - Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`.
         - Remove the minus sign before the loss, or in the function that computes it.
         - Look for `maximize=True` in the optimizer, and for a score such as accuracy or
-          log-likelihood that is minimised where its negative was meant.
+          log-likelihood that is minimized where its negative was meant.
         - Check that targets are in the range of the loss: 0 to 1 for binary
           cross-entropy.
         - Bound a term that pushes things apart: `relu(margin - distance)` in place of
           `-distance`.
 
     Example:
-        loss = -F.cross_entropy(model(x), y)     # the error is maximised
+        loss = -F.cross_entropy(model(x), y)     # the error is maximized
         loss = F.cross_entropy(model(x), y)
 
     References:
@@ -125,7 +125,7 @@ class WrongSign(Rule):
         terms = _terms(window)
         game = has_players(window)
 
-        def judge(series: Series) -> Judgement | None:
+        def judge(series: Series) -> Judgment | None:
             if not game and (found := self._unbounded(series)):
                 return found
             if series.of not in terms:
@@ -137,7 +137,7 @@ class WrongSign(Rule):
 
         return judge_series(self, window, judge)
 
-    def _unbounded(self, series: Series) -> Judgement | None:
+    def _unbounded(self, series: Series) -> Judgment | None:
         """Judge a loss of any kind: one that falls below every scale that it has had."""
         steps_S, loss_S = finite_part(series)
         if len(loss_S) < 3:
@@ -149,7 +149,7 @@ class WrongSign(Rule):
             return None
         above = np.flatnonzero(loss_S >= 0)
         onset = int(above[-1]) + 1 if len(above) else 0
-        return Judgement(
+        return Judgment(
             severity=Severity.ERROR,
             step=int(steps_S[onset]),
             last_step=int(steps_S[-1]),
@@ -159,7 +159,7 @@ class WrongSign(Rule):
             fixes=self.doc().fixes[:0:-1],
         )
 
-    def _judge(self, series: Series, operation: str) -> Judgement | None:
+    def _judge(self, series: Series, operation: str) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         if len(loss_S) < self.steps:
             raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.steps} are needed")
@@ -170,20 +170,20 @@ class WrongSign(Rule):
         first, latest = float(loss_S[onset]), float(np.median(loss_S[-3:]))
         if latest > self.falling_factor * first:
             return None
-        return Judgement(
+        return Judgment(
             severity=Severity.ERROR,
             step=int(steps_S[onset]),
             last_step=int(steps_S[-1]),
             count=len(loss_S) - onset,
             message=(
                 f"the loss is {latest:.4g} and falling, but {operation} cannot be below 0: "
-                "its sign is turned, and the error is maximised"
+                "its sign is turned, and the error is maximized"
             ),
             evidence={"value": latest, "first": first, "operation": operation},
             fixes=self.doc().fixes[1:],
         )
 
-    def _climbing(self, window: Window, series: Series) -> Judgement | None:
+    def _climbing(self, window: Window, series: Series) -> Judgment | None:
         """Judge the updates that the script makes itself, of a loss that is 0 or more."""
         steps_S, loss_S = finite_part(series)
         seen = [s for s in window.seen(UpdateDirection) if s.optimizer in series.optimizers]
@@ -200,7 +200,7 @@ class WrongSign(Rule):
         third = max(1, len(loss_S) // 3)
         rose = float(np.median(loss_S[-third:])) >= float(np.median(loss_S[:third]))
         certain = len(climbing) == len(whole) or rose
-        return Judgement(
+        return Judgment(
             severity=Severity.ERROR if certain else Severity.WARNING,
             step=int(steps_S[0]),
             last_step=int(steps_S[-1]),

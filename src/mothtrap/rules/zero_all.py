@@ -40,7 +40,7 @@ class ZeroAll(Rule):
     What to do:
         - Of gradients: look at the operations between the loss and the tensor for one
           whose derivative is 0, such as a rounding, an argmax, or a dead ReLU.
-        - Of weights: check the initialisation, pruning masks and the weight decay.
+        - Of weights: check the initialization, pruning masks and the weight decay.
         - Of inputs: check what the data loader returns.
 
     Example:

@@ -147,7 +147,7 @@ def _held(module: object) -> Mapping[str, object]:
 
 
 def _installed() -> dict[str, str]:
-    """Versions by normalised name of what lies in the folders of installed packages."""
+    """Versions by normalized name of what lies in the folders of installed packages."""
     found: dict[str, str] = {}
     for folder in _folders():
         try:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-FAVOURITES = ("samples", "imgs", "files", "paths", "filenames", "images", "image_paths")
+FAVORITES = ("samples", "imgs", "files", "paths", "filenames", "images", "image_paths")
 """Attributes that are looked at before others: the first two are those of folders of images
 as most libraries keep them."""
 MAX_LENGTH = 1024
@@ -63,7 +63,7 @@ def file_names(data: object, length: int | None) -> FileNames | None:
         held = vars(data)
     except TypeError:
         return None
-    ordered = [*(name for name in FAVOURITES if name in held), *held]
+    ordered = [*(name for name in FAVORITES if name in held), *held]
     for name in dict.fromkeys(ordered):
         entries = held[name]
         if not length or not _is_sequence(entries):

@@ -104,6 +104,6 @@ def test_half_precision_is_looked_at_by_steps_not_by_full_steps() -> None:
     assert looked_at >= {0, 1, 2, 3}
 
 
-def test_inputs_are_summarised_by_steps_not_by_full_steps() -> None:
+def test_inputs_are_summarized_by_steps_not_by_full_steps() -> None:
     told = {fact.step // 50 for fact in trained_in_part().observed(InputDistribution)}
     assert told >= {0, 1, 2, 3}

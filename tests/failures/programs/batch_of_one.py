@@ -1,4 +1,4 @@
-"""Batch normalisation of a last batch of one row."""
+"""Batch normalization of a last batch of one row."""
 
 import torch
 from torch import nn

@@ -18,7 +18,7 @@ def test_equal_bits_have_equal_fingerprints_and_others_do_not() -> None:
     assert fingerprint(tensors) != fingerprint(copies)
 
 
-def test_sums_of_bits_tell_neighbours_apart_in_every_width() -> None:
+def test_sums_of_bits_tell_neighbors_apart_in_every_width() -> None:
     for dtype in (torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.complex64):
         values = torch.ones(100, dtype=dtype)
         changed = values.clone()

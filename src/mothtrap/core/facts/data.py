@@ -122,7 +122,7 @@ class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
     """The targets of the batches that one loss call site was given, in order.
 
     One entry per optimizer step in `steps`: for a class loss the number of targets per
-    class in `counts` (neighbouring classes together where there are many), else number,
+    class in `counts` (neighboring classes together where there are many), else number,
     mean and variance of the targets in `moments`; the other one is empty. `sampler` is
     that of the loader whose batches were trained on, None without a loader.
     """

@@ -60,7 +60,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
 class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Sizes (root mean squares) of what one weighted layer took and gave.
 
-    `gain` as in `DataTaken`. `normalized`: the next module normalises its output.
+    `gain` as in `DataTaken`. `normalized`: the next module normalizes its output.
     `variance` is that of the output.
     """
 
@@ -79,7 +79,7 @@ class LayerScale(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class ForwardScales(Fact, frozen=True, kw_only=True, tag=True):
     """The sizes of what the weighted layers of a root put out, in order of execution.
 
-    `normalizes`: a normalising module ran anywhere in the root.
+    `normalizes`: a normalizing module ran anywhere in the root.
     """
 
     root: str

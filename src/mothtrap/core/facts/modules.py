@@ -16,7 +16,7 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     `calls_are_seen` is False where the module runs out of sight.
     `upstream`: it ran before every module that was reached. `detached_before`: the module
     that was called with its output, cut off; None where that was not seen. `changed`: something
-    else changed its values. `untouched`: its values look as the framework initialises them;
+    else changed its values. `untouched`: its values look as the framework initializes them;
     None = cannot be told. `since`: the first of the counted steps, of which not each is
     looked at; None in older runs.
     """
@@ -60,7 +60,7 @@ class HiddenParameters(Fact, frozen=True, kw_only=True, tag=True):
 class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
     """Parts of a trained model that do not require a gradient, in elements.
 
-    `untouched` are those frozen ones that look as the framework initialises them, `judged`
+    `untouched` are those frozen ones that look as the framework initializes them, `judged`
     those for which that can be told. `modules` are some that are untouched, the largest first.
     """
 

@@ -78,7 +78,7 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     that belongs to no live module ("orphan"), else None.
     `downstream_of_trained`: it lies between trained parameters and the loss.
     `model_untouched`: no optimizer holds anything of its model, which looks as the
-    framework initialises it. `fresh_share`: of the elements of its model, those in no optimizer
+    framework initializes it. `fresh_share`: of the elements of its model, those in no optimizer
     whose weights look as they were drawn; None in older runs.
     """
 

@@ -61,7 +61,7 @@ def test_the_data_of_the_first_layer_are_told_feature_by_feature() -> None:
     assert look.gain == pytest.approx(gain, rel=1e-5)
 
 
-def test_what_other_layers_made_is_no_data_and_what_is_normalised_is_marked() -> None:
+def test_what_other_layers_made_is_no_data_and_what_is_normalized_is_marked() -> None:
     model = nn.Sequential(
         nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)
     )

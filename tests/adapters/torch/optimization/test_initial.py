@@ -42,7 +42,7 @@ def test_a_trained_module_is_not_untouched() -> None:
     assert looks_untouched([model[0]]) is False
 
 
-def test_other_initialisations_and_small_weights_tell_nothing_of_the_default() -> None:
+def test_other_initializations_and_small_weights_tell_nothing_of_the_default() -> None:
     layer = nn.Linear(32, 32)
     nn.init.kaiming_normal_(layer.weight)
     assert looks_untouched([layer]) is False

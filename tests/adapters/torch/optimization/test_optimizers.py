@@ -26,7 +26,7 @@ def backward(model: nn.Module) -> Tensor:
 
 
 class Sharp(Optimizer):
-    """Sharpness-aware minimisation: evaluates the closure twice and nests an optimizer."""
+    """Sharpness-aware minimization: evaluates the closure twice and nests an optimizer."""
 
     def __init__(self, params: list[Tensor]) -> None:
         super().__init__(params, {"lr": 0.1})

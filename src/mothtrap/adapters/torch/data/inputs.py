@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_FIRST, TRAIN_EVERY, TRAIN_MOST = 4, 50, 64
-"""Training forwards whose inputs are summarised: the first few, then one in so many steps."""
+"""Training forwards whose inputs are summarized: the first few, then one in so many steps."""
 EVAL_FIRST, EVAL_MOST = 2, 64
-"""Forwards of an evaluation whose inputs are summarised, and of all evaluations."""
+"""Forwards of an evaluation whose inputs are summarized, and of all evaluations."""
 MAX_ELEMENTS = 1 << 22
-"""Elements of a tensor that is summarised, at most."""
+"""Elements of a tensor that is summarized, at most."""
 MICRO_BATCHES = 16
 """Forwards of a step whose inputs are remembered."""
 TOLD = 16
@@ -129,8 +129,8 @@ class InputObserver:
         called = self._called.get(module)
         if called is None:
             called = self._called[module] = _Called()
-        if not light and self._is_summarised(called, trains):
-            self._summarise(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
+        if not light and self._is_summarized(called, trains):
+            self._summarize(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
         self.overlap.called(inner, arguments, source, trains=trains)
 
     def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
@@ -168,7 +168,7 @@ class InputObserver:
                 place = frames.location(frame or frames.user_frame())
                 self._latest.append((self._job.book.module_name(inner), place, kept))
 
-    def _is_summarised(self, called: _Called, trains: bool) -> bool:
+    def _is_summarized(self, called: _Called, trains: bool) -> bool:
         if trains:
             number, called.train = called.train, called.train + 1
             again = called.again.passed(self._job.grouper.step - 1)
@@ -182,7 +182,7 @@ class InputObserver:
         called.eval_told += due
         return due and called.eval_told <= EVAL_MOST
 
-    def _summarise(self, inner: nn.Module, arguments: list[Argument], mode: Mode) -> None:
+    def _summarize(self, inner: nn.Module, arguments: list[Argument], mode: Mode) -> None:
         chosen = [
             (name, tensor)
             for name, tensor in arguments

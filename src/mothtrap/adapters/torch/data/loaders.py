@@ -174,7 +174,7 @@ class LoaderObserver:
     def used(self, arguments: Placed, *, trains: bool) -> Source | None:
         """A model is called; return the loader that its arguments came from, if one.
 
-        Known by their sizes: on the way they may be moved, flattened or normalised.
+        Known by their sizes: on the way they may be moved, flattened or normalized.
         """
         batch = self.latest
         if batch is None:

@@ -16,7 +16,7 @@ SEPARATION = 20.0
 from which on the column is called the label itself; chosen by hand: a good feature has 5."""
 CORRELATION, OTHERS = 0.999, 0.98
 """With a target of numbers, from which on a column is called its copy, and below which all
-other columns must stay: neighbouring values of a smooth series are alike, and so are its last
+other columns must stay: neighboring values of a smooth series are alike, and so are its last
 ones and the next. Chosen by hand."""
 
 

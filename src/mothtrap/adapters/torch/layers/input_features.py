@@ -33,7 +33,7 @@ def rows_of(values: torch.Tensor, module: nn.Module) -> torch.Tensor | None:
     if not values.numel():
         return None
     rows = max(1, min(MAX_ROWS, MAX_VALUES // features))
-    # Rows of different examples say more than neighbours in one.
+    # Rows of different examples say more than neighbors in one.
     per_example = max(1, values[0].numel() // features)
     examples = max(1, min(len(values), rows // per_example + 1))
     flat = values.detach()[:examples].reshape(-1, features)
@@ -79,12 +79,12 @@ def look(
     return torch.cat([part.to(rows.device) for part in parts]), read
 
 
-def _partners(centred: torch.Tensor, variance: torch.Tensor) -> list[torch.Tensor]:
+def _partners(centered: torch.Tensor, variance: torch.Tensor) -> list[torch.Tensor]:
     """For each feature the earlier one most correlated with it, and how much."""
-    scaled = centred / (variance.sqrt() + 1e-30)
+    scaled = centered / (variance.sqrt() + 1e-30)
     scaled = torch.where(variance > 0, scaled, torch.zeros_like(scaled))
     with torch.autocast(scaled.device.type, enabled=False):  # else in half precision
-        between = (scaled.T @ scaled / len(centred)).abs().tril(diagonal=-1)
+        between = (scaled.T @ scaled / len(centered)).abs().tril(diagonal=-1)
     best = between.max(dim=1)
     return [best.indices.float(), best.values]
 

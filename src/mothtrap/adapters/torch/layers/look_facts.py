@@ -227,7 +227,7 @@ def _numbers(part: _Part) -> torch.Tensor:
 
 def _squared_gain(module: nn.Module) -> torch.Tensor:
     weight = weight_of(module)
-    if weight is None:  # was reparametrised in between
+    if weight is None:  # was reparametrized in between
         return torch.zeros(())
     return squared_gain(weight, class_name(module))
 

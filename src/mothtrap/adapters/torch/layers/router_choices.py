@@ -12,7 +12,7 @@ MAX_ROWS = 4096
 def routers(root: nn.Module) -> dict[int, str]:
     """The layers that score experts, by identity, each with the place of its experts.
 
-    A router is a linear layer with as many outputs as its neighbour, a `ModuleList` of
+    A router is a linear layer with as many outputs as its neighbor, a `ModuleList` of
     modules of one class with weights, has members.
     """
     found: dict[int, str] = {}

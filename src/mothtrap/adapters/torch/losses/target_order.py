@@ -172,7 +172,7 @@ def _add_values(known: _Site, step: int, target: torch.Tensor) -> bool:
 
 
 def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:
-    """Hard targets per class, neighbouring classes together where there are many."""
+    """Hard targets per class, neighboring classes together where there are many."""
     if term.operation.startswith("binary"):
         ones = int((flat == 1).sum())
         zeros = int((flat == 0).sum())

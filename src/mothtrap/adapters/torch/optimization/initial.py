@@ -20,7 +20,7 @@ EDGE = 1.001
 
 
 def looks_untouched(modules: Iterable[nn.Module]) -> bool | None:
-    """Return whether all own weights of modules look as they were initialised by default.
+    """Return whether all own weights of modules look as they were initialized by default.
 
     None when there is none for which that can be told: only uniform and normal
     defaults of weights of some size can.

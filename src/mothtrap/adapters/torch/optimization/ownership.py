@@ -110,7 +110,7 @@ class OwnershipObserver:
                     self._watched[parameter] = _Watched(root, arithmetic.digest(parameter.detach()))
 
     def _is_new(self, root: Root, module: nn.Module) -> bool:
-        """Return whether a model looks as it was initialised; asked once, when it is first seen."""
+        """Return whether a model looks as it was initialized; asked once, when it is first seen."""
         if root.index not in self._new:
             new = looks_untouched(module.modules()) is True
             self._new[root.index] = new and not self._is_copy(module)

@@ -57,22 +57,22 @@ LAYERS: dict[str, tuple[Callable[[], object], str, str]] = {
         "its kernel of (5, 5) is larger than the (2, 2) of its input",
         "layers before it have made it too small",
     ),
-    "batch normalisation": (
+    "batch normalization": (
         lambda: nn.BatchNorm1d(8)(randn(4, 6)),
         "its axis 1 (channels) must be 8, and is 6",
         "make it nn.BatchNorm1d of 6 channels, or give it 8",
     ),
-    "axes of batch normalisation": (
+    "axes of batch normalization": (
         lambda: nn.BatchNorm2d(8)(randn(4, 8)),
         "it needs 4 axes, and this has 2",
         "",
     ),
-    "group normalisation": (
+    "group normalization": (
         lambda: nn.GroupNorm(2, 8)(randn(8, 6)),
         "its axis 1 (channels) must be 8, and is 6",
         "its axis 0 has size 8: x.transpose(0, 1)",
     ),
-    "layer normalisation": (
+    "layer normalization": (
         lambda: nn.LayerNorm(8)(randn(4, 6)),
         "nn.LayerNorm((8,))",
         "make it nn.LayerNorm(6), or give it 8",
