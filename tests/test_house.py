@@ -59,6 +59,9 @@ FRAMEWORKS = {
     "mxnet",
     "lightning",
     "transformers",
+    "accelerate",
+    "wandb",
+    "mlflow",
 }
 BUILT_ON = {"keras": "tensorflow"}
 """Frameworks whose adapter also names another one, on which they train."""

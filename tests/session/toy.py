@@ -75,7 +75,7 @@ class Toy:
     REPORTS = Reports(
         scalars=frozenset({"loss"}), facts=frozenset({LossSeries}), modes=frozenset({Mode.TRAIN})
     )
-    STEPS: Literal["own", "base"] = "own"
+    STEPS: Literal["own", "base", "none"] = "own"
 
     def __init__(
         self,

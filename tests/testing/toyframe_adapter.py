@@ -20,7 +20,7 @@ from mothtrap.core.tensors import TensorInfo
 FRAMEWORK = "toyframe"
 REQUIRES = "numpy>=1.23.5"
 ARRAYS = "numpy"
-STEPS: Literal["own", "base"] = "own"
+STEPS: Literal["own", "base", "none"] = "own"
 REPORTS = Reports(
     kinds=frozenset({"weight", "gradient"}),
     scalars=frozenset({"loss", "lr"}),

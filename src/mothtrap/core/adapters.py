@@ -288,8 +288,9 @@ class Adapter(Protocol):
     ARRAYS: str
     """The module of `mothtrap.statistics` that reduces the framework's arrays."""
     REPORTS: Reports
-    STEPS: Literal["own", "base"]
-    """Who counts where this adapter refines another: `own`, it does; `base`, the other does."""
+    STEPS: Literal["own", "base", "none"]
+    """Who counts where this adapter refines another: `own`, it does; `base`, the other does.
+    `none`: nothing trains in it; it is a logger, say."""
 
     def refines(self) -> str | None:
         """Return the framework on which this one trains, whose adapter sees the rest."""

@@ -24,6 +24,7 @@ from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.snapshots import SnapshotKept
+from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
 from mothtrap.core.facts.trees import (
     BoostingBegan,
     BoostingEnded,
@@ -52,5 +53,6 @@ STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
     Need(facts=(LoaderBegan, BatchesLoaded, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
     Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
+    Need(facts=(TrainerSettings, TrainingPhase)),
     Need(facts=(BoostingBegan, BoostingEnded, FeatureImportance, ScoresSeen, TableSeen)),
 )

@@ -8,8 +8,14 @@ from mothtrap.core import registry
 from mothtrap.core.adapters import Adapter
 
 PACKAGE = "mothtrap.adapters"
-TRIGGERS = {"sklearn": ("sklearn.linear_model", "sklearn.neural_network")}
-"""Imports that load an adapter, where nearly every script imports the framework for other parts."""
+TRIGGERS = {
+    "sklearn": ("sklearn.linear_model", "sklearn.neural_network"),
+    "lightning": ("lightning.pytorch", "pytorch_lightning"),
+    "transformers": ("transformers.trainer",),
+    "tensorboard": ("torch.utils.tensorboard", "tensorboardX"),
+}
+"""Imports that load an adapter, where nearly every script imports the framework for other parts,
+or where it has another name."""
 
 
 def triggers() -> tuple[str, ...]:

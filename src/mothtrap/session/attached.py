@@ -52,7 +52,8 @@ class AttachedAdapters:
             arrays=registry.load(STATISTICS, adapter.ARRAYS),
             reports=adapter.REPORTS,
             refines=base,
-            counts_steps=base is None or adapter.STEPS == "own",
+            counts_steps=adapter.STEPS == "own" or (base is None and adapter.STEPS != "none"),
+            makes_steps=adapter.STEPS != "none",
         )
         try:
             handle = begin(job)

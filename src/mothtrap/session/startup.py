@@ -24,6 +24,9 @@ _process: list[Worker] = []
 _begun: set[str] = set()
 """Frameworks whose adapters are attached, or about to be."""
 
+_loggers: list[Adapter] = []
+"""Adapters in which nothing trains, until there is a framework that does."""
+
 _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""
 
@@ -51,11 +54,17 @@ def _attach(framework: str) -> None:
         adapter.attach_replay(read_plan(os.environ))
         return
     if not _process:
+        if adapter.STEPS == "none":
+            _loggers.append(adapter)
+            return
         config = inherited_config() or Config()
         if config.workers == "rank0" and adapter.environment().rank:
             return
         _process.append(_begin(adapter, config))
     _process[0].attach(adapter, adapter.attach_process)
+    waiting, _loggers[:] = tuple(_loggers), []
+    for logger in waiting:
+        _process[0].attach(logger, logger.attach_process)
 
 
 def _begin(adapter: Adapter, config: Config) -> Worker:

@@ -190,7 +190,7 @@ def watch(
         worker, closes = _begin(adapters, name, settings), True
     handles = _attach(worker, adapters, targets)
     return Watch(
-        functools.partial(_step, handles, len(targets) == len(models)),
+        functools.partial(_step, _stepping(adapters, handles), len(targets) == len(models)),
         worker.logged.number,
         worker.logged.tensor,
         functools.partial(_close, worker, handles) if closes else lambda _: None,
@@ -234,11 +234,17 @@ def _attach(worker: Worker, adapters: Sequence[Adapter], targets: Sequence[objec
     return handles
 
 
-def _step(
-    handles: Sequence[Handle], makes_step: bool, loss: Any, numbers: Mapping[str, Any]
-) -> None:
-    """Give what the user passes to the adapter that knows most of the model."""
-    handles[-1].step(Given(loss=loss, numbers=numbers, makes_step=makes_step))
+def _stepping(adapters: Sequence[Adapter], handles: Sequence[Handle]) -> Handle:
+    """Return the handle of the adapter that knows most of the model, and counts its steps."""
+    counting = [
+        handle for adapter, handle in zip(adapters, handles, strict=True) if adapter.STEPS == "own"
+    ]
+    return (counting or list(handles))[-1]
+
+
+def _step(handle: Handle, makes_step: bool, loss: Any, numbers: Mapping[str, Any]) -> None:
+    """Give what the user passes to an adapter."""
+    handle.step(Given(loss=loss, numbers=numbers, makes_step=makes_step))
 
 
 def _close(worker: Worker, handles: Sequence[Handle], error: BaseException | None) -> None:

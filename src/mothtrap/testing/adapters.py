@@ -26,6 +26,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.coverage import EXEMPT
 from mothtrap.monitor.monitor import Monitor
+from mothtrap.session import adapters
 from mothtrap.session.attached import AttachedAdapters
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.job import ProcessJob
@@ -73,12 +74,18 @@ class Process:
     def watched(
         self, adapter: Adapter, begin: Callable[[Job], Handle] | None = None
     ) -> Iterator[Handle]:
-        """Watch every training of the block with an adapter."""
+        """Watch every training of the block with an adapter, and with that which it refines."""
+        base, below = adapter.refines(), None
+        if base is not None:
+            other = adapters.load(base)
+            below = self.adapters.attach(other, other.attach_process)
         handle = self.adapters.attach(adapter, begin or adapter.attach_process)
         try:
             yield handle
         finally:
             self.adapters.detach(handle)
+            if below is not None:
+                self.adapters.detach(below)
             self.end()
 
     def end(self) -> None:
@@ -194,11 +201,16 @@ class AdapterTests:
         assert environment.versions[self.adapter.FRAMEWORK]
 
     def test_reports_are_true(self) -> None:
-        """All that is declared comes at least once, and nothing that is not."""
+        """All that is declared comes at least once, and nothing that is not.
+
+        What comes of a framework that this one refines is that one's to declare.
+        """
         seen = [self._reported(train) for train in self.reported()]
-        declared = self.adapter.REPORTS
+        declared, base = self.adapter.REPORTS, self.adapter.refines()
+        below = adapters.load(base).REPORTS if base is not None else Reports()
         for field in ("kinds", "scalars", "facts", "modes"):
             came = frozenset().union(*(getattr(one, field) for one in seen))
+            came -= getattr(below, field) - getattr(declared, field)
             expected = frozenset(getattr(declared, field)) - ANYWAY
             apart = frozenset(part for part in expected if _name(part) in self.elsewhere)
             here = _named(came & apart)

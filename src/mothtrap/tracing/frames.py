@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import functools
+import inspect
 import linecache
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FrameType
-from typing import TypeGuard
+from typing import Any, TypeGuard, cast
 
 from mothtrap.core import registry
 from mothtrap.tracing import unseen
@@ -132,6 +133,68 @@ def assigned_at(frame: FrameType) -> str | None:
     return None if line is None else _place(frame.f_code.co_filename, line)
 
 
+def returned_at(function: Any) -> str | None:
+    """Return the place at which a function of the user's computes the loss that it returns.
+
+    That is the last assignment to what it returns: the value itself, that of the key `loss`, or the
+    first of several. Where that depends on what runs, it is the beginning of the function.
+
+    Args:
+        function: may be a method, or wrapped.
+
+    Returns:
+        None where the function is not the user's own.
+    """
+    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    if code is None or not is_users_file(code.co_filename):
+        return None
+    line = _returned_line(code)
+    return _place(code.co_filename, code.co_firstlineno if line is None else line)
+
+
+@functools.lru_cache(maxsize=256)
+def _returned_line(code: CodeType) -> int | None:
+    tree = _parsed(code.co_filename)
+    if tree is None:
+        return None
+    placed = list(_own_nodes(_scope(tree, code, code.co_firstlineno)))
+    returns = [
+        (node, branches)
+        for node, branches in placed
+        if isinstance(node, ast.Return) and not _is_nothing(node.value)
+    ]
+    values = [_loss_in(node.value) for node, _ in returns]
+    if not returns or len({ast.unparse(value) for value in values}) > 1:
+        return None
+    (last, branches), value = returns[-1], values[-1]
+    if not isinstance(value, ast.Name | ast.Attribute):
+        return value.lineno
+    name = ast.unparse(value)
+    made, changed = _assignments(placed, {name}, last.lineno)
+    return _only_one(made or changed, branches)
+
+
+def _is_nothing(value: ast.expr | None) -> bool:
+    return value is None or (isinstance(value, ast.Constant) and value.value is None)
+
+
+def _loss_in(value: Any) -> ast.expr:
+    """The loss in what a function returns, by the conventions of trainers."""
+    if isinstance(value, ast.IfExp):
+        return _loss_in(value.orelse)
+    if isinstance(value, ast.Tuple) and value.elts:
+        return _loss_in(value.elts[0])
+    if isinstance(value, ast.Dict):
+        for key, inner in zip(value.keys, value.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "loss":
+                return _loss_in(inner)
+    if isinstance(value, ast.Call):
+        named = {keyword.arg: keyword.value for keyword in value.keywords}
+        if "loss" in named:  # `SomeOutput(loss=loss, logits=logits)`, `dict(loss=loss)`
+            return _loss_in(named["loss"])
+    return cast(ast.expr, value)
+
+
 def updated_at(frame: FrameType) -> str | None:
     """Return where a function changes weights by their `.grad` below the line that it runs.
 
@@ -171,6 +234,14 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
     placed = list(_own_nodes(_scope(tree, code, call_line)))
     calls = _backward_calls(placed, call_line)
     read = _names([node for node, _ in calls])
+    made, changed = _assignments(placed, read, call_line)
+    return _only_one(made or changed, calls[0][1] if calls else ())
+
+
+def _assignments(
+    placed: Iterable[tuple[ast.AST, Branches]], names: set[str], before: int
+) -> tuple[dict[int, Branches], dict[int, Branches]]:
+    """The lines, up to one, that make what some names stand for, and those that change it."""
     made: dict[int, Branches] = {}
     changed: dict[int, Branches] = {}  # `loss = loss / n`: the loss itself was made before
     for node, branches in placed:
@@ -179,10 +250,10 @@ def _assignment_line(code: CodeType, call_line: int) -> int | None:
         ):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             written = _names(targets, ast.Store)
-            if written & read and node.lineno <= call_line:
+            if written & names and node.lineno <= before:
                 found = changed if written & _names([node.value]) else made
                 found[node.lineno] = branches
-    return _only_one(made or changed, calls[0][1] if calls else ())
+    return made, changed
 
 
 def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
@@ -237,7 +308,7 @@ def _backward_calls(
         for node, branches in placed
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
-        and node.func.attr in ("backward", "grad")
+        and node.func.attr in ("backward", "grad", "manual_backward")
         and node.lineno <= line <= (node.end_lineno or node.lineno)
     ]
 

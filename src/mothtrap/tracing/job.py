@@ -19,6 +19,7 @@ from mothtrap.core.adapters import Resumption
 from mothtrap.core.config import Config
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.steps import Mode
+from mothtrap.tracing.logged_numbers import LoggedNumbers
 
 
 class StepObserver(Protocol):
@@ -41,9 +42,11 @@ class Member(Protocol):
         live: whether its steps are still to be observed.
         refines: the framework on which it trains.
         observer: of the steps of its family; None where it has nothing to add.
+        makes_steps: False: it is a logger, say, in which nothing trains.
     """
 
     live: bool
+    makes_steps: bool
     refines: str | None
     observer: StepObserver | None
 
@@ -65,7 +68,10 @@ class ProcessJob:
         grouper: turns events of all frameworks into steps, and counts them.
         members: the frameworks that take part, by name, in the order in which they came.
         stepping: the framework that made the latest step; '' before the first.
-        asked_mode: of forwards, as the user has set it by hand; None = as they seem.
+        asked_mode: of forwards, as the user or a trainer has set it; None = as they seem.
+        loss_place: the line of the user's that computes the loss of which a trainer calls the
+            backward itself; None where the caller of the backward is the user's own.
+        numbers: takes those that scripts give to loggers of their own.
         resumption: asked once, before the first step; None in a job that was not restarted.
     """
 
@@ -75,6 +81,8 @@ class ProcessJob:
         self.members: dict[str, Member] = {}
         self.stepping = ""
         self.asked_mode: Mode | None = None
+        self.loss_place: str | None = None
+        self.numbers = LoggedNumbers(recorder)
         self._stepped: set[str] = set()
         self.resumption: Resumption | None = None
 
@@ -129,7 +137,8 @@ class ProcessJob:
         self.stepping = framework
         family = self.family(framework)
         self._stepped.add(framework)
-        if self.members.keys() - self._stepped - family:
+        trains = {name for name, member in self.members.items() if member.makes_steps}
+        if trains - self._stepped - family:
             # The first steps of what has made none so far are to be watched in full.
             self.recorder.depths.begin(closed.step + 1)
         observers = [

@@ -20,7 +20,7 @@ from mothtrap.tracing.boosting import rounds
 FRAMEWORK: Final = "catboost"
 REQUIRES: Final = "catboost>=1.2"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 REPORTS: Final = Reports(
     scalars=rounds.REPORTS.scalars,
     facts=rounds.REPORTS.facts - {GradientsGiven},

@@ -27,7 +27,7 @@ from mothtrap.tracing.adapter_job import traced
 FRAMEWORK: Final = "jax"
 REQUIRES: Final = "jax>=0.6"
 ARRAYS: Final = "jax"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "bias", "gradient", "activation"}),
     scalars=frozenset({"loss", "lr"}),

@@ -21,7 +21,7 @@ __all__ = ["REPORTS"]
 FRAMEWORK: Final = "keras"
 REQUIRES: Final = "keras>=3.3"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 
 
 def refines() -> str | None:

@@ -10,10 +10,11 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
-from mothtrap.adapters.tensorflow.hooks import LOOKS, Replacements
+from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Look, Slot
 from mothtrap.adapters.tensorflow.origin import Bad, Place, Search
 from mothtrap.tracing import frames
+from mothtrap.tracing.replacements import Replacements
 
 
 class EagerStep:

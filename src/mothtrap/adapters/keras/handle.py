@@ -21,7 +21,7 @@ from mothtrap.adapters.keras.taker import KerasSnapshotTaker
 from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
 from mothtrap.adapters.tensorflow.batches import Batches
 from mothtrap.adapters.tensorflow.errors import explain
-from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED, Replacements, drop_own_frame
+from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
@@ -29,6 +29,7 @@ from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 Function = Callable[..., Any]
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")

@@ -13,11 +13,12 @@ import tensorflow as tf
 from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
-from mothtrap.adapters.tensorflow.hooks import LOOKS, Replacements, drop_own_frame
+from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import MAX_ROWS, Applied, LayerCall, Look, LossCall, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 MAX_LAYERS: Final = 256
 LOSS_ROWS: Final = 256

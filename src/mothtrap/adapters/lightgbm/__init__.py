@@ -18,7 +18,7 @@ from mothtrap.tracing.boosting.rounds import REPORTS as REPORTS
 FRAMEWORK: Final = "lightgbm"
 REQUIRES: Final = "lightgbm>=4"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 WATCHED: Final = (lightgbm.Booster, lightgbm.Dataset, lightgbm.LGBMModel)
 
 

@@ -27,7 +27,7 @@ from mothtrap.tracing.adapter_job import AdapterJob, traced
 FRAMEWORK: Final = "optax"
 REQUIRES: Final = "optax>=0.2"
 ARRAYS: Final = "jax"
-STEPS: Final[Literal["own", "base"]] = "base"
+STEPS: Final[Literal["own", "base", "none"]] = "base"
 REPORTS: Final = Reports(scalars=frozenset({"lr"}), facts=frozenset({OptimizerFacts}))
 DECOUPLED: Final = ("adamw", "nadamw", "adamaxw", "lion", "lamb", "adan")
 PLAIN: Final = ("sgd", "noisy_sgd", "sign_sgd", "lion", "fromage", "polyak_sgd")

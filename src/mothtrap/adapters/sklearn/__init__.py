@@ -22,7 +22,7 @@ from mothtrap.core.steps import Mode
 FRAMEWORK: Final = "sklearn"
 REQUIRES: Final = "scikit-learn>=1.4"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "gradient"}),
     scalars=frozenset({"loss", "lr"}),

@@ -17,7 +17,7 @@ __all__ = ["REPORTS"]
 FRAMEWORK: Final = "tensorflow"
 REQUIRES: Final = "tensorflow>=2.16"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 
 
 def refines() -> str | None:

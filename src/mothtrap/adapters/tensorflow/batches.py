@@ -8,8 +8,8 @@ from typing import Any
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.hooks import Replacements
 from mothtrap.adapters.tensorflow.looks import Cell
+from mothtrap.tracing.replacements import Replacements
 
 SEVERAL = "one call makes several steps (steps_per_execution)"
 REPLICAS = "the step runs on several replicas"

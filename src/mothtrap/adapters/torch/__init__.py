@@ -22,7 +22,7 @@ from mothtrap.tracing.adapter_job import traced
 FRAMEWORK: str = "torch"
 REQUIRES: str = "torch>=2.6"
 ARRAYS: str = "torch"
-STEPS: Literal["own", "base"] = "own"
+STEPS: Literal["own", "base", "none"] = "own"
 
 
 def refines() -> str | None:

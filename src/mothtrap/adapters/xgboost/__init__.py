@@ -20,7 +20,7 @@ from mothtrap.tracing.boosting.rounds import REPORTS as REPORTS
 FRAMEWORK: Final = "xgboost"
 REQUIRES: Final = "xgboost>=2"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base"]] = "own"
+STEPS: Final[Literal["own", "base", "none"]] = "own"
 WATCHED: Final = (xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel)
 
 

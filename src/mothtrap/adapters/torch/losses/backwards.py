@@ -99,7 +99,7 @@ class LossObserver:
         if root is None:
             return BackwardBegan(site, accumulates=adds), None
         if site not in self._places:
-            place = self._forwards.loss_location(root)
+            place = self._forwards.loss_location(root) or self._job.job.process.loss_place
             if place is None and frame is not None:
                 place = frames.assigned_at(frame)
             self._places[site] = place or site

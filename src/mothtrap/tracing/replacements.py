@@ -1,0 +1,95 @@
+"""Replaced functions of classes and modules, all of which can be put back at once.
+
+A replaced function calls the original outside of every `try` of ours, passes on what it returns
+and raises, and takes its own frame out of the traceback.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import ExitStack
+from typing import Any
+
+Function = Callable[..., Any]
+Contain = Callable[..., Any]
+
+
+class Replacements:
+    """Functions of classes and modules that were replaced; `undo` puts the originals back.
+
+    Args:
+        contain: runs a hook, so that its errors do not reach the training.
+
+    Attributes:
+        contain: the same.
+    """
+
+    def __init__(self, contain: Contain) -> None:
+        self.contain = contain
+        self._stack = ExitStack()
+
+    def undo(self) -> None:
+        """Restore everything."""
+        self._stack.close()
+
+    def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+        """Put what `make` returns for the original in its place."""
+        original = owner.__dict__[name]
+        setattr(owner, name, functools.wraps(original)(make(original)))
+        self._stack.callback(setattr, owner, name, original)
+
+    def after_new(self, owner: Any, act: Function) -> None:
+        """Call `act(made)` when an object of a class was made, before its `__init__`.
+
+        `__init__` itself is left alone: Keras reads the arguments of it off its signature.
+        """
+        original, contain = owner.__dict__["__new__"], self.contain
+
+        @functools.wraps(original.__func__)
+        def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                made = original.__func__(cls, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            contain(act, made)
+            return made
+
+        owner.__new__ = staticmethod(new)
+        self._stack.callback(setattr, owner, "__new__", original)
+
+    def around(
+        self, owner: Any, name: str, before: Function | None, after: Function | None
+    ) -> None:
+        """Call `before(self, args, kwargs)` and `after(self, result, args, kwargs, state)`.
+
+        Args:
+            owner: the class; of a module, `self` is the first argument of the function.
+            name: of the method.
+            before: what it returns is the state for `after`.
+            after: not called when the method raises.
+        """
+        contain = self.contain
+
+        def make(original: Function) -> Function:
+            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+                state = contain(before, self, args, kwargs) if before is not None else None
+                try:
+                    result = original(self, *args, **kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
+                if after is not None:
+                    contain(after, self, result, args, kwargs, state)
+                return result
+
+            return call
+
+        self.replace(owner, name, make)
+
+
+def drop_own_frame(err: BaseException) -> None:
+    """Take the frame of a replaced method out of a traceback."""
+    if err.__traceback__ is not None:
+        err.__traceback__ = err.__traceback__.tb_next
