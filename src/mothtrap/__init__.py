@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from mothtrap.reader.steps import StepState as StepState
     from mothtrap.reader.steps import StepStatus as StepStatus
     from mothtrap.reader.steps import Timeline as Timeline
+    from mothtrap.session.callbacks import LightningCallback as LightningCallback
+    from mothtrap.session.callbacks import TrainerCallback as TrainerCallback
     from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.module_log import log as log
     from mothtrap.session.module_log import log_tensor as log_tensor
@@ -48,6 +50,7 @@ _HOMES = {
     "Finding": "mothtrap.core.findings",
     "Fit": "mothtrap.reader.exponent_counts",
     "Found": "mothtrap.core.own_rules",
+    "LightningCallback": "mothtrap.session.callbacks",
     "Matrix": "mothtrap.core.window",
     "MothtrapError": "mothtrap.core.errors",
     "Need": "mothtrap.core.needs",
@@ -65,6 +68,7 @@ _HOMES = {
     "Tensor": "mothtrap.reader.captured_tensors",
     "TensorInfo": "mothtrap.core.tensors",
     "Timeline": "mothtrap.reader.steps",
+    "TrainerCallback": "mothtrap.session.callbacks",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
     "export_run": "mothtrap.exports",
@@ -83,6 +87,7 @@ __all__ = [
     "Finding",
     "Fit",
     "Found",
+    "LightningCallback",
     "Matrix",
     "MothtrapError",
     "Need",
@@ -100,6 +105,7 @@ __all__ = [
     "Tensor",
     "TensorInfo",
     "Timeline",
+    "TrainerCallback",
     "Watch",
     "Window",
     "export_run",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.steps import Mode
@@ -93,11 +94,24 @@ def _conditions(run: Run) -> dict[str, str]:
     if run.end is not None:
         ended = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.end.ended_s))
         found["ended"] = f"{ended}, exit code {run.end.exit_code}"
+    for settings in run.observations(TrainerSettings):
+        found["trainer"] = _trainer(settings)
     if ledger is not None:
         for section in ("hardware", "versions"):
             for name, value in sorted(ledger.facts.get(section, {}).items()):
                 found[name] = str(value)
     return found
+
+
+def _trainer(settings: TrainerSettings) -> str:
+    """Return the settings of a trainer in one line."""
+    parts = [f"{settings.trainer}, {settings.model}"]
+    parts += [f"{settings.accumulates} batches a step"] if settings.accumulates > 1 else []
+    clips = settings.clips
+    parts += [f"gradients clipped to a {settings.clips_by} of {clips:g}"] if clips else []
+    parts += [settings.precision, settings.strategy]
+    parts += [f"{settings.processes} processes"] if settings.processes > 1 else []
+    return ", ".join(filter(None, parts))
 
 
 def _machine(run: Run) -> tuple[MachineRow, ...]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation
+from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -53,7 +54,7 @@ class NonfiniteLoss(Rule):
     code = "NUM001"
     needs = (
         Need(scalars=("loss",)),
-        Need(facts=(FiniteOutputs, FirstBadOperation), optional=True),
+        Need(facts=(FiniteOutputs, FirstBadOperation, TrainerSettings), optional=True),
     )
     explains = (
         "nonfinite_gradient",
@@ -99,7 +100,8 @@ class NonfiniteLoss(Rule):
             step=step,
             last_step=int(nonfinite_steps[-1]),
             count=len(nonfinite_steps),
-            message=f"the {kind} is {_word(value)}{history}{_origin(window, step, mode)}",
+            message=f"the {kind} is {_word(value)}{history}{_origin(window, step, mode)}"
+            f"{_hidden(window, step)}",
             evidence={
                 "value": value,
                 "last_finite": float(before[-1]) if len(before) else None,
@@ -126,6 +128,17 @@ def _origin(window: Window, step: int, mode: Mode) -> str:
             return f"; {_operation(seen)}"
     if any(seen.step == step for seen in window.seen(FiniteOutputs)):
         return "; every module's output was finite, so it broke between the model and the loss"
+    return ""
+
+
+def _hidden(window: Window, step: int) -> str:
+    """Return that the trainer does not show the number, where it replaces such numbers."""
+    for settings in window.seen(TrainerSettings):
+        if settings.step <= step and settings.replaces_nonfinite:
+            return (
+                f"; the {settings.trainer} does not log it, but a mean of other losses in its "
+                "place (logging_nan_inf_filter=True)"
+            )
     return ""
 
 

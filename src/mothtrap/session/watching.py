@@ -86,6 +86,18 @@ class Watch:
         """
         self._log(name, value, timestamp)
 
+    def log_all(self, values: Mapping[str, Any]) -> None:
+        """Record the numbers among some values that a script logs elsewhere, too.
+
+        Never raises. A number that comes twice in a step, by two ways, is recorded once; what is
+        no number is left out.
+
+        Args:
+            values: by name; of mappings the names are joined by `/`.
+        """
+        if self._job is not None:
+            self._job.numbers.add(values)
+
     def log_tensor(self, name: str, value: Any) -> None:
         """Keep an array of the step in progress whole, as `metric:<name>`.
 

@@ -16,7 +16,7 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact, tag_of
 from mothtrap.core.facts.captures import Blind, ToolError
-from mothtrap.core.findings import RuleState
+from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.needs import facts_of, required
 from mothtrap.core.records import MEASURED, StepRecord
 from mothtrap.core.reports import Reports
@@ -100,6 +100,14 @@ class Process:
     def facts(self) -> list[Fact]:
         """Return all facts, in order."""
         return [fact for record in self.records for fact in record.observations]
+
+    def findings(self) -> tuple[Finding, ...]:
+        """Return what all rules find in these records."""
+        monitor = Monitor(load_rules(Config()), every=1)
+        for record in self.records:
+            monitor.feed(record)
+        monitor.finish()
+        return monitor.findings
 
     def states(self) -> dict[str, RuleState]:
         """Return the state of every rule after these records, by name."""

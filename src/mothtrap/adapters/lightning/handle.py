@@ -72,10 +72,12 @@ class LightningHandle(TrainerHandle):
                 location=frames.location(frames.user_frame()),
             )
         )
-        self.trains(trainer)
+        self.enter("train", int(trainer.current_epoch))
 
     def trains(self, trainer: Any) -> None:
         """Take the beginning of an epoch of training, or that it goes on."""
+        if self._trainer is None or self._trainer() is not trainer:
+            self.fit_begins(trainer)  # this adapter came after the training had begun
         self.enter("train", int(trainer.current_epoch))
 
     def evaluates(self, trainer: Any) -> None:

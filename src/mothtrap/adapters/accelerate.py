@@ -1,0 +1,111 @@
+"""Accelerate: the settings of an Accelerator, and what it logs; the loop is the script's own.
+
+What happens in a step is seen of PyTorch.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, Final, Literal
+
+import accelerate
+from msgspec import structs
+
+from mothtrap.core.adapters import Environment, Job
+from mothtrap.core.facts.trainers import TrainerSettings
+from mothtrap.core.replays import ReplayPlan
+from mothtrap.core.reports import Reports
+from mothtrap.tracing import frames
+from mothtrap.tracing.trainer_handle import TrainerHandle
+
+FRAMEWORK: Final = "accelerate"
+REQUIRES: Final = "accelerate>=1"
+ARRAYS: Final = "torch"
+STEPS: Final[Literal["own", "base", "none"]] = "base"
+REPORTS: Final = Reports(facts=frozenset({TrainerSettings}))
+"""Beside names of numbers, which are the user's."""
+
+
+class AccelerateHandle(TrainerHandle):
+    """Accelerators at work."""
+
+    facts = (TrainerSettings,)
+
+    def install(self) -> None:
+        """Replace what makes an Accelerator, what it prepares, and what it logs."""
+        kind = accelerate.Accelerator
+        self._made: weakref.WeakKeyDictionary[Any, TrainerSettings] = weakref.WeakKeyDictionary()
+        self.replacements.around(kind, "__init__", None, self._constructed)
+        self.replacements.around(kind, "prepare", None, self._prepared)
+        self.replacements.around(kind, "log", None, self._logged)
+
+    def _constructed(self, one: Any, *_: object) -> None:
+        if _is_called_by_a_trainer():
+            return
+        self._made[one] = TrainerSettings(
+            step=self.job.now.step,
+            trainer=type(one).__name__,
+            model="",
+            accumulates=int(one.gradient_accumulation_steps),
+            precision=str(one.mixed_precision),
+            strategy=str(one.distributed_type).rpartition(".")[2],
+            processes=int(one.num_processes),
+            location=frames.location(frames.user_frame()),
+        )
+
+    def _prepared(self, one: Any, _: object, args: tuple[Any, ...], *__: object) -> None:
+        models = [each for each in args if hasattr(each, "named_parameters")]
+        if one in self._made and models:
+            known = {"step": self.job.now.step, "model": type(models[0]).__name__}
+            self.settings(structs.replace(self._made[one], **known))
+
+    def _logged(
+        self, _: object, __: object, args: tuple[Any, ...], kwargs: dict[str, Any], ___: object
+    ) -> None:
+        self.job.process.numbers.add(args[0] if args else kwargs.get("values") or {})
+
+
+def _is_called_by_a_trainer() -> bool:
+    """Return whether the Trainer of another library makes what is made, with its settings."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if str(frame.f_globals.get("__name__", "")).startswith("transformers."):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def refines() -> str | None:
+    """Return `torch`."""
+    return "torch"
+
+
+def accepts(_: object) -> bool:
+    """Return False: models are of PyTorch, and whole processes are watched."""
+    return False
+
+
+def attach(_: Job, targets: Sequence[object]) -> AccelerateHandle:
+    """Refuse: there is no object to watch.
+
+    Raises:
+        TypeError: always.
+    """
+    raise TypeError(f"cannot watch a {type(targets[0]).__qualname__}: use `mothtrap run`")
+
+
+def attach_process(job: Job) -> AccelerateHandle:
+    """Watch every Accelerator of this process."""
+    return AccelerateHandle(job)
+
+
+def attach_replay(_: ReplayPlan) -> None:
+    """Do nothing: PyTorch replays the step."""
+
+
+def environment() -> Environment:
+    """Return the version: PyTorch knows the place in the job."""
+    return Environment(versions={"accelerate": accelerate.__version__})

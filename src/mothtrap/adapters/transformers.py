@@ -1,0 +1,191 @@
+"""The Trainer of Hugging Face: phases, settings and what it logs; it trains on PyTorch.
+
+Methods of its classes are replaced; no callback is added to a trainer. What happens in a step is
+seen of PyTorch.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final, Literal
+
+import transformers
+from transformers import trainer, trainer_callback
+
+from mothtrap.core.adapters import Environment, Job
+from mothtrap.core.facts.trainers import TrainerSettings
+from mothtrap.core.replays import ReplayPlan
+from mothtrap.tracing import frames
+from mothtrap.tracing.replacements import Function, drop_own_frame
+from mothtrap.tracing.trainer_handle import REPORTS as REPORTS
+from mothtrap.tracing.trainer_handle import Phase, TrainerHandle, count, limit
+
+FRAMEWORK: Final = "transformers"
+REQUIRES: Final = "transformers>=4.46"
+ARRAYS: Final = "torch"
+STEPS: Final[Literal["own", "base", "none"]] = "base"
+
+
+class TransformersHandle(TrainerHandle):
+    """The Trainer at work."""
+
+    def install(self) -> None:
+        """Replace the function through which all events pass, and what begins phases."""
+        self._trainer: weakref.ref[Any] | None = None
+        self._control: weakref.ref[Any] | None = None
+        handler = trainer_callback.CallbackHandler
+        self.replacements.replace(handler, "call_event", self._around_event)
+        for name, phase in PHASES.items():
+            self.replacements.replace(trainer.Trainer, name, self._around_phase(phase))
+
+    def _around_phase(self, phase: Phase) -> Any:
+        handle = self
+
+        def make(original: Function) -> Function:
+            def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+                before = handle.job.contain(handle._began, self, phase)
+                try:
+                    return original(self, *args, **kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
+                finally:
+                    handle.job.contain(handle._ended, before)
+
+            return method
+
+        return make
+
+    def _began(self, one: Any, phase: Phase) -> tuple[Phase, int | None] | None:
+        if not self.watches(one.model):
+            return None
+        before = self.phase, self.epoch
+        if phase == "train":
+            self._trainer = weakref.ref(one)
+        else:
+            self.enter(phase, self.epoch)
+        return before
+
+    def _ended(self, before: tuple[Phase, int | None] | None) -> None:
+        if before is None:
+            return
+        phase, epoch = before
+        if phase:
+            self.enter(phase, epoch)
+        else:
+            self.leave()
+
+    def _around_event(self, original: Function) -> Function:
+        handle = self
+
+        def call_event(
+            self: Any, event: str, args: Any, state: Any, control: Any, **kwargs: Any
+        ) -> Any:
+            handle.job.contain(handle._event, self, event, args, state, control, kwargs)
+            try:
+                return original(self, event, args, state, control, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+
+        return call_event
+
+    def _event(
+        self, handler: Any, event: str, args: Any, state: Any, control: Any, given: dict[str, Any]
+    ) -> None:
+        if event not in ("on_train_begin", "on_epoch_begin", "on_log"):
+            return
+        if not self.watches(_unwrapped(handler.model)):
+            return
+        if event == "on_log":
+            self.job.process.numbers.add(given.get("logs") or {})
+        elif event == "on_train_begin":
+            self._control = weakref.ref(control)
+            self._train_began(args)
+        else:
+            self.enter("train", int(state.epoch or 0))
+
+    def _train_began(self, args: Any) -> None:
+        one = self._trainer() if self._trainer is not None else None
+        if one is None:
+            return
+        self.job.process.loss_place = _loss_place(one)
+        self.settings(
+            TrainerSettings(
+                step=self.job.now.step,
+                trainer=f"{type(one).__name__} of Hugging Face",
+                model=type(one.model).__name__,
+                accumulates=int(args.gradient_accumulation_steps),
+                clips=limit(args.max_grad_norm),
+                precision="bf16" if args.bf16 else "fp16" if args.fp16 else "float32",
+                strategy=str(getattr(one.accelerator, "distributed_type", "")).rpartition(".")[2],
+                processes=int(args.world_size),
+                epochs=count(args.num_train_epochs) if args.max_steps <= 0 else None,
+                steps=count(args.max_steps),
+                replaces_nonfinite=bool(args.logging_nan_inf_filter),
+                location=frames.location(frames.user_frame()),
+            )
+        )
+
+    def stop(self, _: str) -> bool:
+        """End `train` after the step in progress."""
+        control = self._control() if self._control is not None else None
+        if control is None or self.phase != "train":
+            return False
+        control.should_training_stop = True
+        return True
+
+
+PHASES: Final[dict[str, Phase]] = {
+    "train": "train",
+    "evaluate": "validation",
+    "predict": "predict",
+}
+"""The phase that each of these methods of a Trainer begins."""
+
+
+def _unwrapped(model: Any) -> Any:
+    """Return a model without what a trainer has put around it to train it."""
+    while hasattr(model, "module"):
+        model = model.module
+    return model
+
+
+def _loss_place(one: Any) -> str | None:
+    """Return the user's line that computes the loss: of the trainer, a function, or the model."""
+    given = getattr(one, "compute_loss_func", None)
+    for function in (type(one).compute_loss, given, type(one.model).forward):
+        place = frames.returned_at(function) if callable(function) else None
+        if place is not None:
+            return place
+    return None
+
+
+def refines() -> str | None:
+    """Return `torch`."""
+    return "torch"
+
+
+def accepts(target: object) -> bool:
+    """Return whether `attach` can watch an object: a model of this library."""
+    return isinstance(target, transformers.PreTrainedModel)
+
+
+def attach(job: Job, targets: Sequence[object]) -> TransformersHandle:
+    """Watch the trainings of a model; no others."""
+    return TransformersHandle(job, targets[:1])
+
+
+def attach_process(job: Job) -> TransformersHandle:
+    """Watch every training of this process."""
+    return TransformersHandle(job)
+
+
+def attach_replay(_: ReplayPlan) -> None:
+    """Do nothing: PyTorch replays the step."""
+
+
+def environment() -> Environment:
+    """Return the version: PyTorch knows the place in the job."""
+    return Environment(versions={"transformers": transformers.__version__})

@@ -1,0 +1,62 @@
+"""The class of `mothtrap.LightningCallback`, which needs that of the library."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from mothtrap.session.startup import process_worker
+from mothtrap.session.watching import Watch, watch
+
+_ROOTS = ("lightning.pytorch", "pytorch_lightning")
+"""The two names of the library: a callback must be of the one that the script uses."""
+_Base: Any = importlib.import_module(
+    next((name for name in _ROOTS if name in sys.modules), _ROOTS[0])
+).Callback
+
+
+class WatchingCallback(_Base):  # type: ignore[misc]
+    """Watch what a trainer trains; see `session.callbacks.LightningCallback`.
+
+    Attributes:
+        watch: what `mothtrap.watch` returned; None before the first fit.
+    """
+
+    def __init__(self, name: str | None, **settings: Any) -> None:
+        super().__init__()
+        self._name, self._settings = name, settings
+        self.watch: Watch | None = None
+        self._losses: list[Any] = []
+        self._steps = 0
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        """Begin to watch."""
+        self.watch = watch(pl_module, trainer.optimizers, name=self._name, **self._settings)
+        self._losses.clear()
+        self._steps = trainer.global_step
+
+    def on_train_batch_end(self, trainer: Any, _: Any, outputs: Any, *__: Any) -> None:
+        """Take the loss of a batch; that of a step is the mean over those that it accumulates."""
+        if self.watch is None or process_worker() is not None:
+            return
+        loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
+        if loss is not None:
+            self._losses.append(loss.detach())
+        if trainer.global_step > self._steps and self._losses:
+            self.watch.step(sum(self._losses) / len(self._losses))
+            self._losses.clear()
+        self._steps = trainer.global_step
+
+    def on_train_end(self, *_: Any) -> None:
+        """End the run."""
+        self._close(None)
+
+    def on_exception(self, _: Any, __: Any, exception: BaseException) -> None:
+        """End the run with what ended the training."""
+        self._close(exception)
+
+    def _close(self, error: BaseException | None) -> None:
+        if self.watch is not None:
+            self.watch.__exit__(type(error) if error else None, error, None)
