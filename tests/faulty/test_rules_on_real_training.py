@@ -76,7 +76,7 @@ def test_every_rule_has_a_faulty_program() -> None:
     # test_reference.py and test_invariants.py there.
     alone = {rule.name() for rule in rule_classes() if not (rule.compares or rule.waits)}
     alone -= {"differs_across_runs", "broken_invariant"}
-    # Frameworks in environments of their own: bench/faultbench/keras, tests/adapters/jax.
+    # Frameworks in environments of their own: bench/faultbench/keras and jax.
     alone -= {"eager_training", "loss_mismatch", "loss_scaling_forgotten", "retracing"}
     alone -= {"update_dropped", "key_reused", "callback_in_step"}
     assert {planted.name for planted in PLANTED} == alone

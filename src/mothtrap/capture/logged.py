@@ -82,7 +82,7 @@ class Logged:
 
     def number(self, name: str, value: float, timestamp: float | None = None) -> None:
         """Add a number, and when it was measured where that is given, in Unix seconds."""
-        if self._is_deferred(name, value, lambda found: self.number(name, found)):
+        if self._is_deferred(name, value, lambda found: self.number(name, np.mean(found))):
             return
         if self._take(name, value, "number", self._add) and name in MEASURED:
             self._tell_once(name, f"{name!r} is kept as 'log.{name}': mothtrap measures it, too")

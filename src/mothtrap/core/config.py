@@ -55,7 +55,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `on_nonfinite` says what becomes of a step whose loss or gradients are not finite, or whose
     gradient norm is above `max_gradient_norm` (0: no limit): it is applied and reported
     (`report`); it is not applied (`skip`), and the job is stopped (`stop`) or
-    `optimizer.step()` raises (`raise`).
+    `optimizer.step()` raises (`raise`). `guard_copies`: what a JAX step gives away (donates) is
+    copied before each step, so that the step can be left out.
     `ring_mb` is the memory in which the inputs of the latest steps are kept for snapshots
     (0: none); `redact` are globs over the names of variables, arguments and keys of batches
     of which only type and shape are kept.
@@ -98,6 +99,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     quiet: bool = False
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
     max_gradient_norm: float = 0.0
+    guard_copies: bool = False
     ring_mb: float = 64.0
     snapshots: int = 4
     snapshot_mb: float = 4096.0

@@ -41,19 +41,24 @@ ANYWAY = STEP_SCALARS | OF_THE_JOB | {Mode.PREDICT}
 class Process:
     """A process whose trainings are recorded in memory, whole.
 
+    Args:
+        arrays: the module of `mothtrap.statistics` for its arrays.
+        **settings: as in the configuration file.
+
     Attributes:
         job: the one of the process.
         said: lines for the user.
         records: of steps and evaluations, in order.
     """
 
-    def __init__(self, arrays: str) -> None:
+    def __init__(self, arrays: str, **settings: Any) -> None:
         self.said: list[str] = []
         self.records: list[StepRecord] = []
         config = Config(
             capture="everything",
             overhead=0.0,
             collections={"all": Collection(tensors=("*:*",), statistics=("l2",))},
+            **settings,
         )
         self.recorder: Recorder[Any] = Recorder(
             registry.load("mothtrap.statistics", arrays),

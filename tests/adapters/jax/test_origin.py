@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +14,10 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
+optax = pytest.importorskip("optax")
+
 from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.core.facts.captures import Blind  # noqa: E402
 from mothtrap.core.facts.data import NonfiniteInput  # noqa: E402
 from mothtrap.core.facts.nonfinite import FirstBadOperation  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -130,3 +134,54 @@ def test_a_bad_row_of_the_data_is_told_as_such() -> None:
 
 def _losses(record: Any) -> list[float]:
     return [scalar.value for scalar in record.scalars if scalar.name == "loss"]
+
+
+def donating(loss: Callable[..., Any], *, bad: int, prints: bool = False) -> Process:
+    """Train with Adam, all that is carried given away; step `bad` gets a value that breaks it."""
+    process = Process("jax")
+    optimizer = optax.adam(1e-2)
+    with process.watched(adapter):
+
+        @functools.partial(jax.jit, donate_argnums=(0, 1), static_argnames="power")
+        def update(w: Any, state: Any, x: Any, *, power: int) -> Any:
+            found, grad = jax.value_and_grad(lambda w: loss(w, x) ** power)(w)
+            if prints:
+                jax.debug.callback(lambda _: None, found)
+            change, state = optimizer.update(grad, state)
+            return optax.apply_updates(w, change), state, found
+
+        w = jnp.full(4, 0.5)
+        state = optimizer.init(w)
+        for step in range(bad + 2):
+            w, state, _ = update(w, state, batch(step, bad, 0.5), power=1)
+    return process
+
+
+def of_donated(w: Any, x: Any) -> Any:
+    size = jnp.log(x[:, 0] - 1)  # the culprit
+    return ((x @ w - size) ** 2).mean()
+
+
+@pytest.mark.parametrize("bad", [0, 6, 150], ids=str)
+def test_inputs_that_were_given_away_are_made_again(bad: int) -> None:
+    found = first_bad(donating(of_donated, bad=bad))
+    assert (found.operation, found.step, found.rows) == ("log", bad, (5,))
+    assert source(found).endswith("# the culprit")
+
+
+def test_the_weights_at_the_bad_step_are_those_of_then() -> None:
+    def loss(w: Any, x: Any) -> Any:
+        return jnp.sqrt(0.56 - w[0] + 0 * x[:, 0]).mean()  # breaks when w has risen above
+
+    process = donating(loss, bad=40)
+    losses = [value for record in process.records for value in _losses(record)]
+    found = first_bad(process)
+    assert found.step == int(np.flatnonzero(~np.isfinite(losses))[0]) > 2
+    assert found.operation == "sqrt"
+
+
+def test_steps_that_call_back_are_not_made_again() -> None:
+    process = donating(of_donated, bad=6, prints=True)
+    assert not [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]
+    said = [fact.reason for fact in process.facts() if isinstance(fact, Blind)]
+    assert any("call back into Python" in reason for reason in said)

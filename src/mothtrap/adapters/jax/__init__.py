@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import jax
 
-from mothtrap.adapters.jax.describing import OF_LOSSES, OF_SHADOWS, OF_WIRING
+from mothtrap.adapters.jax.describing import OF_LOSSES, OF_SHADOWS, OF_UPDATES, OF_WIRING
 from mothtrap.adapters.jax.faults import OF_CALLS, OF_PROGRAMS
 from mothtrap.adapters.jax.handle import JaxHandle
 from mothtrap.core.adapters import Environment, Job
@@ -33,7 +33,7 @@ REPORTS: Final = Reports(
     scalars=frozenset({"loss", "lr"}),
     facts=frozenset(
         {
-            *(*OF_LOSSES, *OF_SHADOWS, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
+            *(*OF_LOSSES, *OF_SHADOWS, *OF_UPDATES, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
             *(LossSeries, Evaluation, EvaluationMetrics, FirstBadOperation, NonfiniteInput),
         }
     ),

@@ -22,6 +22,7 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.modules import UnreachedModule
+from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.tracing import layer_looks, loss_looks
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
@@ -31,6 +32,11 @@ Array = npt.NDArray[Any]
 OF_SHADOWS: Final = (DataTaken, ForwardScales, OutputSpread, UnitInputs)
 OF_LOSSES: Final = (LossCall, TargetOrder)
 OF_WIRING: Final = (UnreachedModule,)
+OF_UPDATES: Final = (UpdateDirection,)
+DIRECTIONS: Final = 8
+"""Steps whose direction is reported: the first ones. Chosen by hand."""
+DIRECTED, ELEMENTS = 8, 4096
+"""Weights of a step that are looked at, and elements of each. Chosen by hand."""
 UNREACHED_AT: Final = (20, 40, 64)
 """Looks after which weights without a way to the loss are reported."""
 SMALL: Final = 1e-3
@@ -55,8 +61,9 @@ class Describer:
         """Report the layers and losses of a step."""
         self._layers(shadow, looks)
         self._unreached(shadow, looks, layout)
-        if shadow.softmaxes:
+        if shadow.softmaxes or shadow.errors:
             self._job.stood_ready(OF_LOSSES)
+        self._differences(shadow, layout)
         loss = float(np.asarray(looks.losses[0]))
         labels = [_host(leaf) for leaf in jax.tree_util.tree_leaves((args, kwargs))]
         integers = [one for one in labels if one is not None and one.ndim]
@@ -77,6 +84,48 @@ class Describer:
                 )
                 continue
             self._loss(softmax, values, integers, loss, looks, series)
+
+    def _differences(self, shadow: Shadow, layout: Layout) -> None:
+        alone = len(shadow.errors) == 1 and not shadow.softmaxes
+        for error in shadow.errors:
+            self._job.fact(
+                LossCall(
+                    step=self._job.now.step,
+                    operation="elementwise",
+                    series=series_of(layout) if alone else None,
+                    prediction_shape=error.prediction_shape,
+                    target_shape=error.target_shape,
+                    result_shape=error.result_shape,
+                    location=error.location,
+                )
+            )
+
+    def direction(
+        self, layout: Layout, gradients: Sequence[Any], before: Sequence[Any], after: Sequence[Any]
+    ) -> None:
+        """Report where a step moved the weights, as against their gradients."""
+        self._job.stood_ready(OF_UPDATES)
+        every = zip(layout.weights, gradients, before, after, strict=True)
+        found: dict[str, float] = {}
+        for name, gradient, old, new in every:
+            if len(found) == DIRECTED or any(_is_elsewhere(one) for one in (gradient, old, new)):
+                continue
+            g_N, old_N, new_N = (
+                np.asarray(one).reshape(-1)[:ELEMENTS].astype(np.float64)
+                for one in (gradient, old, new)
+            )
+            sizes = float(np.linalg.norm(g_N) * np.linalg.norm(new_N - old_N))
+            if sizes > 0 and math.isfinite(sizes):
+                found[name] = float(g_N @ (new_N - old_N)) / sizes
+        if found:
+            self._job.fact(
+                UpdateDirection(
+                    step=self._job.now.step,
+                    optimizer=layout.function,
+                    layers=tuple(found),
+                    cosines=tuple(found.values()),
+                )
+            )
 
     def _layers(self, shadow: Shadow, looks: Looks) -> None:
         step, scales, data = self._job.now.step, iter(looks.scales), iter(looks.data)
@@ -236,6 +285,11 @@ class Describer:
         told = order.told(step, loader=None, sampler=None)
         if told is not None:
             self._job.fact(told)
+
+
+def _is_elsewhere(array: Any) -> bool:
+    """Whether an array was given away, or lies in other processes, too."""
+    return isinstance(array, jax.Array) and (array.is_deleted() or not array.is_fully_addressable)
 
 
 def _f(array: Any) -> Array:

@@ -106,6 +106,7 @@ class Book(threading.local):
     def __init__(self) -> None:
         self.pages: list[Page] = []
         self.collector: Any = None
+        self.logs = False
 
 
 class Traced:
@@ -120,11 +121,13 @@ class Traced:
 
     Attributes:
         layout: of the latest trace.
+        logs: it calls `mothtrap.log` or `log_tensor`.
     """
 
     def __init__(self, fun: Function, book: Book, seen: Callable[[Traced, Any], None]) -> None:
         self._fun, self._book, self._seen = weakref.ref(fun), book, seen
         self.layout: Layout | None = None
+        self.logs = False
         for name in ("__name__", "__qualname__", "__module__", "__doc__"):
             if hasattr(fun, name):
                 setattr(self, name, getattr(fun, name))
@@ -140,6 +143,8 @@ class Traced:
         traces = (internals.trace_of(leaf) for leaf in leaves)
         page = Page(next((trace for trace in traces if trace is not None), None))
         pages = self._book.pages
+        if not pages:
+            self._book.logs = False
         pages.append(page)
         try:
             out = fun(*args, **kwargs)
@@ -147,6 +152,7 @@ class Traced:
             pages.pop()
         if pages:
             pages[-1].inner |= page.inner or bool(page.differentiated)
+        self.logs |= self._book.logs
         self._seen(self, (fun, page, (args, kwargs), out))
         return out
 
@@ -169,7 +175,8 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         "repeats": page.inner and not page.differentiated,
     }
     if not page.differentiated:
-        return Layout(**common, location=place)
+        loss = _loop_losses(arguments, out) if common["repeats"] else None
+        return Layout(**common, location=place, loss=loss)
     call = max(page.differentiated, key=lambda one: sum(np.size(g) for g in one.gradients))
     by_id = {id(leaf): index for index, (_, leaf) in enumerate(results)}
     inputs = jax.tree_util.tree_flatten_with_path(arguments)[0]
@@ -192,6 +199,28 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         updated=updated,
         gradients=gradients,
     )
+
+
+def _loop_losses(arguments: Any, out: Any) -> int | None:
+    """Return the result that has a loss for each step of a loop; it is no part of the carry."""
+    args, kwargs = arguments
+    carried = [kind_of(one) for one in (*args, *kwargs.values())]
+    named: dict[str, int] = {}
+    first = 0
+    for number, part in enumerate(out if isinstance(out, tuple) else (out,)):
+        leaves = jax.tree_util.tree_flatten_with_path(part)[0]
+        if kind_of(part) not in carried:
+            for index, (path, leaf) in enumerate(leaves, first):
+                if _is_real(leaf) and np.ndim(leaf) <= 1:
+                    named[name_of(path) or f"result {number}"] = index
+        first += len(leaves)
+    return _called_loss(named)
+
+
+def kind_of(tree: Any) -> tuple[Any, list[Any]]:
+    """Return the structure of a tree, and shapes and types of its leaves."""
+    leaves, structure = jax.tree_util.tree_flatten(tree)
+    return structure, [_kind(leaf) for leaf in leaves]
 
 
 def _called_loss(scalars: dict[str, int]) -> int | None:

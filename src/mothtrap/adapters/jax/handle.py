@@ -6,13 +6,16 @@ import functools
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 import jax
+import numpy as np
 
 from mothtrap.adapters.jax import internals, origin
-from mothtrap.adapters.jax.describing import Describer
+from mothtrap.adapters.jax.describing import DIRECTIONS, Describer
+from mothtrap.adapters.jax.donations import Again, Donations, NotTheSame, copied, donates
 from mothtrap.adapters.jax.faults import Faults
 from mothtrap.adapters.jax.functions import (
     Book,
@@ -23,7 +26,9 @@ from mothtrap.adapters.jax.functions import (
     layout_of,
     names_of,
 )
+from mothtrap.adapters.jax.guard import Fault, Guard, without_the_step
 from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.shadow import Collector, Looks, Shadow, looked_into
 from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
 from mothtrap.adapters.jax.tensors import Tensors
@@ -54,6 +59,9 @@ class JaxHandle:
         self._steps = Steps(job, self._tensors)
         self._describer, self._faults = Describer(job), Faults(job)
         self._steps.broken = self._search
+        self._donations = Donations(job.config.ring_mb * 2**20)
+        self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
+        self._logged = TracedLogs(job, self._book)
         self._traced: WeakKeyDictionary[Any, Traced] = WeakKeyDictionary()
         self._shadows: WeakKeyDictionary[Traced, _Pace] = WeakKeyDictionary()
         self._raw_grad = jax.value_and_grad
@@ -64,6 +72,7 @@ class JaxHandle:
         self._replace("pmap", self._jit(jax.pmap, is_mapped=True))
         self._replace("value_and_grad", self._value_and_grad(returns_value=True))
         self._replace("grad", self._value_and_grad(returns_value=False))
+        self._undo.callback(self._logged.close)
         if not internals.is_tried():
             job.blind("gradients and activations", f"jax {jax.__version__} was not tried")
 
@@ -185,28 +194,54 @@ class JaxHandle:
         """Return whether a call made now is one of the script's, and not inside another."""
         return self._job.live and self._book.collector is None and internals.is_top_level()
 
-    def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the shadow of a call that is to be looked at in full."""
-        layout = jitted.traced.layout
-        if layout is None or not layout.makes_steps:
-            return time.process_time()
-        return self._job.contain(self._look, jitted, layout, args, kwargs)
+    def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Noted:
+        """Copy what the call gives away; run its shadow where it is to be looked at in full."""
+        noted = _Noted(inputs=(args, kwargs))
+        self._job.contain(self._look_before, jitted, args, kwargs, noted)
+        return noted
 
-    def _look(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> Any:
+    def _look_before(self, jitted: Jitted, args: Any, kwargs: Any, noted: _Noted) -> None:
+        layout = jitted.traced.layout
+        if layout is None:
+            noted.again = self._donations.before(jitted, args, kwargs)
+            noted.began_s = time.process_time()
+        elif layout.makes_steps:
+            if self._steps.broken is not None and not self._steps.is_broken:
+                noted.again = self._donations.before(jitted, args, kwargs)
+            noted.full = self._look(jitted, layout, args, kwargs)
+        if donates(jitted) and self._guard.policy == "skip" and self._job.config.guard_copies:
+            noted.inputs = jax.tree.map(copied, noted.inputs)
+
+    def _look(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> bool:
         self._steps.settle()
         if not self._steps.is_full():
-            return None
+            return False
         self._steps.settle(all_of_them=True)
         weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
         self._tensors.take("weight", tuple(layout.weights), weights)
         pace = self._shadows.setdefault(jitted.traced, _Pace())
-        mapped = jitted.is_mapped or layout.repeats or self._faults.is_unsettled(jitted.traced)
-        if mapped or not pace.is_due() or not internals.is_tried():
-            return True
-        self._job.contain_part(
-            f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
-        )
+        if self._can_shadow(jitted, layout, pace, (args, kwargs)):
+            self._job.contain_part(
+                f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
+            )
         return True
+
+    def _can_shadow(self, jitted: Jitted, layout: Layout, pace: _Pace, inputs: Any) -> bool:
+        if jitted.is_mapped:
+            self._no_shadow(jitted, "the step is mapped over devices by pmap")
+            return False
+        if self._faults.is_unsettled(jitted.traced):
+            return False
+        if layout.repeats and not jitted.traced.logs:
+            return False
+        if not all_here(inputs):  # processes would have to run it at the same steps
+            self._no_shadow(jitted, "arrays are spread over processes")
+            return False
+        return pace.is_due() and internals.is_tried()
+
+    def _no_shadow(self, jitted: Jitted, why: str) -> None:
+        logs = " and what it logs" if jitted.traced.logs else ""
+        self._job.blind(f"gradients and activations{logs}", why)
 
     def _run(self, jitted: Jitted, pace: _Pace, args: Any, kwargs: Any) -> None:
         layout = jitted.traced.layout
@@ -217,72 +252,162 @@ class JaxHandle:
             self._faults.learned(jitted.traced, layout, program)
             if program.callbacks:
                 why = f"{layout.function} calls back into Python, which must not happen twice"
-                self._job.blind("gradients and activations", why)
+                self._no_shadow(jitted, why)
                 pace.is_off = True
                 return
         looks: Looks = pace.shadow(*args, **kwargs)
+        if jitted.traced.logs:
+            jax.effects_barrier()
+            self._logged.hand_on()
         if not looks.gradients:
-            pace.is_off = True
+            pace.is_off = not jitted.traced.logs
             return
         self._loss = looks.losses[0]
-        self._tensors.take("gradient", pace.shadow.names, looks.gradients)
-        self._tensors.take_activations(pace.shadow.activations, looks.activations)
-        self._describer.describe(pace.shadow, looks, args, kwargs, layout)
+        self._gradients = dict(zip(pace.shadow.names, looks.gradients, strict=True))
+        with np.errstate(all="ignore"):  # numbers that are not finite are looked at, too
+            self._tensors.take("gradient", pace.shadow.names, looks.gradients)
+            self._tensors.take_activations(pace.shadow.activations, looks.activations)
+            self._describer.describe(pace.shadow, looks, args, kwargs, layout)
 
-    def after(self, jitted: Jitted, inputs: Any, out: Any, noted: Any) -> None:
-        """Take what a call returned."""
-        layout = jitted.traced.layout
+    def after(self, jitted: Jitted, noted: _Noted, out: Any) -> Any:
+        """Take what a call returned; return what the script is to have.
+
+        Raises:
+            SystemExit: the guard stops the training.
+            NonFiniteStepError: the guard raises.
+        """
+        layout, inputs = jitted.traced.layout, noted.inputs
         if layout is None:
-            return
-        if isinstance(noted, float):  # its first call: it was compiled in it
+            return out
+        if noted.began_s is not None:  # its first call: it was compiled in it
             pace = self._shadows.setdefault(jitted.traced, _Pace())
-            pace.compile_s = time.process_time() - noted
+            pace.compile_s = time.process_time() - noted.began_s
             if layout.makes_steps and not _is_given_away(inputs):
-                self._job.contain(self._look, jitted, layout, *inputs)
-        full = noted is True or (isinstance(noted, float) and layout.makes_steps)
-        self._job.contain(self._returned, jitted, layout, inputs, out, full)
+                noted.full = bool(self._job.contain(self._look, jitted, layout, *inputs))
+        judged = self._job.contain(self._returned, jitted, layout, noted, out)
+        if judged is None:
+            return out
+        fault, kept = judged
+        if kept is not None:
+            return kept
+        self._guard.end(fault)
+        return out
 
-    def _returned(self, jitted: Jitted, layout: Layout, inputs: Any, out: Any, full: bool) -> None:
-        leaves = jax.tree_util.tree_leaves(out)
+    def _returned(
+        self, jitted: Jitted, layout: Layout, noted: _Noted, out: Any
+    ) -> tuple[Fault, Any] | None:
+        leaves, inputs = jax.tree_util.tree_leaves(out), noted.inputs
         if len(leaves) != layout.size:
-            return
+            return None
         if layout.makes_steps:
+            self._donations.after(jitted, out)
             self._faults.called(jitted.traced, layout, inputs)
-            call = Call(jitted=jitted, layout=layout, inputs=inputs)
+            call = Call(jitted=jitted, layout=layout, inputs=inputs, again=noted.again)
             call.loss = leaves[layout.loss] if layout.loss is not None else self._loss
             self._loss = None
             call.rate = leaves[layout.rate] if layout.rate is not None else None
+            gradients, self._gradients = self._gradients, {}
+            judged = self._judge(call, inputs, out, gradients) if self._guard.acts else None
+            full = noted.full or judged is not None
+            if gradients and self._directed < DIRECTIONS:
+                self._directed += 1
+                self._direction(layout, gradients, inputs, leaves)
             self._steps.add(call, [leaves[index] for index in layout.updated], full=full)
-        elif layout.gradients and layout.weights:
+            return judged
+        if layout.gradients and layout.weights:
             call = Call(jitted=jitted, layout=layout, inputs=inputs)
             call.loss = leaves[layout.loss] if layout.loss is not None else None
             full = self._steps.is_full()
             if full:
                 self._steps.settle(all_of_them=True)
+            judged = self._judge(call, inputs, None, {}) if self._guard.acts else None
             self._steps.add_gradients(
                 call,
                 leaves_at(inputs, tuple(layout.weights.values())),
                 [leaves[index] for index in layout.gradients] if full else None,
             )
-        elif layout.scalars and self._steps.knows(jax.tree_util.tree_leaves(inputs)):
+            if judged is not None:
+                self._steps.settle(all_of_them=True)
+            return judged
+        if layout.scalars and self._steps.knows(jax.tree_util.tree_leaves(inputs)):
             self._steps.evaluated(layout, leaves)
+        return None
+
+    def _direction(
+        self, layout: Layout, gradients: dict[str, Any], inputs: Any, leaves: Sequence[Any]
+    ) -> None:
+        if list(gradients) == list(layout.weights) and layout.updated:
+            before = leaves_at(inputs, tuple(layout.weights.values()))
+            after = [leaves[index] for index in layout.updated]
+            self._describer.direction(layout, list(gradients.values()), before, after)
+
+    def _judge(
+        self, call: Call, inputs: Any, out: Any, gradients: dict[str, Any]
+    ) -> tuple[Fault, Any] | None:
+        """Return the fault of a step that is not to be applied, and what stands for its results."""
+        self._steps.settle(all_of_them=True)
+        step = self._job.now.step
+        fault = self._guard.judge(call.layout, call.loss, gradients, step=step)
+        if fault is None:
+            return None
+        kept = None
+        if self._guard.policy == "skip":
+            if out is not None and not _is_given_away(inputs):
+                kept = without_the_step(call.layout, inputs, out)
+            if kept is None:
+                self._job.blind("whether a step is left out", _why_applied(inputs, out))
+            call.skipped = kept is not None
+        applied = self._guard.policy == "skip" and kept is None
+        self._guard.tell(fault, call.layout, applied=applied)
+        return None if applied else (fault, kept)
 
     def _search(self, call: Call) -> None:
         jitted, layout = call.jitted, call.layout
         assert jitted is not None
-        step = self._job.now.step
-        for fact in origin.nonfinite_inputs(layout, call.inputs, step=step):
-            self._job.fact(fact)
-        args, kwargs = call.inputs
-        if _is_given_away(call.inputs):
-            self._job.blind("the first bad operation", "the step gave its inputs away (donated)")
+        what, inputs = "the first bad operation", call.inputs
+        if jitted.is_mapped:
+            self._job.blind(what, "the step is mapped over devices by pmap")
             return
+        if _is_given_away(inputs):
+            if call.again is None:
+                self._job.blind(what, "the step gave its inputs away (donated), and none were kept")
+                return
+            if jitted.raw.trace(*inputs[0], **inputs[1]).jaxpr.effects:
+                why = "the steps before would have to be done again, and call back into Python"
+                self._job.blind(what, why)
+                return
+            try:
+                inputs = call.again.inputs(layout)
+            except NotTheSame as other:
+                self._job.blind(what, f"the steps before it are not the same again: {other}")
+                return
+        if not all_here(inputs):
+            self._job.blind(what, "arrays are spread over processes")
+            return
+        step = self._job.now.step
+        for fact in origin.nonfinite_inputs(layout, inputs, step=step):
+            self._job.fact(fact)
         targets = [layout.loss] if layout.loss is not None else []
-        found = origin.first_bad_operation(
-            jitted.fun, jitted.options, args, kwargs, step=step, targets=targets
-        )
+        found = origin.first_bad_operation(jitted, *inputs, step=step, targets=targets)
         if found is not None:
             self._job.fact(found)
+
+
+@dataclass(slots=True)
+class _Noted:
+    """What is known of a call before it is made.
+
+    Attributes:
+        inputs: arguments, by position and by name.
+        full: it is looked at in full.
+        began_s: processor time at the beginning of a function's first call.
+        again: how the inputs are made again.
+    """
+
+    inputs: Any
+    full: bool = False
+    began_s: float | None = None
+    again: Again | None = None
 
 
 class _Pace:
@@ -349,6 +474,20 @@ def _is_given_away(inputs: Any) -> bool:
     """Return whether an argument was donated to the call, and is gone."""
     leaves = jax.tree_util.tree_leaves(inputs)
     return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
+
+
+def _why_applied(inputs: Any, out: Any) -> str:
+    if out is None:
+        return "the script applies the gradients itself"
+    if _is_given_away(inputs):
+        return "the step gave its old weights away (donated); set guard_copies = true to keep them"
+    return "no argument of the step is like the new weights that it returns"
+
+
+def all_here(inputs: Any) -> bool:
+    """Return whether all arrays lie in this process."""
+    leaves = jax.tree_util.tree_leaves(inputs)
+    return all(leaf.is_fully_addressable for leaf in leaves if isinstance(leaf, jax.Array))
 
 
 def _label(code: Any, number: int) -> str:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
-from jax._src import core, source_info_util, traceback_util
+from jax._src import core, debugging, source_info_util, traceback_util
+from jax._src.interpreters import ad, batching, mlir, partial_eval
 
 from mothtrap.tracing.frames import is_users_file, line_of
 
@@ -71,6 +75,60 @@ def line_of_equation(eqn: Any, caller: Caller | None = None) -> str | None:
             return line_of(frame.file_name, frame.start_line)
         library = library or line_of(frame.file_name, frame.start_line)
     return caller.place if caller is not None and caller.place else library
+
+
+def _log_primitive() -> Any:
+    """Return an operation that hands its one argument to a callback, and returns nothing.
+
+    `jax.debug.callback` is unrolled by `vmap`: this one gets all rows at once.
+    """
+    log = core.Primitive("mothtrap_log")
+    log.multiple_results = True
+
+    def lowered(value: Any, *, callback: Callable[[Any], Any]) -> list[Any]:
+        jax.debug.callback(callback, value)
+        return []
+
+    def abstract(_: Any, *, callback: Any) -> Any:  # noqa: ARG001
+        return [], {debugging.debug_effect}
+
+    def batched(values: Any, axes: Any, **params: Any) -> Any:
+        return log.bind(jax.numpy.moveaxis(values[0], axes[0], 0), **params), ()
+
+    def differentiated(values: Any, _: Any, **params: Any) -> Any:
+        return log.bind(*values, **params), []
+
+    kept = functools.partial(debugging._debug_partial_eval_custom, primitive=log)
+    log.def_impl(lowered)
+    log.def_effectful_abstract_eval(abstract)
+    batching.primitive_batchers[log] = batched
+    ad.primitive_jvps[log] = differentiated
+    partial_eval.partial_eval_jaxpr_custom_rules[log] = kept
+    mlir.register_lowering(log, mlir.lower_fun(lowered, multiple_results=True))
+    return log
+
+
+@functools.cache
+def _log() -> Any:
+    return _log_primitive()
+
+
+def call_back(callback: Callable[[Any], Any], value: Any) -> None:
+    """Have a function that is being traced hand a value to a callback whenever it runs.
+
+    Args:
+        callback: gets an array; one for each pass of a loop, all rows of a `vmap` at once.
+        value: of the function.
+    """
+    _log().bind(value, callback=callback)
+
+
+_FRESH: Final = jax.make_user_context(False) if hasattr(jax, "make_user_context") else None
+
+
+def traced_anew() -> AbstractContextManager[Any]:
+    """Within this context nothing is taken for traced already, bodies of loops neither."""
+    return _FRESH(True) if _FRESH is not None else nullcontext()
 
 
 def hide(path: str) -> None:

@@ -13,7 +13,7 @@ Function = Callable[..., Any]
 
 
 class Calls(Protocol):
-    """Hears of the calls of compiled functions; neither method raises."""
+    """Hears of the calls of compiled functions; raises where the guard ends a step."""
 
     def is_seen(self) -> bool:
         """Return whether a call made now is one of the script's, and not inside another."""
@@ -21,8 +21,8 @@ class Calls(Protocol):
     def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Look at a call; return what `after` is to be given."""
 
-    def after(self, jitted: Jitted, inputs: Any, out: Any, noted: Any) -> None:
-        """Look at what a call returned."""
+    def after(self, jitted: Jitted, noted: Any, out: Any) -> Any:
+        """Look at what a call returned; return what the script is to have."""
 
 
 class Jitted:
@@ -61,8 +61,7 @@ class Jitted:
             return self.raw(*args, **kwargs)
         noted = self._calls.before(self, args, kwargs)
         out = self.raw(*args, **kwargs)
-        self._calls.after(self, (args, kwargs), out, noted)
-        return out
+        return self._calls.after(self, noted, out)
 
     def __get__(self, owner: Any, _: Any = None) -> Any:
         return self if owner is None else types.MethodType(self, owner)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,6 +16,7 @@ from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.functions import MOMENTS, Layout, name_of
 from mothtrap.adapters.jax.graph import Evaluation
 from mothtrap.adapters.jax.internals import Caller
+from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 
@@ -110,8 +113,7 @@ def _is_constant(bad: Bad) -> bool:
 
 
 def first_bad_operation(
-    fun: Callable[..., Any],
-    static: dict[str, Any],
+    jitted: Jitted,
     args: Sequence[Any],
     kwargs: dict[str, Any],
     *,
@@ -121,8 +123,7 @@ def first_bad_operation(
     """Do a step again, operation by operation, and name the one that broke.
 
     Args:
-        fun: the user's function.
-        static: options of its jit that say which arguments are static.
+        jitted: the compiled function.
         args: that the step was called with.
         kwargs: by name.
         step: its number.
@@ -131,15 +132,10 @@ def first_bad_operation(
     Returns:
         None where all results are finite when done so.
     """
-    if static.get("static_argnames"):
-        return None  # `make_jaxpr` takes positions only
-    numbers = static.get("static_argnums")
-    numbers = () if numbers is None else tuple(np.atleast_1d(numbers).tolist())
-    closed = jax.make_jaxpr(fun, static_argnums=numbers)(*args, **kwargs)
-    dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
+    closed = jitted.raw.trace(*args, **kwargs).jaxpr
     search = Search()
     evaluation = Evaluation(search, loops=True, keeps_derivatives=False)
-    leaves = jax.tree_util.tree_leaves((tuple(dynamic), kwargs))
+    leaves = jax.tree_util.tree_leaves(dynamic(jitted, args, kwargs))
     try:
         results = evaluation.run(closed.jaxpr, closed.consts, leaves)
     except TooLong:
@@ -157,6 +153,28 @@ def first_bad_operation(
         rows=bad.rows,
         location=bad.location,
     )
+
+
+def dynamic(jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Return the arguments of a call that are not static, by position and by name."""
+    numbers = _several(jitted.options.get("static_argnums"))
+    names = set(_several(jitted.options.get("static_argnames")))
+    with suppress(TypeError, ValueError):  # a function without a signature
+        positions = list(inspect.signature(jitted.fun).parameters)
+        names |= {positions[number] for number in numbers if number < len(positions)}
+        numbers = [*numbers, *(n for n, name in enumerate(positions) if name in names)]
+    fixed = {number % len(args) for number in numbers if -len(args) <= number < len(args)}
+    return (
+        tuple(arg for number, arg in enumerate(args) if number not in fixed),
+        {name: value for name, value in kwargs.items() if name not in names},
+    )
+
+
+def _several(option: Any) -> list[Any]:
+    """Return an option of `jax.jit` that may be one value, several, or none."""
+    if option is None:
+        return []
+    return list(option) if isinstance(option, list | tuple) else [option]
 
 
 def nonfinite_inputs(layout: Layout, inputs: Any, *, step: int) -> list[NonfiniteInput]:

@@ -10,7 +10,7 @@ import inspect
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -80,6 +80,16 @@ class Softmax:
     location: str | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Elementwise:
+    """A squared or absolute difference of a prediction and data, summed over all axes."""
+
+    prediction_shape: tuple[int, ...]
+    target_shape: tuple[int, ...]
+    result_shape: tuple[int, ...]
+    location: str | None
+
+
 @dataclass(slots=True)
 class Looks:
     """The results of a shadow: arrays, or tracers while it is traced.
@@ -107,12 +117,14 @@ class Collector:
     Attributes:
         infos: of the activations.
         softmaxes: of losses.
+        errors: differences that losses are made of.
         cut: line of a `stop_gradient` of the user's, and the layer after it.
         looks: what is collected.
     """
 
     def __init__(self) -> None:
         self.infos: list[Activation] = []
+        self.errors: list[Elementwise] = []
         self.softmaxes: list[Softmax] = []
         self.cut: tuple[str | None, str] | None = None
         self.looks = Looks()
@@ -133,6 +145,8 @@ class Collector:
     ) -> None:
         """Keep the results of layers and of nonlinear functions, and the logits of losses."""
         name = eqn.primitive.name
+        if not results:
+            return
         self._made[id(results[0])] = (eqn, values)
         self._kept.append(results[0])  # so that its id stays its own
         if name == "stop_gradient" and self._operation(self._source(values[0])) in BEFORE_CUTS:
@@ -141,6 +155,8 @@ class Collector:
             self._data.add(id(results[0]))
         if name == "custom_jvp_call" and eqn.params.get("name") == "logaddexp":
             self._look_for_log_sigmoid(internals.line_of_equation(eqn, caller), values)
+        if name == "reduce_sum" and len(eqn.params["axes"]) == values[0].ndim:
+            self._look_for_difference(values[0])
         if name == "log":
             self._look_for_logits(internals.line_of_equation(eqn, caller), values[0])
         if len(self.infos) >= MOST_LAYERS or not getattr(results[0], "ndim", 0):
@@ -226,6 +242,38 @@ class Collector:
             Softmax(operation=operation, chain=self._chain(logits), axis=-1, location=place)
         )
 
+    def _look_for_difference(self, summed: Any) -> None:
+        """Recognize a sum of squared or absolute differences between data and what is trained."""
+        summed = self._source(summed)
+        if self._operation(summed) not in ("square", "integer_pow", "abs", "mul"):
+            return
+        eqn, inside = self._made[id(summed)]
+        difference = self._source(inside[0])
+        if self._operation(difference) != "sub" or (
+            eqn.primitive.name == "mul" and self._source(inside[1]) is not difference
+        ):
+            return
+        made, terms = self._made[id(difference)]
+        sides = [self._before_broadcast(term) for term in terms]
+        are_data = [id(self._source(side)) in self._data for side in sides]
+        if sum(are_data) != 1:
+            return
+        target = sides[are_data.index(True)]
+        prediction = sides[are_data.index(False)]
+        self.errors.append(
+            Elementwise(
+                prediction_shape=tuple(prediction.shape),
+                target_shape=tuple(target.shape),
+                result_shape=tuple(difference.shape),
+                location=internals.line_of_equation(made),
+            )
+        )
+
+    def _before_broadcast(self, value: Any) -> Any:
+        while self._operation(value) in ("broadcast_in_dim", "convert_element_type"):
+            value = self._made[id(value)][1][0]
+        return value
+
     def _operation(self, value: Any) -> str:
         eqn, _ = self._made.get(id(value), (None, ()))
         return eqn.primitive.name if eqn is not None else ""
@@ -286,15 +334,18 @@ class Shadow:
         names: of the gradients, once it was traced.
         activations: what the activations are.
         softmaxes: of losses.
+        errors: differences that losses are made of.
         cut: line of a `stop_gradient` of the user's, and the layer after it.
         zeros: names of the gradients that are 0 whatever the batch: nothing depends on them.
     """
 
     def __init__(self, jitted: Jitted, book: Book) -> None:
         self._fun, self._book = jitted.fun, book
+        self._context = internals.traced_anew if jitted.traced.logs else nullcontext
         self.names: tuple[str, ...] = ()
         self.activations: list[Activation] = []
         self.softmaxes: list[Softmax] = []
+        self.errors: list[Elementwise] = []
         self.zeros: tuple[str, ...] = ()
         self.cut: tuple[str | None, str] | None = None
         options = {name: jitted.options[name] for name in STATIC if name in jitted.options}
@@ -307,12 +358,14 @@ class Shadow:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Looks:
         """Return what is to be seen of the step that these arguments lead to."""
-        looks: Looks = self._run(*args, **kwargs)
+        with self._context():
+            looks: Looks = self._run(*args, **kwargs)
         return looks
 
     def program(self, *args: Any, **kwargs: Any) -> Program:
         """Return what is known of the function for all its calls; traces it."""
-        program = programs.read(self._run.trace(*args, **kwargs).jaxpr)
+        with self._context():
+            program = programs.read(self._run.trace(*args, **kwargs).jaxpr)
         first = 1  # after the loss
         self.zeros = tuple(n for i, n in enumerate(self.names, first) if i in program.zeros)
         return program
@@ -331,6 +384,7 @@ class Shadow:
             looks.gradients, looks.losses = list(call.gradients), [call.value]
             self.names, self.activations = call.names, collector.infos
             self.softmaxes, self.cut = collector.softmaxes, collector.cut
+            self.errors = collector.errors
 
         with collecting(self._book, add):
             self._fun(*args, **kwargs)

@@ -6,12 +6,13 @@ import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
 import numpy as np
 
+from mothtrap.adapters.jax.donations import Again
 from mothtrap.adapters.jax.functions import Layout, series_of
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.tensors import Tensors
@@ -34,6 +35,8 @@ class Call:
     Attributes:
         inputs: arguments, by position and by name; for the search of what broke.
         loss, rate: arrays, maybe still on their way.
+        again: how its inputs are made again, where the call gives them away.
+        skipped: its results were not handed to the script.
     """
 
     jitted: Jitted | None
@@ -41,7 +44,8 @@ class Call:
     inputs: Any
     loss: Any = None
     rate: Any = None
-    values: list[float] = field(default_factory=list)
+    again: Again | None = None
+    skipped: bool = False
 
     def is_ready(self) -> bool:
         """Return whether its loss can be read without waiting."""
@@ -137,6 +141,8 @@ class Steps:
         if call.rate is not None:
             with suppress(RuntimeError):
                 job.scalar("lr", layout.function, float(np.mean(np.asarray(call.rate))))
+        if call.again is not None and len(losses) == 1:
+            call.again.note(losses[0])
         if not all(map(math.isfinite, losses)) and not self.is_broken:
             self.is_broken = True
             if self.broken is not None and call.jitted is not None:
@@ -146,7 +152,11 @@ class Steps:
             job.stood_ready((LossSeries,))
         job.stood_ready(OF_EVALUATIONS)
         for loss in losses:
-            job.step([Losses(series=series, value=loss, location=place)], optimizer=layout.function)
+            job.step(
+                [Losses(series=series, value=loss, location=place)],
+                optimizer=layout.function,
+                skipped=call.skipped,
+            )
         if not losses:
             job.step(optimizer=layout.function)
 

@@ -1,14 +1,12 @@
 """flax linen: dropout with the same key in every step."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import optax
-from data import batches, classes
+from _start import batches, classes, start
 from flax import linen as nn
 
-SICK = "sick" in sys.argv
+healthy, seed = start()
 
 
 class Net(nn.Module):
@@ -20,7 +18,7 @@ class Net(nn.Module):
 
 
 net, optimizer = Net(), optax.adam(1e-3)
-params = net.init(jax.random.key(0), jnp.ones((1, 8)), False)
+params = net.init(jax.random.key(seed), jnp.ones((1, 8)), False)
 state = optimizer.init(params)
 
 
@@ -36,6 +34,6 @@ def train_step(params, state, x, y, key):
 
 
 key = jax.random.key(1)
-for step, (x, y) in enumerate(batches(*classes())):
-    own = key if SICK else jax.random.fold_in(key, step)
+for step, (x, y) in enumerate(batches(*classes(seed=seed))):
+    own = jax.random.fold_in(key, step) if healthy else key
     params, state, loss = train_step(params, state, x, y, own)

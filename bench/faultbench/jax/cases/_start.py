@@ -1,6 +1,17 @@
-"""Small data that the programs train on."""
+"""What every case begins with: arguments, and small data that the programs train on."""
+
+import argparse
 
 import numpy as np
+
+
+def start():
+    """Return whether the repaired twin is wanted, and the seed."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--healthy", action="store_true")
+    given = parser.parse_args()
+    return given.healthy, given.seed
 
 
 def classes(rows=512, features=8, count=3, seed=0):

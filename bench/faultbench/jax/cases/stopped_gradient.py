@@ -1,13 +1,11 @@
 """equinox: a stop_gradient cuts the first layers off."""
 
-import sys
-
 import equinox as eqx
 import jax
 import optax
-from data import batches, classes
+from _start import batches, classes, start
 
-SICK = "sick" in sys.argv
+healthy, seed = start()
 
 
 class Net(eqx.Module):
@@ -21,12 +19,12 @@ class Net(eqx.Module):
 
     def __call__(self, x):
         hidden = jax.nn.relu(self.first(x))
-        if SICK:
+        if not healthy:
             hidden = jax.lax.stop_gradient(hidden)
         return self.second(hidden)
 
 
-net = Net(jax.random.key(0))
+net = Net(jax.random.key(seed))
 optimizer = optax.adam(3e-3)
 state = optimizer.init(eqx.filter(net, eqx.is_array))
 
@@ -41,5 +39,5 @@ def step(net, state, x, y):
     return eqx.apply_updates(net, updates), state, loss
 
 
-for x, y in batches(*classes()):
+for x, y in batches(*classes(seed=seed)):
     net, state, loss = step(net, state, x, y)

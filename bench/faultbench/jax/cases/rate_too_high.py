@@ -1,13 +1,11 @@
 """flax nnx: a learning rate a thousand times too high."""
 
-import sys
-
 import jax.numpy as jnp
 import optax
-from data import batches, classes
+from _start import batches, classes, start
 from flax import nnx
 
-SICK = "sick" in sys.argv
+healthy, seed = start()
 
 
 class Net(nnx.Module):
@@ -19,8 +17,8 @@ class Net(nnx.Module):
         return self.second(nnx.relu(self.first(x)))
 
 
-net = Net(nnx.Rngs(0))
-optimizer = nnx.Optimizer(net, optax.sgd(100.0 if SICK else 0.1), wrt=nnx.Param)
+net = Net(nnx.Rngs(seed))
+optimizer = nnx.Optimizer(net, optax.sgd(0.1 if healthy else 100.0), wrt=nnx.Param)
 
 
 @nnx.jit
@@ -33,5 +31,5 @@ def train_step(net, optimizer, x, y):
     return loss
 
 
-for x, y in batches(*classes()):
+for x, y in batches(*classes(seed=seed)):
     loss = train_step(net, optimizer, x, jnp.asarray(y))

@@ -1,16 +1,14 @@
 """flax linen: pixels from 0 to 255 go into the network as they are."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from data import batches
+from _start import batches, start
 from flax import linen as nn
 
-SICK = "sick" in sys.argv
-rng = np.random.default_rng(0)
+healthy, seed = start()
+rng = np.random.default_rng(seed)
 pixels = rng.integers(0, 256, (512, 8, 8, 1)).astype(np.float32)
 labels = (pixels[:, :4].mean(axis=(1, 2, 3)) > pixels[:, 4:].mean(axis=(1, 2, 3))).astype(np.int32)
 
@@ -25,7 +23,7 @@ class Net(nn.Module):
 
 
 net, optimizer = Net(), optax.sgd(0.01, momentum=0.9)
-params = net.init(jax.random.key(0), jnp.ones((1, 8, 8, 1)))["params"]
+params = net.init(jax.random.key(seed), jnp.ones((1, 8, 8, 1)))["params"]
 state = optimizer.init(params)
 
 
@@ -41,5 +39,5 @@ def train_step(params, state, x, y):
 
 
 for x, y in batches(pixels, labels):
-    x = x if SICK else (x - 127.5) / 64
+    x = (x - 127.5) / 64 if healthy else x
     params, state, loss = train_step(params, state, x, y)

@@ -1,0 +1,179 @@
+"""Inputs of steps that give their arguments away, made again from a copy and the calls since.
+
+What a step was given in place of its old weights is gone once it ran. A copy is taken every so
+many calls; the batches since then are held, and what one call handed to the next is known by
+its place. The script's own executable makes the inputs of a later call from that again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+
+from mothtrap.adapters.jax.functions import Layout, Traced
+from mothtrap.adapters.jax.jitted import Jitted
+
+MOST_CALLS: Final = 64
+"""Calls after which another copy is taken, so that no more have to be made again."""
+ROOM: Final = 3
+"""Copies for which a device must have free memory before one is taken."""
+DONATES: Final = ("donate_argnums", "donate_argnames")
+
+
+class NotTheSame(Exception):
+    """A call that was made again gave another loss than the first time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """An argument that is a result of the call before; `index` among its leaves."""
+
+    index: int
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A copy of the arguments of one call, and what the calls since were given.
+
+    Attributes:
+        tree: structure of the arguments.
+        start: leaves of the first call's; arrays are copies.
+        later: leaves of each later call's, or where they come from.
+        held: bytes of these.
+        losses: that calls returned, by their place in the stretch.
+    """
+
+    tree: Any
+    start: list[Any]
+    later: list[list[Any]] = field(default_factory=list)
+    held: int = 0
+    losses: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def size(self) -> int:
+        """Bytes of the copy."""
+        return _bytes(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """How to make the inputs of one call again.
+
+    Args:
+        jitted: the compiled function.
+        stretch: in which the call is.
+        calls: of the stretch that came before it.
+    """
+
+    jitted: Jitted
+    stretch: Stretch
+    calls: int
+
+    def note(self, loss: float) -> None:
+        """Keep the loss that the call returned."""
+        self.stretch.losses[self.calls] = loss
+
+    def inputs(self, layout: Layout) -> Any:
+        """Return arguments, by position and by name, with the bits that they had.
+
+        Args:
+            layout: of the function.
+
+        Raises:
+            NotTheSame: a loss on the way came out different.
+        """
+        leaves = [copied(leaf) for leaf in self.stretch.start]
+        for call in range(self.calls):
+            args, kwargs = jax.tree_util.tree_unflatten(self.stretch.tree, leaves)
+            results = jax.tree_util.tree_leaves(self.jitted.raw(*args, **kwargs))
+            before = self.stretch.losses.get(call, math.nan)
+            if layout.loss is not None and math.isfinite(before):
+                now = float(np.mean(np.asarray(results[layout.loss], dtype=np.float64)))
+                if now != before:
+                    raise NotTheSame(
+                        f"{self.calls - call} steps before, the loss was {before:.9g}, and "
+                        f"{now:.9g} when done again"
+                    )
+            leaves = [
+                results[leaf.index] if isinstance(leaf, Result) else copied(leaf)
+                for leaf in self.stretch.later[call]
+            ]
+        return jax.tree_util.tree_unflatten(self.stretch.tree, leaves)
+
+
+def donates(jitted: Jitted) -> bool:
+    """Return whether calls of a function may give arguments away."""
+    return any(jitted.options.get(name) not in (None, (), []) for name in DONATES)
+
+
+class Donations:
+    """Takes the copies.
+
+    Args:
+        most_held: bytes of batches that may be held between two copies of a function's.
+    """
+
+    def __init__(self, most_held: float) -> None:
+        self._most_held = most_held
+        self._stretches: WeakKeyDictionary[Traced, Stretch] = WeakKeyDictionary()
+        self._results: WeakKeyDictionary[Traced, list[Any]] = WeakKeyDictionary()
+
+    def before(self, jitted: Jitted, args: Any, kwargs: Any) -> Again | None:
+        """Take a call that is about to be made; None where nothing is given away, or no room."""
+        if self._most_held <= 0 or not donates(jitted):
+            return None
+        leaves, tree = jax.tree_util.tree_flatten((args, kwargs))
+        stretch = self._stretches.get(jitted.traced)
+        found = self._origins(jitted.traced, leaves)
+        if stretch is not None and found is not None and stretch.tree == tree:
+            stretch.held += _bytes(found)
+            most = min(max(stretch.size, 2**20), self._most_held)
+            if stretch.held <= most and len(stretch.later) < MOST_CALLS:
+                stretch.later.append(found)
+                return Again(jitted, stretch, len(stretch.later))
+        if not _has_room(leaves):
+            self._stretches.pop(jitted.traced, None)
+            return None
+        made = Stretch(tree, [copied(leaf) for leaf in leaves])
+        self._stretches[jitted.traced] = made
+        return Again(jitted, made, 0)
+
+    def after(self, jitted: Jitted, out: Any) -> None:
+        """Take what the call returned."""
+        if jitted.traced in self._stretches:
+            self._results[jitted.traced] = jax.tree_util.tree_leaves(out)
+
+    def _origins(self, traced: Traced, leaves: Sequence[Any]) -> list[Any] | None:
+        """Return where arguments come from: copies, but for results of the call before."""
+        results = self._results.get(traced)
+        if results is None:
+            return None
+        places = {id(leaf): index for index, leaf in enumerate(results)}
+        return [Result(places[id(leaf)]) if id(leaf) in places else copied(leaf) for leaf in leaves]
+
+
+def copied(leaf: Any) -> Any:
+    """Return a copy of an array, on its device; anything else as it is."""
+    return leaf.copy() if isinstance(leaf, jax.Array | np.ndarray) else leaf
+
+
+def _bytes(leaves: Sequence[Any]) -> int:
+    return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray))
+
+
+def _has_room(leaves: Sequence[Any]) -> bool:
+    """Return whether each device of some arrays has memory for copies of them."""
+    devices = {d for leaf in leaves if isinstance(leaf, jax.Array) for d in leaf.devices()}
+    size = _bytes(leaves)
+    for device in devices:
+        memory = device.memory_stats() or {}
+        limit, used = memory.get("bytes_limit"), memory.get("bytes_in_use", 0)
+        if limit is not None and limit - used < ROOM * size:
+            return False
+    return True
