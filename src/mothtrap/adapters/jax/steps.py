@@ -49,7 +49,9 @@ class Call:
 
     def is_ready(self) -> bool:
         """Return whether its loss can be read without waiting."""
-        return self.loss is None or not hasattr(self.loss, "is_ready") or self.loss.is_ready()
+        if self.loss is None or not hasattr(self.loss, "is_ready") or self.loss.is_deleted():
+            return True
+        return bool(self.loss.is_ready())
 
     def losses(self) -> list[float]:
         """Return the loss of each step of the call; waits for it."""
@@ -182,6 +184,7 @@ class Steps:
             means = {
                 name: float(np.mean([np.asarray(one, np.float64) for one in seen]))
                 for name, seen in values.items()
+                if not any(one.is_deleted() for one in seen)  # handed on from call to call
             }
             loss = next((name for name in means if "loss" in f"{function} {name}".lower()), None)
             rising = frozenset(n for n in means if any(w in n.lower() for w in HIGHER_IS_BETTER))
