@@ -72,6 +72,22 @@ def cut_off() -> Any:
     return params
 
 
+def alike() -> Any:
+    """Units of a layer that begin alike, in a network of two."""
+
+    @jax.jit
+    def update(params: Any, x: Any, y: Any) -> Any:
+        loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+        return descend(params, grads), loss
+
+    params = weights()
+    params["first"]["w"] = jnp.full((6, 16), 0.1)
+    params["second"]["w"] = jnp.broadcast_to(params["second"]["w"][:1], (16, 3))
+    for x, y in data():
+        params, _ = update(params, x, y)
+    return params
+
+
 def infinite() -> Any:
     """A row of the data that is not finite, and a loss that breaks."""
 
@@ -121,6 +137,7 @@ TRAININGS = [
     evaluated,
     evaluated_with_totals,
     cut_off,
+    alike,
     infinite,
     careless,
     compiled_anew,

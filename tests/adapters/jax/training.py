@@ -407,3 +407,45 @@ def second_derivatives() -> Any:
     for x, y in data():
         params, _ = update(params, x, y)
     return params
+
+
+@program
+def over_shards() -> Any:
+    mesh = Mesh(np.array(jax.devices()[:2]), ("rows",))
+
+    @jax.jit
+    def update(params: Any, x: Any, y: Any) -> Any:
+        @functools.partial(
+            jax.shard_map, mesh=mesh, in_specs=(P(), P("rows"), P("rows")), out_specs=(P(), P())
+        )
+        def gradients(params: Any, x: Any, y: Any) -> Any:
+            loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+            return jax.lax.pmean(loss, "rows"), jax.lax.pmean(grads, "rows")
+
+        loss, grads = gradients(params, x, y)
+        return descend(params, grads), loss
+
+    params = weights()
+    for x, y in data():
+        params, _ = update(params, x, y)
+    return params
+
+
+@program
+def donated_shards() -> Any:
+    mesh = Mesh(np.array(jax.devices()[:2]), ("rows",))
+    rows, whole = NamedSharding(mesh, P("rows")), NamedSharding(mesh, P())
+    optimizer = optax.adam(1e-2)
+
+    @functools.partial(jax.jit, donate_argnums=(0, 1), static_argnames="rate")
+    def update(params: Any, state: Any, x: Any, y: Any, *, rate: float) -> Any:
+        loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+        updates, state = optimizer.update(grads, state, params)
+        return optax.apply_updates(params, optax.tree.scale(rate, updates)), state, loss
+
+    params = jax.device_put(weights(), whole)
+    state = jax.device_put(optimizer.init(params), whole)
+    for x, y in data():
+        x, y = jax.device_put(x, rows), jax.device_put(y, rows)
+        params, state, _ = update(params, state, x, y, rate=0.5)
+    return params

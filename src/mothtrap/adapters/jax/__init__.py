@@ -17,6 +17,7 @@ from mothtrap.adapters.jax.handle import JaxHandle
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
+from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.replays import ReplayPlan
@@ -34,7 +35,8 @@ REPORTS: Final = Reports(
     facts=frozenset(
         {
             *(*OF_LOSSES, *OF_SHADOWS, *OF_UPDATES, *OF_WIRING, *OF_PROGRAMS, *OF_CALLS),
-            *(LossSeries, Evaluation, EvaluationMetrics, FirstBadOperation, NonfiniteInput),
+            *(IdenticalUnits, InitialWeights, LossSeries, FirstBadOperation, NonfiniteInput),
+            *(Evaluation, EvaluationMetrics),
         }
     ),
     modes=frozenset({Mode.TRAIN, Mode.EVAL}),

@@ -288,7 +288,7 @@ class Describer:
 
 
 def _is_elsewhere(array: Any) -> bool:
-    """Whether an array was given away, or lies in other processes, too."""
+    """Return whether an array was given away, or lies in other processes, too."""
     return isinstance(array, jax.Array) and (array.is_deleted() or not array.is_fully_addressable)
 
 

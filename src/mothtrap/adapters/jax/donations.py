@@ -63,7 +63,7 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """How to make the inputs of one call again.
+    """The way to make the inputs of one call again.
 
     Args:
         jitted: the compiled function.
@@ -98,7 +98,7 @@ class Again:
                 if now != before:
                     raise NotTheSame(
                         f"{self.calls - call} steps before, the loss was {before:.9g}, and "
-                        f"{now:.9g} when done again"
+                        f"{now:.9g} when repeated"
                     )
             leaves = [
                 results[leaf.index] if isinstance(leaf, Result) else copied(leaf)

@@ -6,10 +6,10 @@ import inspect
 import re
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -60,6 +60,8 @@ class Layout:
         scalars: indices of real scalars among the results, by name.
         rate: index of a learning rate that the state of the optimizer holds.
         repeats: gradients were taken in a loop inside: a call is many steps.
+        totals: indices of the sum and the count of the losses so far among the results.
+        runs_on: scalars are means of all calls so far.
     """
 
     function: str
@@ -72,11 +74,39 @@ class Layout:
     scalars: dict[str, int] = field(default_factory=dict)
     rate: int | None = None
     repeats: bool = False
+    totals: tuple[int, int] | None = None
+    runs_on: bool = False
 
     @property
     def makes_steps(self) -> bool:
         """Return whether a call of the function updates weights."""
         return bool(self.updated) or self.repeats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """Knowledge of a library about a function of its own, a method of a model.
+
+    Attributes:
+        names: of the weights, in order.
+        totals: returns the sum and the count of the losses so far among results; None where
+            they are not there.
+    """
+
+    names: tuple[str, ...]
+    totals: Callable[[Any], tuple[Any, Any] | None]
+
+
+OWNERS: Final[list[Callable[[Any], Owner | None]]] = []
+"""Asked with the object whose method is compiled; see `adapters.keras.on_jax`."""
+
+
+def owner_of(fun: Function) -> Owner | None:
+    """Return what is known of the object whose method a function is."""
+    bound = getattr(fun, "__self__", None)
+    if bound is None:
+        return None
+    return next((found for ask in OWNERS if (found := ask(bound)) is not None), None)
 
 
 def series_of(layout: Layout) -> str:
@@ -162,23 +192,26 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
     code = getattr(fun, "__code__", None)
     place = line_of(code.co_filename, code.co_firstlineno) if code is not None else None
     results = jax.tree_util.tree_flatten_with_path(out)[0]
-    scalars = {
-        name_of(path) or getattr(fun, "__name__", "value"): index
-        for index, (path, leaf) in enumerate(results)
-        if _is_real(leaf) and np.ndim(leaf) == 0
-    }
+    owner = owner_of(fun)
+    totals = owner.totals(out) if owner is not None else None
+    by_id = {id(leaf): index for index, (_, leaf) in enumerate(results)}
+    every = _scalars(fun, results, ())
+    carried = _carried(arguments, out)
+    scalars = _scalars(fun, results, carried) if carried else every
     common: dict[str, Any] = {
         "function": getattr(fun, "__name__", type(fun).__name__),
         "size": len(results),
         "scalars": scalars,
-        "rate": next((i for n, i in scalars.items() if n.endswith("learning_rate")), None),
+        "rate": next((i for n, i in every.items() if n.endswith("learning_rate")), None),
         "repeats": page.inner and not page.differentiated,
+        "runs_on": owner is not None,
     }
+    if totals is not None and all(id(leaf) in by_id for leaf in totals):
+        common["totals"] = (by_id[id(totals[0])], by_id[id(totals[1])])
     if not page.differentiated:
         loss = _loop_losses(arguments, out) if common["repeats"] else None
         return Layout(**common, location=place, loss=loss)
     call = max(page.differentiated, key=lambda one: sum(np.size(g) for g in one.gradients))
-    by_id = {id(leaf): index for index, (_, leaf) in enumerate(results)}
     inputs = jax.tree_util.tree_flatten_with_path(arguments)[0]
     places = {id(leaf): index for index, (_, leaf) in enumerate(inputs)}
     weights = {
@@ -203,18 +236,46 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
 
 def _loop_losses(arguments: Any, out: Any) -> int | None:
     """Return the result that has a loss for each step of a loop; it is no part of the carry."""
+    carried = _carried(arguments, out)
+    results = jax.tree_util.tree_flatten_with_path(out)[0]
+    return _called_loss(
+        {
+            name_of(path) or "result": index
+            for index, (path, leaf) in enumerate(results)
+            if index not in carried and _is_real(leaf) and np.ndim(leaf) <= 1
+        }
+    )
+
+
+def _carried(arguments: Any, out: Any) -> frozenset[int]:
+    """Return the results that are handed on from call to call: like an argument, as a whole."""
     args, kwargs = arguments
-    carried = [kind_of(one) for one in (*args, *kwargs.values())]
-    named: dict[str, int] = {}
-    first = 0
-    for number, part in enumerate(out if isinstance(out, tuple) else (out,)):
-        leaves = jax.tree_util.tree_flatten_with_path(part)[0]
-        if kind_of(part) not in carried:
-            for index, (path, leaf) in enumerate(leaves, first):
-                if _is_real(leaf) and np.ndim(leaf) <= 1:
-                    named[name_of(path) or f"result {number}"] = index
-        first += len(leaves)
-    return _called_loss(named)
+    given = [kind_of(one) for one in (*args, *kwargs.values())]
+    if not isinstance(out, tuple):
+        return frozenset()
+    found, first = set[int](), 0
+    for part in out:
+        size = len(jax.tree_util.tree_leaves(part))
+        if size > 1 and kind_of(part) in given:
+            found |= set(range(first, first + size))
+        first += size
+    return frozenset(found)
+
+
+def _scalars(
+    fun: Function, results: Sequence[tuple[Path, Any]], carried: Collection[int]
+) -> dict[str, int]:
+    """Return the real scalars among results by name, without a part that all of them share."""
+    own = [
+        (path, index)
+        for index, (path, leaf) in enumerate(results)
+        if index not in carried and _is_real(leaf) and np.ndim(leaf) == 0
+    ]
+    shared = len({str(path[:1]) for path, _ in own}) == 1 and all(path[1:] for path, _ in own)
+    return {
+        name_of(path[1:] if shared else path) or getattr(fun, "__name__", "value"): index
+        for path, index in own
+    }
 
 
 def kind_of(tree: Any) -> tuple[Any, list[Any]]:

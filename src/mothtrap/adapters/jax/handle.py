@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
 import numpy as np
 
-from mothtrap.adapters.jax import internals, origin
+from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.describing import DIRECTIONS, Describer
-from mothtrap.adapters.jax.donations import Again, Donations, NotTheSame, copied, donates
+from mothtrap.adapters.jax.differentiating import describe, telling
+from mothtrap.adapters.jax.donations import Again, Donations, copied, donates
 from mothtrap.adapters.jax.faults import Faults
 from mothtrap.adapters.jax.functions import (
     Book,
@@ -24,23 +25,18 @@ from mothtrap.adapters.jax.functions import (
     Layout,
     Traced,
     layout_of,
-    names_of,
 )
 from mothtrap.adapters.jax.guard import Fault, Guard, without_the_step
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.logs import TracedLogs
-from mothtrap.adapters.jax.shadow import Collector, Looks, Shadow, looked_into
+from mothtrap.adapters.jax.pacing import Pace
+from mothtrap.adapters.jax.searching import all_here, is_given_away, search
+from mothtrap.adapters.jax.shadow import Looks, Shadow
 from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
+from mothtrap.adapters.jax.symmetry import Symmetry
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, SnapshotTaker, Surroundings
-from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import AdapterJob
-from mothtrap.tracing.frames import line_of
-
-SOON_S: Final = 5.0
-"""A function that compiles in less processor time gets its shadow at its first call."""
-LATE_CALLS, LATE_S = 20, 60.0
-"""Calls, or seconds, after which every other one gets it."""
 
 
 class JaxHandle:
@@ -58,20 +54,21 @@ class JaxHandle:
         self._tensors = Tensors(job)
         self._steps = Steps(job, self._tensors)
         self._describer, self._faults = Describer(job), Faults(job)
-        self._steps.broken = self._search
+        self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
+        self._symmetry = Symmetry(job)
         self._logged = TracedLogs(job, self._book)
         self._traced: WeakKeyDictionary[Any, Traced] = WeakKeyDictionary()
-        self._shadows: WeakKeyDictionary[Traced, _Pace] = WeakKeyDictionary()
-        self._raw_grad = jax.value_and_grad
+        self._shadows: WeakKeyDictionary[Traced, Pace] = WeakKeyDictionary()
         self._loss: Any = None  # of the step to come, where a shadow has it
         self._undo = ExitStack()
         internals.hide(__file__.rpartition("/")[0])
         self._replace("jit", self._jit(jax.jit, is_mapped=False))
         self._replace("pmap", self._jit(jax.pmap, is_mapped=True))
-        self._replace("value_and_grad", self._value_and_grad(returns_value=True))
-        self._replace("grad", self._value_and_grad(returns_value=False))
+        told = functools.partial(telling, jax.value_and_grad, self._book, self._told)
+        self._replace("value_and_grad", told(returns_value=True))
+        self._replace("grad", told(returns_value=False))
         self._undo.callback(self._logged.close)
         if not internals.is_tried():
             job.blind("gradients and activations", f"jax {jax.__version__} was not tried")
@@ -144,31 +141,8 @@ class JaxHandle:
         if not self._book.pages and self._book.collector is None:
             self._faults.traced(traced, traced.layout)
 
-    def _value_and_grad(self, *, returns_value: bool) -> Function:
-        raw = self._raw_grad
-
-        def value_and_grad(fun: Function, *args: Any, **options: Any) -> Function:
-            differentiated = raw(fun, *args, **options)
-            argnums = args[0] if args else options.get("argnums", 0)
-            has_aux = bool(args[1] if len(args) > 1 else options.get("has_aux", False))
-
-            @functools.wraps(differentiated)
-            def call(*values: Any, **named: Any) -> Any:
-                add = self._book.collector
-                if add is not None:
-                    again = {**options, "argnums": argnums, "has_aux": True}
-                    result = _collected(raw, fun, again, add, values, named, has_aux=has_aux)
-                else:
-                    result = differentiated(*values, **named)
-                    self._job.contain(self._differentiated, fun, argnums, has_aux, values, result)
-                value, gradients = result
-                if returns_value:
-                    return value, gradients
-                return (gradients, value[1]) if has_aux else gradients
-
-            return call
-
-        return value_and_grad
+    def _told(self, *call: Any) -> None:
+        self._job.contain(self._differentiated, *call)
 
     def _differentiated(
         self, fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
@@ -219,14 +193,14 @@ class JaxHandle:
         self._steps.settle(all_of_them=True)
         weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
         self._tensors.take("weight", tuple(layout.weights), weights)
-        pace = self._shadows.setdefault(jitted.traced, _Pace())
+        pace = self._shadows.setdefault(jitted.traced, Pace())
         if self._can_shadow(jitted, layout, pace, (args, kwargs)):
             self._job.contain_part(
                 f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
             )
         return True
 
-    def _can_shadow(self, jitted: Jitted, layout: Layout, pace: _Pace, inputs: Any) -> bool:
+    def _can_shadow(self, jitted: Jitted, layout: Layout, pace: Pace, inputs: Any) -> bool:
         if jitted.is_mapped:
             self._no_shadow(jitted, "the step is mapped over devices by pmap")
             return False
@@ -243,7 +217,7 @@ class JaxHandle:
         logs = " and what it logs" if jitted.traced.logs else ""
         self._job.blind(f"gradients and activations{logs}", why)
 
-    def _run(self, jitted: Jitted, pace: _Pace, args: Any, kwargs: Any) -> None:
+    def _run(self, jitted: Jitted, pace: Pace, args: Any, kwargs: Any) -> None:
         layout = jitted.traced.layout
         assert layout is not None
         if pace.shadow is None:
@@ -268,6 +242,9 @@ class JaxHandle:
             self._tensors.take("gradient", pace.shadow.names, looks.gradients)
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
             self._describer.describe(pace.shadow, looks, args, kwargs, layout)
+            if pace.shadow.names == tuple(layout.weights):
+                weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
+                self._symmetry.look(pace.shadow.names, weights, looks.gradients)
 
     def after(self, jitted: Jitted, noted: _Noted, out: Any) -> Any:
         """Take what a call returned; return what the script is to have.
@@ -280,9 +257,9 @@ class JaxHandle:
         if layout is None:
             return out
         if noted.began_s is not None:  # its first call: it was compiled in it
-            pace = self._shadows.setdefault(jitted.traced, _Pace())
+            pace = self._shadows.setdefault(jitted.traced, Pace())
             pace.compile_s = time.process_time() - noted.began_s
-            if layout.makes_steps and not _is_given_away(inputs):
+            if layout.makes_steps and not is_given_away(inputs):
                 noted.full = bool(self._job.contain(self._look, jitted, layout, *inputs))
         judged = self._job.contain(self._returned, jitted, layout, noted, out)
         if judged is None:
@@ -305,6 +282,8 @@ class JaxHandle:
             call = Call(jitted=jitted, layout=layout, inputs=inputs, again=noted.again)
             call.loss = leaves[layout.loss] if layout.loss is not None else self._loss
             self._loss = None
+            if layout.totals is not None:  # they are given away to the next call
+                call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
             judged = self._judge(call, inputs, out, gradients) if self._guard.acts else None
@@ -352,7 +331,7 @@ class JaxHandle:
             return None
         kept = None
         if self._guard.policy == "skip":
-            if out is not None and not _is_given_away(inputs):
+            if out is not None and not is_given_away(inputs):
                 kept = without_the_step(call.layout, inputs, out)
             if kept is None:
                 self._job.blind("whether a step is left out", _why_applied(inputs, out))
@@ -361,41 +340,10 @@ class JaxHandle:
         self._guard.tell(fault, call.layout, applied=applied)
         return None if applied else (fault, kept)
 
-    def _search(self, call: Call) -> None:
-        jitted, layout = call.jitted, call.layout
-        assert jitted is not None
-        what, inputs = "the first bad operation", call.inputs
-        if jitted.is_mapped:
-            self._job.blind(what, "the step is mapped over devices by pmap")
-            return
-        if _is_given_away(inputs):
-            if call.again is None:
-                self._job.blind(what, "the step gave its inputs away (donated), and none were kept")
-                return
-            if jitted.raw.trace(*inputs[0], **inputs[1]).jaxpr.effects:
-                why = "the steps before would have to be done again, and call back into Python"
-                self._job.blind(what, why)
-                return
-            try:
-                inputs = call.again.inputs(layout)
-            except NotTheSame as other:
-                self._job.blind(what, f"the steps before it are not the same again: {other}")
-                return
-        if not all_here(inputs):
-            self._job.blind(what, "arrays are spread over processes")
-            return
-        step = self._job.now.step
-        for fact in origin.nonfinite_inputs(layout, inputs, step=step):
-            self._job.fact(fact)
-        targets = [layout.loss] if layout.loss is not None else []
-        found = origin.first_bad_operation(jitted, *inputs, step=step, targets=targets)
-        if found is not None:
-            self._job.fact(found)
-
 
 @dataclass(slots=True)
 class _Noted:
-    """What is known of a call before it is made.
+    """Facts about a call before it is made.
 
     Attributes:
         inputs: arguments, by position and by name.
@@ -410,93 +358,9 @@ class _Noted:
     again: Again | None = None
 
 
-class _Pace:
-    """When the shadow of a function is made."""
-
-    def __init__(self) -> None:
-        self.shadow: Shadow | None = None
-        self.compile_s, self.is_off = 0.0, False
-        self._calls, self._began = 0, time.monotonic()
-
-    def is_due(self) -> bool:
-        """Return whether it may run in this call."""
-        self._calls += 1
-        waited = self._calls >= LATE_CALLS or time.monotonic() - self._began > LATE_S
-        return not self.is_off and (self.compile_s < SOON_S or waited)
-
-
-def describe(
-    fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
-) -> Differentiated:
-    """Return what a call of `value_and_grad` was like."""
-    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
-    code = getattr(fun, "__code__", None)
-    labels = [_label(code, number) for number in numbers]
-    value, gradients = result
-    return Differentiated(
-        value=value[0] if has_aux else value,
-        arguments=jax.tree_util.tree_leaves([values[number] for number in numbers]),
-        gradients=jax.tree_util.tree_leaves(gradients),
-        names=names_of([values[number] for number in numbers], labels),
-        function=getattr(fun, "__name__", "loss"),
-        location=_last_line(code),
-    )
-
-
-def _collected(
-    raw: Function,
-    fun: Function,
-    options: dict[str, Any],
-    add: Callable[..., None],
-    values: Sequence[Any],
-    named: dict[str, Any],
-    *,
-    has_aux: bool,
-) -> Any:
-    """Do what `value_and_grad` does, with a look at what is inside."""
-    collector = Collector()
-    argnums = options["argnums"]
-    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
-    seen = looked_into(fun, collector, numbers)
-
-    def inner(*args: Any, **kwargs: Any) -> Any:
-        result, found = seen(*args, **kwargs)
-        value, aux = result if has_aux else (result, None)
-        return value, (aux, found)
-
-    (value, (aux, found)), gradients = raw(inner, **options)(*values, **named)
-    result = ((value, aux) if has_aux else value, gradients)
-    add(describe(fun, options["argnums"], has_aux, values, result), collector, found)
-    return result
-
-
-def _is_given_away(inputs: Any) -> bool:
-    """Return whether an argument was donated to the call, and is gone."""
-    leaves = jax.tree_util.tree_leaves(inputs)
-    return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
-
-
 def _why_applied(inputs: Any, out: Any) -> str:
     if out is None:
         return "the script applies the gradients itself"
-    if _is_given_away(inputs):
+    if is_given_away(inputs):
         return "the step gave its old weights away (donated); set guard_copies = true to keep them"
     return "no argument of the step is like the new weights that it returns"
-
-
-def all_here(inputs: Any) -> bool:
-    """Return whether all arrays lie in this process."""
-    leaves = jax.tree_util.tree_leaves(inputs)
-    return all(leaf.is_fully_addressable for leaf in leaves if isinstance(leaf, jax.Array))
-
-
-def _label(code: Any, number: int) -> str:
-    names = code.co_varnames[: code.co_argcount] if code is not None else ()
-    return names[number] if number < len(names) else f"argument {number}"
-
-
-def _last_line(code: Any) -> str | None:
-    if code is None or not frames.is_users_file(code.co_filename):
-        return frames.location(frames.user_frame())
-    lines = [line for *_, line in code.co_lines() if line is not None]
-    return line_of(code.co_filename, max(lines)) if lines else None

@@ -35,6 +35,7 @@ class Call:
     Attributes:
         inputs: arguments, by position and by name; for the search of what broke.
         loss, rate: arrays, maybe still on their way.
+        count: of the rows of all calls so far, where `loss` is the sum over them.
         again: how its inputs are made again, where the call gives them away.
         skipped: its results were not handed to the script.
     """
@@ -44,6 +45,7 @@ class Call:
     inputs: Any
     loss: Any = None
     rate: Any = None
+    count: Any = None
     again: Again | None = None
     skipped: bool = False
 
@@ -79,6 +81,7 @@ class Steps:
         self._evaluated: dict[str, dict[str, list[Any]]] = {}
         self.broken: Callable[[Call], None] | None = None
         self.is_broken = False
+        self._totals: dict[str, tuple[float, float]] = {}
 
     @property
     def next(self) -> int:
@@ -140,6 +143,8 @@ class Steps:
     def _close(self, call: Call) -> None:
         layout, job = call.layout, self._job
         losses = call.losses()
+        if call.count is not None and losses:
+            losses = self._since(layout.function, losses[0], float(np.asarray(call.count)))
         if call.rate is not None:
             with suppress(RuntimeError):
                 job.scalar("lr", layout.function, float(np.mean(np.asarray(call.rate))))
@@ -162,6 +167,14 @@ class Steps:
         if not losses:
             job.step(optimizer=layout.function)
 
+    def _since(self, function: str, total: float, count: float) -> list[float]:
+        """Return the mean loss of a call from the totals of all of them."""
+        before, rows = self._totals.get(function, (0.0, 0.0))
+        if count <= rows:  # begun anew
+            before, rows = 0.0, 0.0
+        self._totals[function] = total, count
+        return [(total - before) / (count - rows)] if count > rows else []
+
     def knows(self, leaves: Sequence[Any]) -> bool:
         """Return whether any of some arrays are the weights of the latest step."""
         return bool(self._weights) and any(id(leaf) in self._weights for leaf in leaves)
@@ -171,6 +184,8 @@ class Steps:
         values = self._evaluated.setdefault(layout.function, {})
         for name, index in layout.scalars.items():
             kept = values.setdefault(name, [])
+            if layout.runs_on:
+                kept.clear()
             if len(kept) < MOST_EVALUATED:
                 kept.append(leaves[index])
 

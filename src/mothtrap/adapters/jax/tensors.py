@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,7 @@ class Tensors:
         for name, array in zip(names, arrays, strict=True):
             if not _can_be_read(array):
                 continue
-            own = "bias" if kind == "weight" and name.rpartition(".")[2] in BIASES else kind
+            own = "bias" if kind == "weight" and _last(name) in BIASES else kind
             ids, values = groups.setdefault(own, ([], []))
             ids.append(self._id(own, name, array))
             values.append(array)
@@ -51,7 +52,7 @@ class Tensors:
         for name, old, new in zip(names, before, after, strict=True):
             if not (_can_be_read(old) and _can_be_read(new)) or old.shape != new.shape:
                 continue
-            own = "bias" if name.rpartition(".")[2] in BIASES else "weight"
+            own = "bias" if _last(name) in BIASES else "weight"
             tensor_id = self._id(own, name, new)
             if RATIO not in recorder.statistics(tensor_id, Mode.TRAIN):
                 continue
@@ -86,7 +87,7 @@ class Tensors:
                 TensorInfo(
                     kind=kind,
                     name=name,
-                    module=name.rpartition(".")[0] if info is None else name,
+                    module=name[: -len(_last(name)) - 1] if info is None else name,
                     module_type=info.operation if info is not None else "",
                     role=info.role if info is not None else "",
                     shape=tuple(array.shape),
@@ -95,6 +96,11 @@ class Tensors:
                 )
             )
         return known
+
+
+def _last(name: str) -> str:
+    """Return the last part of a name of JAX (`Dense_0.bias`) or Keras (`dense/bias`)."""
+    return re.split(r"[./]", name)[-1]
 
 
 def _can_be_read(array: Any) -> bool:

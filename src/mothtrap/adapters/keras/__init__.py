@@ -56,6 +56,10 @@ def attach_process(job: Job) -> Handle:
 
 def _handle(job: Job, targets: Sequence[object]) -> Handle:
     backend = keras.backend.backend()
+    if backend == "jax" and not targets:
+        from mothtrap.adapters.keras.on_jax import KerasOnJaxHandle
+
+        return KerasOnJaxHandle(job)
     if backend != "tensorflow":
         return UnseenHandle(job, f"Keras runs on {backend}; it is observed on TensorFlow only")
     from mothtrap.adapters.keras.handle import KerasHandle  # imports TensorFlow

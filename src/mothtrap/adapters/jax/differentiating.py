@@ -1,0 +1,118 @@
+"""Calls of `jax.value_and_grad` and `jax.grad`: what is differentiated, and by what."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+
+from mothtrap.adapters.jax.functions import (
+    Book,
+    Differentiated,
+    Function,
+    names_of,
+    owner_of,
+)
+from mothtrap.adapters.jax.shadow import Collector, looked_into
+from mothtrap.tracing import frames
+from mothtrap.tracing.frames import line_of
+
+Told = Callable[[Function, Any, bool, Sequence[Any], Any], None]
+"""Gets a function, `argnums`, `has_aux`, the arguments, and the value with the gradients."""
+
+
+def telling(raw: Function, book: Book, told: Told, *, returns_value: bool) -> Function:
+    """Return what stands for `jax.value_and_grad`, or for `jax.grad`.
+
+    Args:
+        raw: `jax.value_and_grad`.
+        book: of the functions that are being traced.
+        told: hears of each call; must not raise.
+        returns_value: False for `jax.grad`.
+    """
+
+    def value_and_grad(fun: Function, *args: Any, **options: Any) -> Function:
+        differentiated = raw(fun, *args, **options)
+        argnums = args[0] if args else options.get("argnums", 0)
+        has_aux = bool(args[1] if len(args) > 1 else options.get("has_aux", False))
+
+        @functools.wraps(differentiated)
+        def call(*values: Any, **named: Any) -> Any:
+            if book.collector is not None:
+                again = {**options, "argnums": argnums, "has_aux": True}
+                add = book.collector
+                result = _collected(raw, fun, again, add, values, named, has_aux=has_aux)
+            else:
+                result = differentiated(*values, **named)
+                told(fun, argnums, has_aux, values, result)
+            value, gradients = result
+            if returns_value:
+                return value, gradients
+            return (gradients, value[1]) if has_aux else gradients
+
+        return call
+
+    return value_and_grad
+
+
+def describe(
+    fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
+) -> Differentiated:
+    """Return what a call of `value_and_grad` was like."""
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    code = getattr(fun, "__code__", None)
+    labels = [_label(code, number) for number in numbers]
+    value, gradients = result
+    names = names_of([values[number] for number in numbers], labels)
+    owner = owner_of(fun)
+    if owner is not None and len(owner.names) == len(names):
+        names = owner.names
+    return Differentiated(
+        value=value[0] if has_aux else value,
+        arguments=jax.tree_util.tree_leaves([values[number] for number in numbers]),
+        gradients=jax.tree_util.tree_leaves(gradients),
+        names=names,
+        function=getattr(fun, "__name__", "loss"),
+        location=_last_line(code),
+    )
+
+
+def _collected(
+    raw: Function,
+    fun: Function,
+    options: dict[str, Any],
+    add: Callable[..., None],
+    values: Sequence[Any],
+    named: dict[str, Any],
+    *,
+    has_aux: bool,
+) -> Any:
+    """Do what `value_and_grad` does, with a look at what is inside."""
+    collector = Collector()
+    argnums = options["argnums"]
+    numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+    seen = looked_into(fun, collector, numbers)
+
+    def inner(*args: Any, **kwargs: Any) -> Any:
+        result, found = seen(*args, **kwargs)
+        value, aux = result if has_aux else (result, None)
+        return value, (aux, found)
+
+    (value, (aux, found)), gradients = raw(inner, **options)(*values, **named)
+    result = ((value, aux) if has_aux else value, gradients)
+    add(describe(fun, options["argnums"], has_aux, values, result), collector, found)
+    return result
+
+
+def _label(code: Any, number: int) -> str:
+    names = code.co_varnames[: code.co_argcount] if code is not None else ()
+    return names[number] if number < len(names) else f"argument {number}"
+
+
+def _last_line(code: Any) -> str | None:
+    if code is None or not frames.is_users_file(code.co_filename):
+        return frames.location(frames.user_frame())
+    lines = [line for *_, line in code.co_lines() if line is not None]
+    return line_of(code.co_filename, max(lines)) if lines else None
