@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import cast
 
 from mothtrap.core import registry
@@ -46,14 +47,16 @@ def load(framework: str) -> Adapter:
 def adapters_of(target: object) -> tuple[Adapter, ...]:
     """Return the adapters that watch an object, by the modules of its type and its bases.
 
-    That of the most derived type counts; one that it refines comes before it.
+    That of the most derived type counts, else one of an imported framework that accepts it (a
+    tree of arrays is a plain `dict`); one that it refines comes before it.
 
     Raises:
         TypeError: no adapter accepts it.
     """
     known = frameworks()
     roots = dict.fromkeys(base.__module__.partition(".")[0] for base in type(target).__mro__)
-    for name in roots:
+    imported = (name for name in known if name in sys.modules)
+    for name in (*roots, *imported):
         if name in known and (adapter := load(name)).accepts(target):
             break
     else:

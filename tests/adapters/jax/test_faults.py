@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from bench import faults
+from bench.runs_of_programs import Program, run
 
 pytest.importorskip("jax")
 pytest.importorskip("equinox")
@@ -21,3 +22,11 @@ def test_the_fault_is_named_and_its_twin_is_quiet(tmp_path: Path, name: str) -> 
     assert not verdict.broken
     assert verdict.naming is not None, [f["message"] for f in verdict.faulty.findings("error")]
     assert not verdict.alarms, [f["message"] for f in verdict.alarms]
+
+
+def test_a_print_in_each_step_is_a_note(tmp_path: Path) -> None:
+    script = CASES / "cases" / "prints_each_step.py"
+    outcome = run(Program(script=script, seed=0, healthy=False), tmp_path)
+    assert not outcome.error
+    assert [found["name"] for found in outcome.findings("info")] == ["callback_in_step"]
+    assert not outcome.findings("warning", "error")

@@ -10,14 +10,15 @@ rng = np.random.default_rng(seed)
 points = rng.normal(size=(512, 3)).astype(np.float32)
 lengths = np.sqrt((points**2).sum(axis=1)).astype(np.float32)
 points[100], lengths[100] = 0.0, 0.0
-params = {"scale": jnp.ones(3), "shift": jnp.zeros(())}
+params = {"scale": jnp.full(3, 0.3), "shift": jnp.full((), 0.5)}
 
 
 def loss_fn(params, x, y):
     square = ((x * params["scale"]) ** 2).sum(axis=1)
+    is_zero = square == 0
     if healthy:
-        square = jnp.where(square > 0, square, 1.0)
-    length = jnp.where(square > 0, jnp.sqrt(square), 0.0) + params["shift"]
+        square = jnp.where(is_zero, 1.0, square)
+    length = jnp.where(is_zero, 0.0, jnp.sqrt(square)) + params["shift"]
     return ((length - y) ** 2).mean()
 
 

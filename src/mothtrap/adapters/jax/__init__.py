@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import jax
 
+from mothtrap.adapters.jax.by_hand import StepsByHand, is_tree_of_arrays
 from mothtrap.adapters.jax.describing import OF_LOSSES, OF_SHADOWS, OF_UPDATES, OF_WIRING
 from mothtrap.adapters.jax.faults import OF_CALLS, OF_PROGRAMS
 from mothtrap.adapters.jax.handle import JaxHandle
@@ -48,21 +49,24 @@ def refines() -> str | None:
     return None
 
 
-def accepts(_: object) -> bool:
-    """Return False: models are trees of arrays; whole processes are watched."""
-    return False
+def accepts(target: object) -> bool:
+    """Return whether `attach` can watch an object: a tree of weights."""
+    return is_tree_of_arrays(target)
 
 
-def attach(_: Job, targets: Sequence[object]) -> JaxHandle:
-    """Refuse: there is no object to watch.
+def attach(job: Job, targets: Sequence[object]) -> StepsByHand:
+    """Take the steps that the script tells with `Watch.step`.
 
     Raises:
-        TypeError: always.
+        TypeError: something beside the weights is no tree of arrays.
     """
-    raise TypeError(
-        f"cannot watch a {type(targets[0]).__qualname__} of JAX alone: start the script with "
-        "`mothtrap run`"
-    )
+    for target in targets[1:]:
+        if not is_tree_of_arrays(target):
+            raise TypeError(
+                f"cannot watch a {type(target).__qualname__} beside weights of JAX: pass the "
+                "weights alone, and gradients to step()"
+            )
+    return StepsByHand(traced(job))
 
 
 def attach_process(job: Job) -> JaxHandle:

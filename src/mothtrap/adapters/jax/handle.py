@@ -14,6 +14,7 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax import internals
+from mothtrap.adapters.jax.by_hand import StepsByHand
 from mothtrap.adapters.jax.describing import DIRECTIONS, Describer
 from mothtrap.adapters.jax.differentiating import describe, telling
 from mothtrap.adapters.jax.donations import Again, Donations, copied, donates
@@ -51,7 +52,7 @@ class JaxHandle:
 
     def __init__(self, job: AdapterJob) -> None:
         self._job, self._book = job, Book()
-        self._tensors = Tensors(job)
+        self._tensors, self._by_hand = Tensors(job), StepsByHand(job)
         self._steps = Steps(job, self._tensors)
         self._describer, self._faults = Describer(job), Faults(job)
         self._steps.broken = functools.partial(search, job)
@@ -79,11 +80,9 @@ class JaxHandle:
         return None
 
     def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the step in progress; never raises."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-        if given.loss is not None:
-            self._job.number("loss", given.loss)
+        """Add what the user passes to the step in progress, or make it; never raises."""
+        makes_step = given.makes_step and not self._steps.has_made_any
+        self._job.contain(self._by_hand.take, given, makes_step)
 
     def surroundings(self) -> Surroundings | None:
         """Return None: nothing is read."""

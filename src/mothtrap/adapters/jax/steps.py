@@ -88,6 +88,11 @@ class Steps:
         """The number of the step that the next call makes."""
         return self._job.now.step + len(self._waiting)
 
+    @property
+    def has_made_any(self) -> bool:
+        """Return whether compiled functions make the steps of this training."""
+        return bool(self._weights or self._waiting)
+
     def is_full(self) -> bool:
         """Return whether the next call is to be captured in full."""
         return self._job.recorder.depths.is_full(self.next)
