@@ -185,3 +185,28 @@ def test_steps_that_call_back_are_not_made_again() -> None:
     assert not [fact for fact in process.facts() if isinstance(fact, FirstBadOperation)]
     said = [fact.reason for fact in process.facts() if isinstance(fact, Blind)]
     assert any("call back into Python" in reason for reason in said)
+
+
+@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}], ids=["held", "given away"])
+def test_a_gradient_that_breaks_the_next_loss_is_the_origin(options: dict[str, Any]) -> None:
+    def loss(w: Any, x: Any) -> Any:
+        square = (x[:, 0] * w[0]) ** 2
+        length = jnp.where(square == 0, 0.0, jnp.sqrt(square))  # the culprit
+        return ((length - x @ w) ** 2).mean()
+
+    process = Process("jax")
+    with process.watched(adapter):
+
+        @functools.partial(jax.jit, **options)
+        def update(w: Any, x: Any) -> Any:
+            found, grad = jax.value_and_grad(loss)(w, x)
+            return w - 0.01 * grad, found
+
+        w = jnp.full(4, 0.5)
+        for step in range(10):
+            w, _ = update(w, batch(step, 6, 0.0))
+    found = first_bad(process)
+    losses = [value for record in process.records for value in _losses(record)]
+    assert int(np.flatnonzero(~np.isfinite(losses))[0]) == 7
+    assert source(found).endswith("# the culprit")
+    assert found.rows == (5,)

@@ -75,6 +75,10 @@ class Again:
     stretch: Stretch
     calls: int
 
+    def before(self) -> Again | None:
+        """Return the way to the inputs of the call before; None where it is not held."""
+        return Again(self.jitted, self.stretch, self.calls - 1) if self.calls else None
+
     def note(self, loss: float) -> None:
         """Keep the loss that the call returned."""
         self.stretch.losses[self.calls] = loss
@@ -137,7 +141,7 @@ class Donations:
             if stretch.held <= most and len(stretch.later) < MOST_CALLS:
                 stretch.later.append(found)
                 return Again(jitted, stretch, len(stretch.later))
-        if not _has_room(leaves):
+        if not has_room(leaves):
             self._stretches.pop(jitted.traced, None)
             return None
         made = Stretch(tree, [copied(leaf) for leaf in leaves])
@@ -167,7 +171,7 @@ def _bytes(leaves: Sequence[Any]) -> int:
     return sum(leaf.nbytes for leaf in leaves if isinstance(leaf, jax.Array | np.ndarray))
 
 
-def _has_room(leaves: Sequence[Any]) -> bool:
+def has_room(leaves: Sequence[Any]) -> bool:
     """Return whether each device of some arrays has memory for copies of them."""
     devices = {d for leaf in leaves if isinstance(leaf, jax.Array) for d in leaf.devices()}
     size = _bytes(leaves)

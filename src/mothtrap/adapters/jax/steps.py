@@ -12,7 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from mothtrap.adapters.jax.donations import Again
+from mothtrap.adapters.jax.donations import Again, has_room
 from mothtrap.adapters.jax.functions import Layout, series_of
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.tensors import Tensors
@@ -79,7 +79,8 @@ class Steps:
         self._weights: set[int] = set()
         self._held: list[Any] = []  # so that their ids stay their own
         self._evaluated: dict[str, dict[str, list[Any]]] = {}
-        self.broken: Callable[[Call], None] | None = None
+        self.broken: Callable[[Call, Call | None], None] | None = None
+        self._previous: Call | None = None
         self.is_broken = False
         self._totals: dict[str, tuple[float, float]] = {}
 
@@ -158,7 +159,9 @@ class Steps:
         if not all(map(math.isfinite, losses)) and not self.is_broken:
             self.is_broken = True
             if self.broken is not None and call.jitted is not None:
-                job.contain_part("first bad operation", self.broken, call)
+                job.contain_part("first bad operation", self.broken, call, self._previous)
+        if self.broken is not None:
+            self._keep(call)
         series, place = series_of(layout), layout.location
         if losses:
             job.stood_ready((LossSeries,))
@@ -171,6 +174,13 @@ class Steps:
             )
         if not losses:
             job.step(optimizer=layout.function)
+
+    def _keep(self, call: Call) -> None:
+        """Hold the inputs of a call for one more: its gradients may show in the next loss."""
+        leaves = jax.tree_util.tree_leaves(call.inputs)
+        gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
+        held = not (gone or self.is_broken) and has_room(leaves)
+        self._previous = call if held else None
 
     def _since(self, function: str, total: float, count: float) -> list[float]:
         """Return the mean loss of a call from the totals of all of them."""
