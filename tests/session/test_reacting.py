@@ -107,6 +107,21 @@ def test_a_letter_that_could_not_be_sent_is_sent_by_the_next_start(tmp_path: Pat
     assert again.stdout == "r1: 0 sent, 0 not delivered\n"
 
 
+def test_a_letter_arrives_when_its_server_is_up_again_while_the_job_runs(tmp_path: Path) -> None:
+    port = free_port()
+    config = f'[[actions]]\ndo = ["notify"]\nnotify = ["{_mail_url(port)}"]\n'
+    (tmp_path / "mothtrap.toml").write_text(config)
+    (tmp_path / "train.py").write_text(SCRIPT.replace("range(60)", "range(10**9)"))
+    job = start([*MOTHTRAP, "run", "--name", "r1", "train.py", "nan"], cwd=tmp_path)
+    wait_until(lambda: bool(unconfirmed(read_journal(tmp_path / "runs/r1"))))
+    with mail_server(port) as (server, _):
+        wait_until(lambda: not unconfirmed(read_journal(tmp_path / "runs/r1")))
+        run([*MOTHTRAP, "stop", "r1"], cwd=tmp_path, env=environment())
+        job.communicate(timeout=120)
+    assert len(server.mails) == 1
+    assert job.returncode == 3
+
+
 def test_a_launcher_that_was_killed_is_followed_by_one_that_sends_what_it_left(
     tmp_path: Path,
 ) -> None:

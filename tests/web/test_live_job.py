@@ -58,6 +58,7 @@ class Served:
         self._command = [sys.executable, "-m", "mothtrap", "ui", str(runs), "--port", str(port)]
         self._environment = {**os.environ, "MOTHTRAP_CACHE": str(cache)}
         self.url = ""
+        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Serve; `url` is the first address."""
@@ -69,6 +70,8 @@ class Served:
 
     def kill(self) -> None:
         """End it as the system does when memory is short."""
+        if self._process is None:
+            return
         self._process.send_signal(signal.SIGKILL)
         self._process.wait(10)
         assert self._process.stdout is not None
@@ -107,7 +110,7 @@ def made(folder: Path, rank: int = 0) -> list[float]:
     return [float(line.split()[1]) for line in lines if len(line.split()) == 2]
 
 
-def until(true: Any, within_s: float = 60.0) -> None:
+def until(true: Any, within_s: float = 240.0) -> None:
     """Wait for something."""
     end = time.monotonic() + within_s
     while not true():
