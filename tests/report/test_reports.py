@@ -110,6 +110,14 @@ def test_a_healthy_run_has_a_page_too() -> None:
     assert "No loss was seen." in page.text
 
 
+def test_a_crash_without_a_finding_bears_its_sign() -> None:
+    made = document()
+    crashed = msgspec.structs.replace(made.summary.run, state="crashed")
+    made = replace(made, summary=msgspec.structs.replace(made.summary, run=crashed))
+    assert '<p class="verdict error">‼ ' in html.page(made)
+    assert '<p class="verdict ">● ' in html.page(document())
+
+
 def test_hostile_texts_stay_texts_in_every_format() -> None:
     bad = exploding(
         name=HOSTILE, message=HOSTILE, layers=(HOSTILE,), fixes=(HOSTILE,), why=HOSTILE,

@@ -76,7 +76,9 @@ def _verdict(document: Document) -> str:
     summary = document.summary
     worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     kind = worst.value if worst not in (None, Severity.INFO) else ""
-    symbol = SYMBOLS[worst] if worst is not None and kind else "●"
+    crashed = summary.run.state == "crashed"
+    symbol = SYMBOLS[worst] if worst is not None and kind else "‼" if crashed else "●"
+    kind = kind or ("error" if crashed else "")
     parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
     for story, root, _ in document.stories[:1]:
         if story.severity is Severity.INFO:
