@@ -137,8 +137,8 @@ class ProcessJob:
         self.stepping = framework
         family = self.family(framework)
         self._stepped.add(framework)
-        trains = {name for name, member in self.members.items() if member.makes_steps}
-        if trains - self._stepped - family:
+        waiting = self.members.keys() - self._stepped - family
+        if waiting and any(self.members[name].makes_steps for name in waiting):
             # The first steps of what has made none so far are to be watched in full.
             self.recorder.depths.begin(closed.step + 1)
         observers = [

@@ -49,6 +49,34 @@ def test_first_weights_are_told_before_they_change() -> None:
     assert looks[0].gradient_range > 0
 
 
+@pytest.mark.parametrize("evaluations", [1, 3])
+def test_a_step_with_a_closure_is_looked_at_once(evaluations: int) -> None:
+    torch.manual_seed(0)
+    model = set_all(net(), 0.0)
+    first = net()[0].weight.detach()
+    model[0].weight.data.copy_(first)
+    with watched() as seen:
+        optimizer = torch.optim.LBFGS(
+            model.parameters(), max_iter=evaluations, max_eval=evaluations
+        )
+        x, y = torch.randn(16, 6), torch.randn(16, 4)
+
+        def closure() -> torch.Tensor:
+            optimizer.zero_grad()
+            loss = (model(x) - y).square().mean()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            optimizer.step(closure)
+    assert seen.failed() == []
+    looks = told(seen, InitialWeights)
+    assert [look.name for look in looks] == ["0.weight", "2.weight"]
+    assert looks[0].rms == pytest.approx(float(first.square().mean()) ** 0.5, rel=1e-5)
+    hidden = [look.looks for look in told(seen, IdenticalUnits) if look.layer == "2"]
+    assert hidden == sorted(set(hidden))
+
+
 def test_random_weights_are_not_looked_at_again() -> None:
     assert told(train(net()), IdenticalUnits) == []
 

@@ -273,6 +273,8 @@ class Tracer(Parts):
         self.contain_part("snapshots", self.snapshots.joined, optimizer)
         self.contain_part("guard", self.guard.step_begins, known.name, optimizer)
         self.contain_part("snapshots", self.snapshots.fulfil)
+        if not self.light:
+            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
         if applies_nothing(optimizer):
@@ -291,8 +293,6 @@ class Tracer(Parts):
         self.observers.tell("stepping", optimizer)
         if not closure:
             self._gradients_are_final(known, optimizer)
-            if not self.light:
-                self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
         known = self.optimizers.add(optimizer)

@@ -53,13 +53,18 @@ class InitialWeightsObserver:
         self._job, self._optimizers = job, optimizers
         self._suspects: ByIdentity[Optimizer, ByIdentity[torch.Tensor, _Suspect]] = ByIdentity()
         self._sums: ByIdentity[torch.Tensor, float] = ByIdentity()
+        self._looked: ByIdentity[Optimizer, int] = ByIdentity()
         self._told = 0
 
     def step_began(self, optimizer: Optimizer) -> None:
-        """An optimizer is about to step, and gradients are there."""
+        """An optimizer is about to change weights, and gradients are there.
+
+        Of a closure that is evaluated several times in a step, the first evaluation counts.
+        """
         steps = self._optimizers.steps_of(optimizer)
-        if steps not in LOOKS:
+        if steps not in LOOKS or self._looked.get(optimizer) == steps:
             return
+        self._looked[optimizer] = steps
         if optimizer not in self._suspects:
             self._suspects[optimizer] = ByIdentity()
             if steps == 0:
