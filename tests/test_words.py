@@ -36,8 +36,9 @@ waiting, telling, asking, narrowing, rest.
 CLASSES = {"Wish", "Taken", "Taking", "Judge"}
 """Classes that have other names; as words of longer names these are free."""
 AS_A_WHOLE = {"Watch", "sick", "SICK", "_passage", "Passage"}
-"""Names that stay: those that users write (`mothtrap.Watch`, `RuleTests.sick`), and that of a
-compiled module: editable installations would lack it until they are built again."""
+"""Names that stay: those that users write (`mothtrap.Watch`, `RuleTests.sick`), that of a compiled
+module, which editable installations would lack until they are built again, and the argument
+`sick` of the programs of JAX."""
 _ANY = re.compile(rf"\b({'|'.join(PHRASES)})\b", re.IGNORECASE)
 
 
