@@ -237,6 +237,28 @@ def test_what_was_thinned_is_not_taken_for_what_is_not_there(
     assert status.reason.startswith("step 0 is not step 1")
 
 
+@pytest.mark.parametrize("reason", [NotEnoughData, NotApplicable])
+def test_a_rule_that_does_not_apply_is_not_told_as_thinned(reason) -> None:
+    rule = Choosy(reason=reason)
+    object.__setattr__(rule, "needs", (Need(kinds=("activation",), statistics=("inactive",)),))
+    thinned = Thinned(
+        step=5,
+        mode=Mode.TRAIN,
+        last_step=5,
+        what="a collection",
+        kinds=("activation",),
+        statistics=("inactive",),
+        count=1,
+        due=6,
+    )
+    monitor = Monitor([rule], clock=Clock())
+    monitor.feed(record(0, observations=(thinned,)))
+    (status,) = monitor.statuses()
+    applies = reason is NotEnoughData
+    assert (status.state is RuleState.NOT_APPLICABLE) is not applies
+    assert ("to stay within the budget" in status.reason) is applies
+
+
 def test_a_rule_that_turns_out_not_to_apply_says_so() -> None:
     monitor = Monitor([Choosy(reason=NotApplicable)], clock=Clock())
     for step in range(3):

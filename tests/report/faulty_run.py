@@ -9,6 +9,7 @@ from typing import TypeVar
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 
 FactT = TypeVar("FactT", bound=Fact)
@@ -37,6 +38,7 @@ class HandMadeRun:
     observed: tuple[Fact, ...] = ()
     stopped_at: int | None = None
     stop_reason: str | None = None
+    replay: StoredReplay | None = None
 
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
         """The observations of one type."""

@@ -11,6 +11,7 @@ from tests.report.faulty_run import HandMadeRun, exploding, rule
 from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.findings import RuleState, Severity
 from mothtrap.core.runs import Overhead, RunEnd
+from mothtrap.report.kept import KeptSnapshot
 from mothtrap.report.style import WIDTH, Style
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.report.verdict import overhead_in_short, verdict
@@ -161,3 +162,12 @@ def test_a_script_that_ended_before_it_trained_gets_one_line() -> None:
     run = HandMadeRun(steps=0, workers=(), end=RunEnd(exit_code=1, ended_s=0.0))
     text = verdict(summarize(run, {}), shown="x")  # type: ignore[arg-type]
     assert text == "mothtrap: Nothing was observed: exit code 1 before any optimizer step."
+
+
+def test_the_next_command_stands_below_the_cause_that_it_is_of() -> None:
+    kept = (KeptSnapshot(step=0, reason="finding STR701", exact=True),)
+    summary = summary_of(findings=(exploding(), OTHER, MILD))
+    lines = verdict(msgspec.structs.replace(summary, snapshots=kept), GLYPHS).split("\n")
+    place = lines.index("  fix: Remove the softmax.") + 1
+    assert lines[place].startswith("  next: mothtrap replay ")
+    assert sum("next:" in line for line in lines) == 1

@@ -85,14 +85,22 @@ def test_stays_quiet(values: np.ndarray) -> None:
     assert check(loss(values)) == []
 
 
-def test_never_errs_on_a_game() -> None:
+def check_game(rising) -> list[Finding]:
     turns = np.arange(0, 200, 2)
-    rising = np.linspace(0.7, 90.0, 100)
-    found = check(
+    return check(
         loss(rising, of="gan.py:9", optimizers=("G",), steps=turns),
         loss(np.full(100, 0.1), of="gan.py:5", optimizers=("D",), steps=turns + 1),
     )
-    assert {finding.severity for finding in found} <= {Severity.WARNING}
+
+
+def test_a_player_that_falls_behind_is_no_finding() -> None:
+    with contextlib.suppress(NotEnoughData):  # how it goes on cannot be said
+        assert check_game(np.append(np.linspace(1.3, 5.0, 20), np.full(80, 5.2))) == []
+
+
+def test_never_errs_on_a_game() -> None:
+    [finding] = check_game(np.linspace(0.7, 190.0, 100))
+    assert finding.severity is Severity.WARNING
 
 
 def test_does_not_apply_to_a_critic_without_bounds() -> None:

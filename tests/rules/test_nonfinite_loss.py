@@ -46,6 +46,20 @@ def test_names_the_operation_that_made_it_and_what_it_was_given() -> None:
     assert "torch.log" not in other.message
 
 
+@pytest.mark.parametrize(
+    ("operation", "advice"),
+    [("torch.log", "above 0"), ("div", "divisor"), ("torch.exp", "logsumexp")],
+)
+def test_advice_is_on_the_operation_where_it_is_known(operation: str, advice: str) -> None:
+    seen = FirstBadOperation(step=2, operation=operation)
+    [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), seen))
+    assert advice in finding.fixes[0]
+    assert len(finding.fixes[0]) <= 125
+    unsure = FirstBadOperation(step=2, operation=operation, since="torch.add")
+    [other] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), unsure))
+    assert advice not in other.fixes[0]
+
+
 def test_counts_no_step_twice_when_two_losses_break() -> None:
     [finding] = NonfiniteLoss().check(
         window(loss([1.0, NAN, NAN], of="a.py:1"), loss([1.0, 1.0, NAN], of="a.py:2"))

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import dataclasses
+
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.windows import loss, noise, window
@@ -152,6 +155,13 @@ def test_tells_gradients_that_are_next_to_nothing_everywhere() -> None:
     assert float(finding.evidence["value"]) == pytest.approx(1e-9, rel=0.2)
     assert check(means, loss(FALLING)) == []
     assert check(layers(np.full(8, 1e-5), statistic="abs_mean"), loss(LEVEL)) == []
+
+
+def test_names_a_layer_of_several_weights_once() -> None:
+    means = layers(np.full(4, 1e-9), statistic="abs_mean")
+    named = tuple(msgspec.structs.replace(t, module="rnn") for t in means.tensors)
+    [finding] = check(dataclasses.replace(means, tensors=named), loss(LEVEL))
+    assert finding.layers == ("rnn",)
 
 
 def test_the_threshold_of_sagemaker_debugger_can_be_given() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,11 @@ import pytest
 from tests.cli.stored_run import store_run
 from tests.harness.running import PYTHON, observed, run
 
+from mothtrap.reader.run import open_run
+from mothtrap.report import html, markdown
+from mothtrap.report.document import gather
+from mothtrap.report.summary import summarize
+from mothtrap.report.text import state_lines
 from mothtrap.session import replay_at_end as module
 from mothtrap.session.replay_at_end import replay_at_end
 
@@ -49,6 +55,19 @@ def test_a_crash_in_the_first_step_is_replayed_where_it_was_asked_for(
         assert "first bad: torch.sqrt\n" in after
         assert f"--> {PLACE}" in after
         assert "row 2 alone reproduces it" in after
+    assert ("first bad: torch.sqrt" in shown(tmp_path / "runs" / "seen")) is asked
+
+
+def shown(folder: Path) -> str:
+    """What `show` and both reports tell of a replay, where all three tell the same."""
+    opened = open_run(folder)
+    summary = summarize(opened, {})
+    document = gather(opened, summary)
+    pages = [unescape(html.page(document)), markdown.page(document)]
+    texts = ["\n".join(state_lines(summary)), *pages]
+    lines = summary.replay.lines if summary.replay is not None else ()
+    assert all(line in text for line in lines for text in texts)
+    return texts[0]
 
 
 def test_ctrl_c_skips_the_replay(

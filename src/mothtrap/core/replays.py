@@ -49,6 +49,17 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     moved: dict[str, tuple[int, int]] = {}
 
 
+class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
+    """A replay that was made when the job had ended: `lines` as they were printed.
+
+    `result` has what `mothtrap replay --format json` prints.
+    """
+
+    step: int
+    lines: tuple[str, ...]
+    result: dict[str, object] = {}
+
+
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """The first of losses and gradients that is not what it was.
 

@@ -109,6 +109,7 @@ class Monitor:
             rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
         }
         self._thinned: set[tuple[str, Mode, str]] = set()
+        self._captured: set[tuple[str, Mode, str]] = set()
         self._failures: list[ToolError] = []
         self._train_records = self._unjudged = 0
         self._urgent_records = 0
@@ -126,7 +127,9 @@ class Monitor:
         self._coverage.feed(record)
         for fact in record.observations:
             if isinstance(fact, Thinned):
-                self._thinned.update(product(fact.kinds, (fact.mode,), fact.statistics))
+                stream = set(product(fact.kinds, (fact.mode,), fact.statistics))
+                self._thinned |= stream
+                self._captured |= stream if fact.count < fact.due else set()
         self._now_s = record.wall_s
         self._pending = True
         self._train_records += record.key.mode is Mode.TRAIN
@@ -267,11 +270,14 @@ class Monitor:
     def _note(self, rule: Rule, reason: CannotJudge) -> None:
         """Keep what a rule lacked to judge, unless it judged before.
 
-        What was thinned was not looked at: a rule that finds none of it does not know
-        that it does not apply.
+        What was never captured, being thinned, was not looked at: a rule that finds none of it
+        does not know that it does not apply.
         """
+        lacking = self._thinned
+        if isinstance(reason, NotApplicable):
+            lacking = self._thinned - self._captured
         if any(
-            not self._thinned.isdisjoint(product(need.kinds, need.modes, need.statistics))
+            not lacking.isdisjoint(product(need.kinds, need.modes, need.statistics))
             for need in rule.needs
         ):
             reason = NotEnoughData(f"{reason}; {THINNED}")

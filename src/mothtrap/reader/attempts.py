@@ -14,6 +14,7 @@ import psutil
 
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.reader.worker_view import WorkerView
 from mothtrap.store import layout
@@ -51,6 +52,7 @@ class AttemptView:
         self._mirror = mirror
         self.info: RunInfo | None = None
         self.end: RunEnd | None = None
+        self.replay: StoredReplay | None = None
         self.workers: dict[int, WorkerView] = {}
         self.monitors: dict[int, FindingReader] = {}
         self.writing = True
@@ -69,6 +71,7 @@ class AttemptView:
         # The end first: what a job wrote before it ended is then seen below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
+        self.replay = self.replay or self._described("replay", layout.read_replay)
         self.info = self.info or self._described("info", layout.read_info)
         if self.info is None:
             self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")

@@ -24,6 +24,7 @@ from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
 from mothtrap.reader.attempts import State
 from mothtrap.reader.choosing import collection_of
@@ -76,6 +77,11 @@ class RunFacts:
     def end(self) -> RunEnd | None:
         """Return the end of the latest attempt; None while it runs, and of watched scripts."""
         return self._span.latest.end
+
+    @property
+    def replay(self) -> StoredReplay | None:
+        """Return what a replay at the end of the latest attempt found; None: none was made."""
+        return self._span.latest.replay
 
     def ledger(self, worker: int | None = None) -> Ledger | None:
         """Return what a worker's numbers depended on in its latest attempt; None = unknown.

@@ -87,7 +87,10 @@ def _verdict(document: Document) -> str:
             parts.append(f"<p><strong>Try:</strong> {_prose(root.fixes[0])}</p>")
         parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
     kept = summary.snapshots
-    if kept:
+    if summary.replay is not None:
+        lines = "\n".join(map(_safe, summary.replay.lines))
+        parts.append(f"<p>What a replay found:</p><pre>{lines}</pre>")
+    elif kept:
         called = summary.called or summary.run.id
         command = f"mothtrap replay {called} --step {kept[0].step}"
         parts.append(f"<p>Replay it:</p><pre>{_safe(command)}</pre>")

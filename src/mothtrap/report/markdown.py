@@ -33,6 +33,9 @@ def page(document: Document) -> str:
     for _, root, _ in document.stories[:3]:
         if root.severity is not Severity.INFO and root.fixes:
             lines.append(f"- {_safe(root.code)}: {_prose(root.fixes[0])}")
+    if summary.replay is not None:
+        lines += ["", "What a replay found:", ""]
+        lines += [f"    {_plain(line)}" for line in summary.replay.lines]
     called = summary.called or summary.run.id
     nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
     counts = ", ".join(count_of(summary.count(s), noun) for s, noun in nouns.items())
@@ -56,8 +59,11 @@ def _row(finding: Finding) -> str:
 def _safe(text: str) -> str:
     """Return a text of the run in one line, in which nothing is markup."""
     cut = text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}…"
-    plain = "".join(c if c.isprintable() else " " for c in cut)
-    return _MARKUP.sub(r"\\\1", plain).replace("\\<", "&lt;").replace("\\>", "&gt;")
+    return _MARKUP.sub(r"\\\1", _plain(cut)).replace("\\<", "&lt;").replace("\\>", "&gt;")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:MAX_TEXT])
 
 
 def _prose(text: str) -> str:

@@ -15,6 +15,7 @@ from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import how_it_ended
@@ -76,7 +77,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
     command, where its id does not; `sources` has the source line of each location whose file is
     as it was when the job began; `ending` says how a job ended that failed; `boosted` are
-    models of trees in numbers.
+    models of trees in numbers; `replay` is what a replay found when the job had ended.
     """
 
     run: RunFacts
@@ -98,6 +99,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sources: dict[str, str] = {}
     ending: str = ""
     boosted: tuple[BoostedModel, ...] = ()
+    replay: StoredReplay | None = None
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
@@ -164,6 +166,7 @@ def summarize(
         called=called if called != run.id else "",
         sources=lines_at(run.info, filter(None, places)),
         boosted=boosted_models(run),
+        replay=run.replay,
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
 

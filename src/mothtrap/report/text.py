@@ -77,6 +77,8 @@ def state_lines(
     lines += guarded_lines(summary.guarded, style)
     root = summary.diagnosis[0].root if summary.diagnosis else None
     first = next((f for f in summary.findings if f.fingerprint == root), None)
+    if summary.replay is not None:
+        lines += [f"  {style.safe(line)}" for line in summary.replay.lines]
     lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, first)
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} of the baseline")

@@ -42,8 +42,12 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
         shown: argument of `mothtrap show` that finds the run; empty leaves the command out.
     """
     roots = problems_in(summary)
+    replay = replay_command(
+        summary.called or summary.run.id, summary.snapshots, style, _root(summary)
+    )
+    following = [f"  next: {replay}"] if replay and not summary.failures else []
     if roots:
-        lines = _problems(summary, roots, style) + _end_of_job(summary, style)
+        lines = _problems(summary, roots, style, following) + _end_of_job(summary, style)
     else:
         lines = wrapped(NAME + style.safe(summary.verdict), indent="  ")
         lines = [style.paint(line, "bold") for line in lines]
@@ -54,11 +58,7 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     )
     lines += _wrap_all(guarded_lines(summary.guarded, style))
     lines += alarms(summary, style)
-    replay = replay_command(
-        summary.called or summary.run.id, summary.snapshots, style, _root(summary)
-    )
-    if replay and not summary.failures:
-        lines.append(f"  next: {replay}")
+    lines += following if not roots else []
     footer = _footer(summary, with_counts=bool(roots))
     if shown and not _is_bare(summary):
         footer.append(f"mothtrap show {style.safe(shown)}")
@@ -141,7 +141,10 @@ def _percent(share: float) -> str:
     return f"{share:.1f} %" if share < 10 else f"{share:.0f} %"
 
 
-def _problems(summary: RunSummary, roots: Sequence[Story], style: Style) -> list[str]:
+def _problems(
+    summary: RunSummary, roots: Sequence[Story], style: Style, following: Sequence[str]
+) -> list[str]:
+    """Return the lines on all root causes; `following` stand below the first, which they are of."""
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     errors = [s for s in roots if by_fingerprint[s.root].severity is Severity.ERROR]
     others = [s for s in roots if s not in errors]
@@ -150,7 +153,8 @@ def _problems(summary: RunSummary, roots: Sequence[Story], style: Style) -> list
     lines: list[str] = []
     for story, whole in told:
         prefix = "" if lines else NAME
-        lines += problem_lines(summary, story, style, prefix=prefix, whole=whole)
+        below = [] if lines else following
+        lines += [*problem_lines(summary, story, style, prefix=prefix, whole=whole), *below]
     left = len(roots) - len(told)
     return lines + ([f"  and {count_of(left, 'more problem')}"] if left else [])
 

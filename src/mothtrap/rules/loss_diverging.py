@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -47,15 +47,15 @@ class LossDiverging(Rule):
         beginning in `runaway_steps` steps running, or at the last finite loss before
         NaN; or when for `lasting_steps` steps it stays above `lasting_ratio` times
         the beginning, or has lost `lost_share` of all that it had gained, without
-        coming back. Warning at half of what was gained, and in a game.
+        coming back. Warning at half of what was gained, and in a game that runs away.
 
     Stays quiet:
         Spikes that recover, learning-rate restarts, noise, a loss near 0 that doubles,
         a rise that is small beside what the run has gained since its first steps, a change
         of data after which the loss falls again. Losses that are negative or change sign
-        (WGAN, policy gradients). Losses of a GAN get at most a warning. Models that learn
-        from their own output (target networks, policies whose actions are rewarded), until
-        the loss runs away. It passes when the loss comes back later.
+        (WGAN, policy gradients). Until the loss runs away, players of a game (a GAN): one rises
+        while the other wins; and models that learn from their own output (target networks,
+        policies whose actions are rewarded). It passes when the loss comes back later.
 
     What to do:
         - Lower the learning rate, e.g. by 10, or warm it up.
@@ -114,15 +114,17 @@ class LossDiverging(Rule):
         start = _start_level(series, loss_S)
         if start <= 0:
             return None  # multiples of 0 mean nothing
-        away = self._running_away(series, loss_S, start, broke, game)
-        if away or moves:
+        away = self._running_away(series, loss_S, start, broke)
+        if away and game:
+            away = replace(away, severity=Severity.WARNING)
+        if away or moves or game:
             return away
-        return self._staying_above(series, loss_S, start, game) or self._losing_gains(
-            series, loss_S, start, game
+        return self._staying_above(series, loss_S, start) or self._losing_gains(
+            series, loss_S, start
         )
 
     def _running_away(
-        self, series: Series, loss_S: Floats, start: float, broke: bool, game: bool
+        self, series: Series, loss_S: Floats, start: float, broke: bool
     ) -> Judgment | None:
         limit = self.runaway_ratio * start
         last = loss_S[-self.runaway_steps :]
@@ -131,11 +133,9 @@ class LossDiverging(Rule):
         rising = broke and loss_S[-1] > limit and loss_S[-1] > loss_S[-2] > start
         if not (lasting or rising):
             return None
-        return self._judgment(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
+        return self._judgment(series, loss_S, start, 1.5 * start, Severity.ERROR)
 
-    def _staying_above(
-        self, series: Series, loss_S: Floats, start: float, game: bool
-    ) -> Judgment | None:
+    def _staying_above(self, series: Series, loss_S: Floats, start: float) -> Judgment | None:
         last = loss_S[-self.lasting_steps :]
         if len(loss_S) < self.lasting_steps + START_STEPS or _coming_back(last):
             return None
@@ -144,11 +144,9 @@ class LossDiverging(Rule):
         usual = float(np.max(loss_S[:START_STEPS]))
         if above < 0.9 or np.median(last) < usual:
             return None
-        return self._judgment(series, loss_S, start, 1.5 * start, game, Severity.ERROR)
+        return self._judgment(series, loss_S, start, 1.5 * start, Severity.ERROR)
 
-    def _losing_gains(
-        self, series: Series, loss_S: Floats, start: float, game: bool
-    ) -> Judgment | None:
+    def _losing_gains(self, series: Series, loss_S: Floats, start: float) -> Judgment | None:
         last = loss_S[-self.lasting_steps :]
         blocks = block_medians(loss_S[: -self.lasting_steps], 20)
         if len(blocks) < 2 or _coming_back(last):
@@ -162,7 +160,7 @@ class LossDiverging(Rule):
         if lost < 0.5:
             return None
         severity = Severity.ERROR if lost >= self.lost_share else Severity.WARNING
-        return self._judgment(series, loss_S, best, best + 0.25 * gained, game, severity)
+        return self._judgment(series, loss_S, best, best + 0.25 * gained, severity)
 
     def _require_low(self, series: Series) -> None:
         """Raise NotEnoughData where a loss is so high that an earlier finding may still hold."""
@@ -189,7 +187,6 @@ class LossDiverging(Rule):
         loss_S: Floats,
         level: float,
         band: float,
-        game: bool,
         severity: Severity,
     ) -> Judgment:
         steps_S, _ = finite_part(series)
@@ -200,7 +197,7 @@ class LossDiverging(Rule):
         onset = lowest + rise_begins(np.maximum(loss_S[lowest:], 1e-3 * level), seen - lowest)
         value = float(np.median(loss_S[-self.runaway_steps :]))
         return Judgment(
-            severity=Severity.WARNING if game else severity,
+            severity=severity,
             step=int(steps_S[onset]),
             last_step=int(steps_S[-1]),
             count=len(loss_S) - onset,

@@ -77,6 +77,7 @@ class MissingActivationRange(Rule):
         Need(facts=(FailedLoss,), optional=True),
     )
     explains = (
+        "activation_growth",
         "loss_not_decreasing",
         "loss_diverging",
         "dead_units",

@@ -14,6 +14,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series, Window
+from mothtrap.rules._operation_advice import advice_on
 
 
 @dataclass(frozen=True)
@@ -36,8 +37,7 @@ class NonfiniteLoss(Rule):
 
     What to do:
         - Guard the operation that broke: log of 0, division by 0, square root of 0, exp
-          of a large number. Look for it in the computation of the loss and in the inputs
-          of this step; a module that broke is named by a finding of its own.
+          of a large number.
         - Use the numerically safe form of the loss: logits with
           `cross_entropy` or `binary_cross_entropy_with_logits`.
         - Lower the learning rate, or clip gradients, when the loss grew before it broke.
@@ -108,9 +108,16 @@ class NonfiniteLoss(Rule):
                 "series": series.of,
                 "skipped": was_skipped,
             },
+            fixes=self._fixes(window, step, mode),
             location=_place(window, step, mode) or series.location,
             mode=mode.value,
         )
+
+    def _fixes(self, window: Window, step: int, mode: Mode) -> tuple[str, ...] | None:
+        """Return the advice on the operation that broke first; None: that of the rule."""
+        seen = next((one for one in window.seen(FirstBadOperation) if one.step == step), None)
+        advice = advice_on(seen) if seen is not None and mode is Mode.TRAIN else ""
+        return (advice, *self.doc().fixes[1:]) if advice else None
 
 
 def _place(window: Window, step: int, mode: Mode) -> str | None:

@@ -228,7 +228,7 @@ class VanishingGradient(Rule):
                 step=int(means.steps_S[0]),
                 last_step=int(means.steps_S[-1]),
                 count=len(means),
-                layers=tuple(means.tensors[c].module for c in worst[:LAYERS_NAMED]),
+                layers=tuple(dict.fromkeys(means.tensors[c].module for c in worst))[:LAYERS_NAMED],
                 message=(
                     f"the mean absolute gradient of {len(worst)} of {len(weights)} weights is "
                     f"{value:.2g} (limit {self.mean_limit:g}), and the loss does not fall"

@@ -25,6 +25,7 @@ from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
 from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.notebooks import notebook_name
 
 
 class Watch:
@@ -276,11 +277,13 @@ def _begin(adapters: Sequence[Adapter], name: str | None, settings: Mapping[str,
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]
+    notebook = notebook_name()
+    called = [notebook] if notebook else command if sys.argv[0] else ["session"]
     load_reactions(config)
     uploading.folder_for(config.runs_dir)  # what cannot be used is said before the training
     run = WatchedRun(
         name,
-        launch.default_name(command if sys.argv[0] else ["session"]),
+        launch.default_name(called),
         command,
         config,
         lambda: worker.adapters.environment().store,

@@ -2,6 +2,7 @@
 
     RUN/<attempt>/run.json                     how the attempt was started
     RUN/<attempt>/end.json                     how it ended, once it has
+    RUN/<attempt>/replay.json                  what a replay found when the job had ended
     RUN/<attempt>/source.json                  the script's repository at the start
     RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
     RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
@@ -37,6 +38,7 @@ from mothtrap.core.errors import (
     nearest,
 )
 from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.store.durability import sync_file, sync_folder
 
@@ -203,6 +205,16 @@ def read_info(attempt: Path) -> RunInfo | None:
 def read_end(attempt: Path) -> RunEnd | None:
     """Read `end.json`; None when absent. Raises as `read_info`."""
     return _read(attempt / "end.json", RunEnd)
+
+
+def write_replay(attempt: Path, replay: StoredReplay) -> None:
+    """Write `replay.json`."""
+    _replace(attempt / "replay.json", jsonable.encode(replay))
+
+
+def read_replay(attempt: Path) -> StoredReplay | None:
+    """Read `replay.json`; None when absent. Raises as `read_info`."""
+    return _read(attempt / "replay.json", StoredReplay)
 
 
 def write_source(attempt: Path, source: Source) -> None:

@@ -13,7 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeGuard, cast
 
 from mothtrap.core import registry
-from mothtrap.tracing import unseen
+from mothtrap.tracing import notebooks, unseen
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
@@ -96,7 +96,10 @@ def is_users_file(filename: str) -> bool:
 
 
 def location(frame: FrameType | None) -> str | None:
-    """`file:line` of a frame, the file relative to the working directory when below it."""
+    """`file:line` of a frame, the file relative to the working directory when below it.
+
+    Of code in a notebook `cell 2, line 4`.
+    """
     if frame is None:
         return None
     for line_in_source in generated:
@@ -111,8 +114,13 @@ def line_of(filename: str, line: int) -> str:
     return _place(filename, line)
 
 
-@functools.lru_cache(maxsize=4096)
 def _place(filename: str, line: int) -> str:
+    cell = notebooks.cell_of(filename)
+    return _in_file(filename, line) if cell is None else f"cell {cell}, line {line}"
+
+
+@functools.lru_cache(maxsize=4096)
+def _in_file(filename: str, line: int) -> str:
     path = os.path.abspath(filename)
     try:
         inside = os.path.relpath(path)

@@ -1,0 +1,47 @@
+"""Cells of a notebook, and the notebook's name, as IPython and its front ends tell them."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from pathlib import PurePath
+
+NAMES = ("JPY_SESSION_NAME",)
+"""Variables of the environment in which servers put the path of the notebook."""
+VARIABLES = ("__vsc_ipynb_file__", "__session__")
+"""Variables of the notebook itself in which front ends and kernels put its path."""
+
+
+def cell_of(filename: str) -> int | None:
+    """Return the number of the cell, as in `In [2]`, that was compiled under a name.
+
+    Args:
+        filename: of a code object.
+    """
+    compiler = getattr(_shell(), "compile", None)
+    numbers = getattr(compiler, "_filename_map", None)
+    number = numbers.get(filename) if isinstance(numbers, Mapping) else None
+    return number if isinstance(number, int) else None
+
+
+def notebook_name() -> str:
+    """Return the file name of the notebook that runs, fit for a folder; '' outside of one.
+
+    A notebook whose front end does not tell its name is called `notebook`.
+    """
+    shell = _shell()
+    if shell is None:
+        return ""
+    variables = getattr(shell, "user_ns", {})
+    told = [*(os.environ.get(name) for name in NAMES), *(variables.get(name) for name in VARIABLES)]
+    path = next((path for path in told if isinstance(path, str) and path), "")
+    name = re.sub(r"[^\w.-]+", "-", PurePath(path).name).strip("-.")
+    return name or ("notebook" if "ipykernel" in sys.modules else "session")
+
+
+def _shell() -> object | None:
+    """Return the running shell of IPython."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None
