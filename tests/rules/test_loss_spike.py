@@ -5,6 +5,7 @@ import pytest
 from tests.rules.windows import LOSS, loss, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.loss_spike import LossSpike
@@ -22,6 +23,12 @@ def spiked(height: float, *, back_after: int) -> np.ndarray:
     values = COURSE.copy()
     values[AT : AT + back_after] += height
     return values
+
+
+def test_does_not_apply_to_a_model_that_learns_from_its_own_output() -> None:
+    seen = BootstrappedTargets(step=9, module="target", steps=10)
+    with pytest.raises(NotApplicable, match="own output"):
+        LossSpike().check(window(loss(spiked(5.0, back_after=N)), seen))
 
 
 def test_a_spike_that_does_not_recover_is_a_warning() -> None:

@@ -157,6 +157,12 @@ def test_tells_gradients_that_are_next_to_nothing_everywhere() -> None:
     assert check(layers(np.full(8, 1e-5), statistic="abs_mean"), loss(LEVEL)) == []
 
 
+def test_a_fall_that_lies_in_the_noise_is_none() -> None:
+    means = layers(np.full(8, 1e-12), statistic="abs_mean")
+    lucky = 1e-9 * (1 + 0.18 * noise(STEPS)) * np.linspace(1.2, 0.95, STEPS)
+    assert check(means, loss(lucky)) != []
+
+
 def test_names_a_layer_of_several_weights_once() -> None:
     means = layers(np.full(4, 1e-9), statistic="abs_mean")
     named = tuple(msgspec.structs.replace(t, module="rnn") for t in means.tensors)

@@ -59,7 +59,7 @@ def test_a_crash_in_the_first_step_is_replayed_where_it_was_asked_for(
 
 
 def shown(folder: Path) -> str:
-    """What `show` and both reports tell of a replay, where all three tell the same."""
+    """Text of `show` on a run; both reports tell of its replay in the same lines."""
     opened = open_run(folder)
     summary = summarize(opened, {})
     document = gather(opened, summary)

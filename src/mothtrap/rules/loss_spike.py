@@ -7,11 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
     Judgment,
     finite_part,
@@ -50,7 +53,8 @@ class LossSpike(Rule):
     Stays quiet:
         Noise of batches, also heavy-tailed one at a small level. Jumps that come with a
         restart of the learning rate. The first `before` steps. Losses that are
-        negative or change sign, and those of a GAN.
+        negative or change sign, those of a GAN, and those of models that learn from their own
+        output (target networks, policies whose actions are rewarded).
 
     What to do:
         - Look at the batch of that step: rows that are broken, far too large, or wrong labels.
@@ -70,6 +74,7 @@ class LossSpike(Rule):
     needs = (
         Need(scalars=("loss",)),
         Need(scalars=("lr",), optional=True),
+        Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
     explains = ("loss_not_decreasing", "loss_diverging")
 
@@ -85,6 +90,8 @@ class LossSpike(Rule):
         """Judge every loss series."""
         if has_players(window):
             raise NotApplicable("several losses play against each other")
+        if targets_move(window):
+            raise NotApplicable("targets are made of the model's own output, and jump as it does")
         return judge_series(self, window, lambda series: self._judge(window, series))
 
     def _judge(self, window: Window, series: Series) -> Judgment | None:

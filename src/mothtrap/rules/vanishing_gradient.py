@@ -48,6 +48,10 @@ FIX_OF_FACTOR = (
     "examples, and remove it."
 )
 
+MAD_TO_STD = 1.4826
+MIN_SURE = 2.0
+"""Standard deviations of a loss; the median of the first five losses has about 0.6 of one."""
+
 
 @dataclass(frozen=True)
 class VanishingGradient(Rule):
@@ -214,7 +218,7 @@ class VanishingGradient(Rule):
         most_S = 2 * small_ST.sum(axis=1) > seen_ST.sum(axis=1)
         most_S = most_S[seen_ST.any(axis=1)]
         enough = window.total_steps >= self.num_steps and len(most_S) > 1
-        if not enough or not most_S.all() or self._learns(window, int(means.steps_S[0])):
+        if not enough or not most_S.all() or self._learns(window, int(means.steps_S[0]), MIN_SURE):
             return []
         small_T = small_ST.any(axis=0)
         worst = [weights[i] for i in np.flatnonzero(small_T)]
@@ -243,8 +247,14 @@ class VanishingGradient(Rule):
             )
         ]
 
-    def _learns(self, window: Window, since: int) -> bool:
-        """Return whether a loss fell from its beginning and still falls, or is at its floor."""
+    def _learns(self, window: Window, since: int, sure: float = 0.0) -> bool:
+        """Return whether a loss fell from its beginning and still falls, or is at its floor.
+
+        Args:
+            window: with the losses.
+            since: the first step that counts.
+            sure: by how many standard deviations of the newest losses it must have fallen.
+        """
         for series in window.scalars("loss"):
             steps_S, loss_S = finite_part(series)
             loss_S = loss_S[steps_S >= since]
@@ -254,7 +264,8 @@ class VanishingGradient(Rule):
             first, last = float(np.median(loss_S[:5])), float(np.median(loss_S[-size:]))
             before = float(np.median(loss_S[size:-size]))
             scale = max(abs(first), abs(last))
-            fell = first - last >= self.fallen_share * scale
+            noise = MAD_TO_STD * float(np.median(np.abs(loss_S[-size:] - last)))
+            fell = first - last >= max(self.fallen_share * scale, sure * noise)
             falls = before - last >= self.recent_share * max(abs(before), 1e-3 * scale)
             if fell and (falls or last <= 0.01 * first):
                 return True

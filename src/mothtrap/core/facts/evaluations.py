@@ -72,7 +72,7 @@ class EvaluationPhase(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
-    """A model under training, or one of its design, runs without a graph step after step.
+    """A model under training runs without a graph step after step, or a copy that none trains.
 
     Targets are made of its output: they move with the model. `module` is the
     model, which ran so in `steps` of the latest steps, at most 20. Observed once.

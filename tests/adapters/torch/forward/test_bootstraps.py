@@ -42,6 +42,19 @@ def test_a_copy_that_runs_in_each_step_makes_targets() -> None:
     assert fact.steps == 10
 
 
+def test_a_copy_that_no_optimizer_has_makes_targets_with_a_graph_too() -> None:
+    copies: list[nn.Module] = []
+
+    def target(model: nn.Module, step: int) -> None:
+        if not step:
+            copies.append(copy.deepcopy(model))
+        with torch.enable_grad():
+            copies[0](batch()[0])
+
+    [fact] = found(target)
+    assert fact.steps == 10
+
+
 def test_the_model_itself_makes_targets_in_every_second_step() -> None:
     [fact] = found(lambda model, step: model(batch()[0]) if step % 2 else None)
     assert fact.steps == 10

@@ -36,6 +36,28 @@ def trained(steps: int, target: Callable[[torch.Tensor], torch.Tensor]) -> list[
     return seen.observed(LossCall)
 
 
+class OwnLoss(nn.Module):
+    """A loss of the script, a module as that of PyTorch is."""
+
+    def forward(self, scores: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(scores, labels)
+
+
+@pytest.mark.parametrize("criterion", [functional.cross_entropy, nn.CrossEntropyLoss(), OwnLoss()])
+def test_labels_of_positions_are_known_whatever_computes_the_loss(criterion) -> None:
+    model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))
+    with watched(capture=DEFAULT) as seen:
+        optimizer = sgd(model)
+        for _ in range(2):
+            optimizer.zero_grad()
+            scores = model(torch.randn(4, 9, 6))
+            criterion(scores.view(-1, 3), torch.randint(0, 3, (36,))).backward()
+            optimizer.step()
+    [call, *_] = [c for c in seen.observed(LossCall) if c.targets is not None]
+    assert call.targets is not None
+    assert call.targets.by_position
+
+
 def test_targets_are_looked_at_on_sampled_steps() -> None:
     calls = trained(26, lambda tokens: tokens[:, :-1])
     looked = [call for call in calls if call.targets is not None]

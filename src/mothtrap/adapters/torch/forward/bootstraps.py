@@ -1,4 +1,4 @@
-"""Forwards without a graph, step after step, of a model under training or of a copy of it.
+"""Forwards, step after step, of a copy of a model under training, or of itself without a graph.
 
 Targets made that way move with the model: those of a target network, of an average of the
 weights, of returns that a critic continues.
@@ -44,9 +44,8 @@ class BootstrapObserver:
         """See a model called; `owned` by an optimizer, `trains`: with a graph."""
         if not self._looks:
             return
-        if trains:
-            if owned:
-                self._trained.add(self._design(module))
+        if owned and trains:
+            self._trained.add(self._design(module))
         elif module.training if owned else self._design(module) in self._trained:
             self._ran = module
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import nn
 
 from mothtrap.adapters.torch.data.target_leakage import telling_columns
 from mothtrap.adapters.torch.job.graph import LossTerm, Node, operation
@@ -75,12 +76,18 @@ def latest_forward(retained: RetainedOutputs, loss: Node = None) -> Forward:
     """
     entries = list(retained)
     inputs = tuple(t for owner, t in entries if owner is None and t is not None and is_plain(t))
-    output = next((t for owner, t in reversed(entries) if owner is not None), None)
+    made = (t for owner, t in reversed(entries) if owner is not None and not _is_loss(owner, t))
+    output = next(made, None)
     owners = [owner for owner, _ in entries]
     calls = sum(owner is None and after is not None for owner, after in itertools.pairwise(owners))
     has_loss = loss is not None and retained.made(loss)
     output = output if output is not None and is_plain(output) else None
     return Forward(inputs, output, calls, has_loss)
+
+
+def _is_loss(owner: nn.Module, output: torch.Tensor | None) -> bool:
+    """Return whether a module is a loss: its output is no prediction."""
+    return isinstance(owner, nn.modules.loss._Loss) or (output is not None and not output.ndim)
 
 
 def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forward:

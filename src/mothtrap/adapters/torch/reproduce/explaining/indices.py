@@ -9,6 +9,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses.failed_loss import failed_loss
+from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
 from mothtrap.adapters.torch.reproduce.explaining import wording
 from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     Explanation,
@@ -18,6 +19,7 @@ from mothtrap.adapters.torch.reproduce.explaining.first_nan import first_nan, ha
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, arguments, first_tensor
 from mothtrap.core.facts.losses import FailedLoss
+from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 _LABELS = re.compile(
     r"Target -?\d+ is out of bounds|all elements of (target|input) should be between 0 and 1"
@@ -133,6 +135,11 @@ def _not_a_number(
     if origin is not None:
         sentence += f": {origin.in_words()}"
         fixes = [f"keep the operands of `{origin.code}` in its domain, e.g. with clamp"]
+    elif (seen := _first_bad(wrong, sources)) is not None:
+        where = f" in {seen.module}" if seen.module else ""
+        given = f" ({', '.join(seen.inputs)})" if seen.inputs else ""
+        sentence += f": {seen.operation}{where} made it from finite values{given}"
+        fixes = [f"keep what `{seen.operation}` is given in its domain, e.g. with clamp"]
     else:
         sentence += f"; the {name[:-1]} {made}" if made else ""
         fixes = ["look for log, sqrt, a division or a power between the model and the loss"]
@@ -142,6 +149,12 @@ def _not_a_number(
         fixes=tuple(fixes),
         inputs=wording.inputs_in_words([("target" if not of_input else "input", wrong)]),
     )
+
+
+def _first_bad(wrong: torch.Tensor, sources: Sources) -> FirstBadOperation | None:
+    """Return the operation that made NaN out of finite values, where its graph tells."""
+    seen = first_bad_operation(wrong, sources.held, sources.book, 0, None)
+    return seen if seen is not None and seen.since is None else None
 
 
 def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:
