@@ -33,6 +33,7 @@ class EvaluatedLossScalars:
         self._job, self._evaluations, self._tensors = job, evaluations, tensors
         self._given: tuple[Any, Mapping[str, Any]] = (), NO_KEYWORDS
         self._inside: tuple[str | None, torch.Tensor, Any] | None = None
+        self._inside_calls = 0
         self.forwards = 0
 
     def next_key(self, mode: Mode, step: int) -> StepKey:
@@ -71,6 +72,7 @@ class EvaluatedLossScalars:
             place = frames.location(frames.user_frame())
             if in_model:  # which may go on to divide a sum
                 self._inside = place, result, target
+                self._inside_calls += 1
             else:
                 self._record(place, result, target)
 
@@ -88,11 +90,15 @@ class EvaluatedLossScalars:
     def model_returned(self, output: Any) -> None:
         """A model returned: with the loss that was computed in it, or what it made of that."""
         inside, self._inside = self._inside, None
+        calls, self._inside_calls = self._inside_calls, 0
         if inside is None:
             return
         place, value, target = inside
         own = output.get("loss") if isinstance(output, Mapping) else getattr(output, "loss", None)
         if isinstance(own, torch.Tensor) and own.numel() == 1 and is_readable(own):
+            if calls == 1:
+                returned = self._evaluations.model_returned_loss
+                self._job.contain_part("evaluations", returned, value, own)
             value = own
         self._record(place, value, target)
 

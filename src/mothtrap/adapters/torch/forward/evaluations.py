@@ -158,6 +158,11 @@ class EvaluationObserver:
             inputs = LossInputs(class_name(module), {})
             self.losses.add(mean_of(value, inputs), inputs, evaluated_losses.user_site())
 
+    def model_returned_loss(self, computed: torch.Tensor, value: torch.Tensor) -> None:
+        """A model returned, as its loss, what it made of the only one that it computed."""
+        if self._latest is not None and self._latest() is computed and is_plain(value):
+            self.losses.replace_latest(value)
+
     def backward_began(self) -> None:
         """Drop doubtful evaluations, which were training, and end the certain one."""
         if self.in_doubt:

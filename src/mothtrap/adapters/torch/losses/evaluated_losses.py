@@ -67,6 +67,7 @@ class EvaluatedLosses:
     def __init__(self) -> None:
         self._known: dict[Site, _Known] = {}
         self._collected: dict[Site, _Collected] = {}
+        self._latest: _Collected | None = None
         self._trained = TrainingMeans()
 
     def trained(self, series: str, loss: float) -> None:
@@ -87,18 +88,24 @@ class EvaluatedLosses:
         collected = self._collected.get(site)
         if collected is None:
             collected = self._collected[site] = _Collected(inputs.name)
+        if len(collected.values) >= GUESSED_CALLS:
+            collected.fold()
         collected.values.append(value)
         collected.rows.append(inputs.rows)
         collected.calls += 1
-        if len(collected.values) >= GUESSED_CALLS:
-            collected.fold()
+        self._latest = collected
         has_values = inputs.target is None or not inputs.target.is_meta
         if known.number < GUESSED and collected.calls <= GUESSED_CALLS and has_values:
             known.guess.add(inputs)
 
+    def replace_latest(self, value: torch.Tensor) -> None:
+        """Take the loss that a model returned for the one that it computed last."""
+        if self._latest is not None and self._latest.values:
+            self._latest.values[-1] = value.detach().reshape(()).clone()
+
     def told(self, step: int) -> list[Evaluation]:
         """Close the evaluation; what each site has found."""
-        collected, self._collected = self._collected, {}
+        collected, self._collected, self._latest = self._collected, {}, None
         return [self._tell(self._known[site], what, step) for site, what in collected.items()]
 
     def _new(self, site: Site) -> _Known:
