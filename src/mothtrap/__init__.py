@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.steps import Timeline as Timeline
     from mothtrap.session.callbacks import LightningCallback as LightningCallback
     from mothtrap.session.callbacks import TrainerCallback as TrainerCallback
+    from mothtrap.session.fit_callback import KerasCallback as KerasCallback
     from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.module_log import log as log
     from mothtrap.session.module_log import log_tensor as log_tensor
@@ -50,6 +51,7 @@ _HOMES = {
     "Finding": "mothtrap.core.findings",
     "Fit": "mothtrap.reader.exponent_counts",
     "Found": "mothtrap.core.own_rules",
+    "KerasCallback": "mothtrap.session.fit_callback",
     "LightningCallback": "mothtrap.session.callbacks",
     "Matrix": "mothtrap.core.window",
     "MothtrapError": "mothtrap.core.errors",
@@ -87,6 +89,7 @@ __all__ = [
     "Finding",
     "Fit",
     "Found",
+    "KerasCallback",
     "LightningCallback",
     "Matrix",
     "MothtrapError",

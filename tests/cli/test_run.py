@@ -102,7 +102,8 @@ def test_the_demo_says_what_to_install(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "the demo needs scikit-learn" in done.stderr
     assert "-m pip install scikit-learn" in done.stderr
-    assert set(demo.NEEDED) == {"torch", "sklearn"}
+    assert set(demo.NEEDED["torch"]) == {"torch", "sklearn"}
+    assert set(demo.SCRIPTS) == set(demo.NEEDED)
     assert not list(tmp_path.iterdir())
 
 

@@ -12,24 +12,35 @@ import click
 
 from mothtrap.cli._group import Refusal
 
-NEEDED = {"torch": "torch", "sklearn": "scikit-learn"}
-SCRIPT = "examples/digits.py"
+NEEDED = {
+    "torch": {"torch": "torch", "sklearn": "scikit-learn"},
+    "keras": {"keras": "keras", "tensorflow": "tensorflow", "sklearn": "scikit-learn"},
+}
+"""Modules and the packages that have them, by framework."""
+SCRIPTS = {"torch": "digits.py", "keras": "digits_keras.py"}
 
 
 @click.command(name="demo")
 @click.option("--runs-dir", metavar="DIR", help="Where the two runs are kept [default: ./runs].")
+@click.option(
+    "--framework",
+    type=click.Choice(sorted(NEEDED)),
+    default="torch",
+    show_default=True,
+    help="In which the network is written.",
+)
 @click.pass_context
-def command(ctx: click.Context, runs_dir: str | None) -> None:
+def command(ctx: click.Context, runs_dir: str | None, framework: str) -> None:
     """Train a small network with a mistake that people make, then without it.
 
-    The network reads scans of handwritten digits. Needs torch and scikit-learn, no
-    network access, and less than a minute.
+    The network reads scans of handwritten digits. Needs torch (or Keras and TensorFlow) and
+    scikit-learn, no network access, and less than a minute.
     """
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
     from mothtrap.session.uploading import folder_for
 
-    missing = [package for module, package in NEEDED.items() if not _installed(module)]
+    missing = [package for module, package in NEEDED[framework].items() if not _installed(module)]
     if missing:
         names = " ".join(missing)
         raise Refusal(
@@ -38,7 +49,7 @@ def command(ctx: click.Context, runs_dir: str | None) -> None:
         )
     overrides = {"runs_dir": runs_dir}
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
-    script = _copy_of_program(folder_for(config.runs_dir))
+    script = _copy_of_program(folder_for(config.runs_dir), SCRIPTS[framework])
     _say("1 of 2: a network for handwritten digits, with a mistake in it", script)
     code = launch([sys.executable, script], config=config, name=None, warnings=warnings)
     if code:
@@ -47,17 +58,17 @@ def command(ctx: click.Context, runs_dir: str | None) -> None:
     ctx.exit(launch([sys.executable, script, "--fixed"], config=config, name=None))
 
 
-def _copy_of_program(runs_dir: Path) -> str:
+def _copy_of_program(runs_dir: Path, name: str) -> str:
     """Put the program where its reader can open and change it; return its path.
 
     Files of mothtrap itself are never named as the place of a mistake, so the program
     could not be told where its own mistake is if it ran from inside the package.
     """
     folder = runs_dir / "demo-program"
-    script = folder / "digits.py"
+    script = folder / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        script.write_bytes(files("mothtrap").joinpath(SCRIPT).read_bytes())
+        script.write_bytes(files("mothtrap").joinpath("examples", name).read_bytes())
     except OSError as err:
         raise Refusal(
             f"cannot write the demo's program to {script} ({err.strerror}); choose a folder "

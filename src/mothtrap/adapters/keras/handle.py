@@ -128,6 +128,9 @@ class KerasHandle:
         replace.around(trainer, "make_train_function", None, self._made_train_function)
         replace.replace(trainer, "fit", self._around_fit)
         replace.around(trainer, "evaluate", None, self._evaluated)
+        for model in self._targets:
+            if isinstance(model, keras.Model):
+                self._made_train_function(model)  # where `fit` has begun already
 
     def _made(self, made: Any, *_: object) -> None:
         place = frames.location(frames.user_frame(skip_init_of=made))
@@ -166,7 +169,7 @@ class KerasHandle:
         self._steps.calls.loader = self._models.data(fit, given)
 
     def _made_train_function(self, model: Any, *_: object) -> None:
-        original = model.train_function
+        original = getattr(model, "train_function", None)
         if original is None or hasattr(original, "mothtrap_watched") or not self._is_watched(model):
             return
         handle = self
@@ -183,7 +186,7 @@ class KerasHandle:
                 drop_own_frame(err)
                 raise
             if before is not None:
-                handle._job.contain(handle._call_ended, before)
+                handle._job.contain(handle._call_ended, before, found)
             ending, handle._guard.ending = handle._guard.ending, None
             if ending is not None:
                 raise ending
@@ -204,7 +207,8 @@ class KerasHandle:
         place = fit.location if fit is not None else frames.location(frames.user_frame())
         return self._steps.begin(model, place)
 
-    def _call_ended(self, before: Before) -> None:
+    def _call_ended(self, before: Before, found: Any) -> None:
+        before.returned = found.get("loss") if isinstance(found, dict) else None
         self._here.depth = max(0, self._here.depth - 1)
         self._batches.end()
         looks = LOOKS.take()

@@ -8,6 +8,7 @@ from mothtrap.adapters.keras import losses
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.loss_looks import TargetsInOrder
 
 FIRST_LOOKS: Final = 3
@@ -42,6 +43,7 @@ class LossCalls:
         """
         if step >= 256 and step % EVERY:
             return
+        self._tell_broadcasts(look, step, series)
         inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
         for call in look.losses:
             if call.prediction is None or call.target is None:
@@ -52,7 +54,7 @@ class LossCalls:
                 continue
             site = call.location or "loss"
             looks = self._looks[site] = self._looks.get(site, -1) + 1
-            softmax = prediction.shape[-1] if "softmax" in call.chain[:1] else None
+            softmax = losses.softmax_size(call.loss, call.chain, prediction)
             self._job.fact(
                 losses.fact(
                     call.loss,
@@ -77,3 +79,19 @@ class LossCalls:
             )
             if told is not None:
                 self._job.fact(told)
+
+    def _tell_broadcasts(self, look: Look, step: int, series: str | None) -> None:
+        for target in look.targets:
+            if target.broadcast is not None:
+                rows, columns = target.broadcast.read().tolist()
+                self._job.fact(
+                    LossCall(
+                        step=step,
+                        operation="elementwise",
+                        series=series,
+                        prediction_shape=(rows, 1),
+                        target_shape=(columns,),
+                        result_shape=(rows, columns),
+                        location=target.location,
+                    )
+                )

@@ -131,6 +131,22 @@ def fact(
     )
 
 
+def softmax_size(loss: Any, chain: tuple[str, ...], prediction: Array) -> int | None:
+    """Return the size of the axis over which the softmax before a loss runs; None for none.
+
+    One that is no layer shows by its results: the numbers of each column, and not those of
+    each row, sum to 1.
+    """
+    if "softmax" in chain[:1]:
+        return int(prediction.shape[-1])
+    if operation_of(loss) != "cross_entropy" or _logits(loss) or prediction.ndim != 2:
+        return None
+    values = prediction.astype(np.float64)
+    rows, columns = (np.abs(values.sum(axis=axis) - 1).max() for axis in (1, 0))
+    is_over_batch = len(values) > 1 and columns < 1e-3 < rows and bool((values >= 0).all())
+    return len(values) if is_over_batch else None
+
+
 def _reduction(loss: Any) -> str:
     return str(getattr(loss, "reduction", "") or "none")
 

@@ -18,6 +18,7 @@ from mothtrap.adapters.keras.weights import value_of
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import InputDistribution, LoaderBegan, NonfiniteInput, RowsShared
 from mothtrap.core.facts.functions import ModelCompiled
+from mothtrap.core.facts.losses import TokenShares
 from mothtrap.core.facts.modules import FrozenParameters
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import numpy as arithmetic
@@ -26,6 +27,8 @@ from mothtrap.tracing import loss_looks
 Array = npt.NDArray[Any]
 MAX_CELLS: Final = 1 << 24
 """Cells of an array that are searched for NaN and equal rows: some 50 ms, once."""
+MAX_TOKENS: Final = 1 << 20
+MAX_SHARES: Final = 16
 DEFAULT_BATCH: Final = 32
 SHOWN: Final = 8
 
@@ -89,8 +92,28 @@ class Models:
                 self._search(label, array, fit.label, fit.location)
         for place, array in enumerate(x):
             self._distribution(fit.model, place, array[:rows], Mode.TRAIN, fit.location)
+        self._count_tokens(fit.model, x)
         fit.digests, fit.duplicates = _digests(x[0][:rows])
         return loader
+
+    def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
+        """Report the shares of tokens, where an embedding reads them and none is masked."""
+        leaves = list(names.leaves(model))
+        embeddings = [layer for layer in leaves if isinstance(layer, keras.layers.Embedding)]
+        masks = any(isinstance(layer, keras.layers.Masking) for layer in leaves)
+        if not embeddings or masks or any(layer.mask_zero for layer in embeddings):
+            return
+        for place, tokens in enumerate(x):
+            if tokens.dtype.kind not in "iu" or tokens.ndim != 2 or tokens.shape[1] < 4:
+                continue
+            values, counts = np.unique(tokens.reshape(-1)[:MAX_TOKENS], return_counts=True)
+            most, total = counts.argsort()[::-1][:MAX_SHARES], int(counts.sum())
+            shares = {int(values[one]): float(counts[one]) / total for one in most}
+            self._job.fact(
+                TokenShares(
+                    step=self._job.now.step, argument=str(place), count=total, shares=shares
+                )
+            )
 
     def evaluated(
         self, fit: Fit | None, model: Any, given: Mapping[str, Any], name: str

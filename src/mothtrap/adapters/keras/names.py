@@ -78,6 +78,15 @@ def loss_totals(model: Any) -> tuple[float, float] | None:
     return float(tracker.total), float(tracker.count)
 
 
+def plain_loss(model: Any, returned: Any) -> float | None:
+    """Return the loss that a train step of the user's returned; None of the mean of a metric."""
+    tracker = getattr(model, "_loss_tracker", None)
+    if any(metric.name == "loss" and metric is not tracker for metric in model.metrics):
+        return None
+    value = keras.ops.convert_to_numpy(returned)
+    return float(value) if value.size == 1 else None
+
+
 def losses_of(loss: Any) -> Any:
     """Return the function that a loss wraps; None where it wraps none."""
     return getattr(loss, "fn", None)

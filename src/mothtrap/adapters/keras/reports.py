@@ -21,7 +21,7 @@ from mothtrap.core.facts.layers import (
     OutputSpread,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import LossCall, LossSeries
+from mothtrap.core.facts.losses import LossCall, LossSeries, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.reports import Reports
@@ -30,6 +30,7 @@ from mothtrap.core.steps import Mode
 EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, InputDistribution, FrozenParameters),
+    TokenShares,
 )
 """Facts that are looked for in each step, whatever can be seen of the program."""
 

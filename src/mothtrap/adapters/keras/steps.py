@@ -37,10 +37,12 @@ UNSEEN: Final = Reports(
 class Before:
     """The state before a call that may make steps; `totals` as of `names.loss_totals`.
 
-    `held`: the variables; None where they are not held, for the reason `why_no_state`.
+    `returned`: the loss that a train step returned. `held`: the variables; None where they are
+    not held, for the reason `why_no_state`.
     """
 
     model: Any = None
+    returned: Any = None
     held: Held | None = None
     why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
@@ -141,6 +143,8 @@ class Steps:
                 found[series] = Losses(series=series, value=value, location=place)
         if not found and before.model is not None:
             mean = _mean_since(before.totals, names.loss_totals(before.model))
+            if mean is None and before.returned is not None:
+                mean = names.plain_loss(before.model, before.returned)
             if mean is not None:
                 series = os.path.basename(before.location or "loss")
                 found[series] = Losses(series=series, value=mean, location=before.location)

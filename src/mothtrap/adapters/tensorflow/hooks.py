@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow.broadcasts import broadcast_under
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look, Looks, Slot, Target
 from mothtrap.tracing import frames
@@ -133,7 +134,9 @@ def _differentiated(
         return
     place = frames.location(frames.user_frame())
     scalar = value if value.shape.rank == 0 else tf.reduce_mean(value)
-    look.targets.append(Target(Slot(scalar), place, scaled=value is not target))
+    broadcast = None if tf.executing_eagerly() else broadcast_under(value)
+    shape = Slot(tf.shape(broadcast)) if broadcast is not None else None
+    look.targets.append(Target(Slot(scalar), place, value is not target, shape))
     flat = zip(tf.nest.flatten(sources), tf.nest.flatten(result), strict=False)
     look.plain += [
         (source, Slot(values_of(gradient)))

@@ -134,12 +134,14 @@ class LossCall:
 class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
-    `scaled` by a loss scale: `value` is what was scaled.
+    `scaled` by a loss scale: `value` is what was scaled. `broadcast`: the shape of a difference
+    of every prediction and every target.
     """
 
     value: Slot
     location: str | None
     scaled: bool
+    broadcast: Slot | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -1,0 +1,40 @@
+"""Losses in a program that compare every prediction with every target."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+DIFFERENCES: Final = frozenset({"Sub", "SquaredDifference"})
+ELEMENTWISE: Final = frozenset(
+    {
+        *("Mean", "Sum", "Square", "Abs", "Mul", "AddV2", "AddN", "Pow", "RealDiv", "DivNoNan"),
+        *("Cast", "Identity", "Maximum", "Minimum", "SelectV2", "Neg", "Sqrt", "Sign", "Log1p"),
+    }
+)
+"""Operations between a difference and the loss that is made of it."""
+MAX_OPERATIONS: Final = 64
+
+
+def broadcast_under(loss: Any) -> Any:
+    """Return the difference of (N, 1) and (N,) under a loss of a program; None for none."""
+    waiting, seen = [loss.op], set[int]()
+    while waiting and len(seen) < MAX_OPERATIONS:
+        operation = waiting.pop(0)
+        if id(operation) in seen:
+            continue
+        seen.add(id(operation))
+        if operation.type in DIFFERENCES:
+            if _is_broadcast(operation):
+                return operation.outputs[0]
+        elif operation.type in ELEMENTWISE:
+            waiting += [tensor.op for tensor in operation.inputs]
+    return None
+
+
+def _is_broadcast(operation: Any) -> bool:
+    if any(tensor.shape.rank is None for tensor in operation.inputs):
+        return False
+    left, right = (tuple(size or 0 for size in tensor.shape) for tensor in operation.inputs)
+    column, row = (left, right) if len(left) == 2 else (right, left)
+    is_outer = len(column) == 2 and column[1] == 1 and column[0] != 1
+    return is_outer and len(row) == 1 and row[0] != 1 and (not row[0] or column[0] in (0, row[0]))
