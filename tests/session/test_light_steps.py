@@ -52,6 +52,40 @@ for step in range(110):
     optimizer.step()
 """
 
+LOADED = """
+import os
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+class Rows(Dataset):
+    def __len__(self):
+        return 2400
+
+    def __getitem__(self, index):
+        return torch.full((64,), float(index)), index % 3
+
+def held():
+    with open("/proc/self/statm") as file:
+        pages = int(file.read().split()[1])
+    return len(os.listdir("/proc/self/fd")), pages * os.sysconf("SC_PAGE_SIZE")
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    torch.manual_seed(0)
+    model = nn.Linear(64, 3)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-5)
+    loader = DataLoader(Rows(), batch_size=4, num_workers=2)
+    for step, (x, y) in enumerate(loader):
+        large = torch.zeros(2**20)  # 4 MB, of which the model is given 1 kB
+        large[:256] = x.reshape(-1)
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(large[:256].view(4, 64)), y).backward()
+        optimizer.step()
+        if step in (300, 590):  # a ring has 256 steps at most
+            print(*held())
+"""
+
 
 def trained(
     folder: Path, text: str, name: str, *words: str, launcher: tuple[str, ...] = ()
@@ -87,3 +121,18 @@ def test_a_flipped_bit_in_a_light_step_is_not_told_of_a_later_one(
     divergence = json.loads(outcome.stdout)["departure"]
     earliest = divergence["step"] if divergence["since"] is None else divergence["since"]
     assert earliest <= 85 <= divergence["step"], divergence
+
+
+def test_batches_of_light_steps_hold_no_files_and_not_the_memory_that_they_are_part_of(
+    tmp_path: Path,
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(LOADED, encoding="utf-8")
+    outcome = run(observed(["--", *PYTHON, script], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
+    (files, before), (files_later, later) = (
+        map(int, line.split()) for line in outcome.stdout.splitlines()
+    )
+    assert files_later <= files
+    assert later - before < 200 * 2**20  # 290 steps of 4 MB each are 1.1 GB
+    [kept, *_] = mothtrap.open_run(tmp_path / "seen").observations(FullSteps)
+    assert kept.every > 1
