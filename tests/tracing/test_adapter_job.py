@@ -195,10 +195,23 @@ def test_the_first_steps_of_a_framework_are_watched_in_full_however_late_they_co
             job.step()
 
     make(trees, 200)
+    make(trees, 5)  # not to one of the pairs that are full
+    assert process.recorder.is_light
+    make(nets, 1)
     assert not process.recorder.is_light
-    make(nets, 10)
+    make(nets, 8)
     assert not process.recorder.is_light
-    make(nets, 95)  # not to one of the pairs that are full
+    make(nets, 101)
+    assert process.recorder.is_light
+
+
+def test_a_framework_that_is_imported_and_never_steps_keeps_no_step_full() -> None:
+    process = Process(overhead=0.02)
+    nets = process.join("nets")
+    process.join("trees")
+    for _ in range(205):
+        process.recorder.own_s += 1.0
+        nets.step()
     assert process.recorder.is_light
 
 

@@ -53,7 +53,6 @@ class AttachedAdapters:
             reports=adapter.REPORTS,
             refines=base,
             counts_steps=adapter.STEPS == "own" or (base is None and adapter.STEPS != "none"),
-            makes_steps=adapter.STEPS != "none",
         )
         try:
             handle = begin(job)

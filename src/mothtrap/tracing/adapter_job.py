@@ -35,7 +35,6 @@ class AdapterJob:
         reports: what can ever come from it.
         refines: the framework on which it trains.
         counts_steps: False: the framework that it refines counts them.
-        makes_steps: False: nothing trains in it.
 
     Attributes:
         live: False once the process forked, ended, or this adapter failed as a whole.
@@ -51,7 +50,6 @@ class AdapterJob:
         reports: Reports | None = None,
         refines: str | None = None,
         counts_steps: bool = True,
-        makes_steps: bool = True,
     ) -> None:
         self.process, self.framework, self.refines = process, framework, refines
         self.config, self.recorder, self.grouper = process.config, process.recorder, process.grouper
@@ -59,7 +57,7 @@ class AdapterJob:
         self._reports = reports
         self.live = True
         self.observer: StepObserver | None = None
-        self._counts_steps, self.makes_steps = counts_steps, makes_steps
+        self._counts_steps = counts_steps
         self._depth = 0
         self._clock, self._failed = self.recorder.clock, self.recorder.containment.failed
         self._series: set[str] = set()

@@ -42,11 +42,9 @@ class Member(Protocol):
         live: whether its steps are still to be observed.
         refines: the framework on which it trains.
         observer: of the steps of its family; None where it has nothing to add.
-        makes_steps: False: it is a logger, say, in which nothing trains.
     """
 
     live: bool
-    makes_steps: bool
     refines: str | None
     observer: StepObserver | None
 
@@ -136,11 +134,10 @@ class ProcessJob:
         """Hand on a step of a framework, with what its family has to add."""
         self.stepping = framework
         family = self.family(framework)
-        self._stepped.add(framework)
-        waiting = self.members.keys() - self._stepped - family
-        if waiting and any(self.members[name].makes_steps for name in waiting):
-            # The first steps of what has made none so far are to be watched in full.
-            self.recorder.depths.begin(closed.step + 1)
+        if not self._stepped & family:
+            if self._stepped:  # what comes late is watched in full at first, too
+                self.recorder.depths.begin(closed.step + 1)
+            self._stepped.add(framework)
         observers = [
             member.observer
             for name, member in self.members.items()
