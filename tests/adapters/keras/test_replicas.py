@@ -1,4 +1,4 @@
-"""A training on two replicas comes to the same bits, watched or not."""
+"""A training on two replicas comes to the same bits, watched or not, and is seen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+
+import mothtrap
 
 pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
@@ -73,3 +75,9 @@ def digest(process: subprocess.Popen[bytes]) -> str:
 def test_two_replicas_of_one_process(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
     assert digest(start(tmp_path, watched=True)) == digest(start(tmp_path, watched=False))
+    [folder] = (tmp_path / "runs").iterdir()
+    seen = mothtrap.open_run(folder)
+    assert seen.steps == 8
+    assert [list(loss.steps_S) for loss in seen.scalars("loss")] == [list(range(8))]
+    [logged] = seen.scalars("mean")
+    assert list(logged.steps_S) == [step for step in range(8) for _ in "ab"]  # of each replica

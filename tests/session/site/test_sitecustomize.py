@@ -94,6 +94,19 @@ def test_a_framework_that_is_imported_at_the_second_try_is_watched(
     assert seen.stderr.count("mothtrap: cannot watch torch in this process (") == 1
 
 
+def test_a_framework_that_the_script_looked_for_before_its_import_is_watched(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import importlib.util, sys\n"
+        "assert importlib.util.find_spec('torch') is not None\n"
+        "assert 'torch' not in sys.modules\n"
+        "import torch\n"
+        "print('mothtrap.adapters.torch' in sys.modules)\n"
+    )
+    assert child(code, folder, monkeypatch).stdout == "True\n"
+
+
 def test_what_cannot_be_watched_is_said_once_and_works(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

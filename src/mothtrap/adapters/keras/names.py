@@ -75,7 +75,15 @@ def loss_totals(model: Any) -> tuple[float, float] | None:
     tracker = getattr(model, "_loss_tracker", None)
     if tracker is None or not hasattr(tracker, "total"):
         return None
-    return float(tracker.total), float(tracker.count)
+    return _number(tracker.total), _number(tracker.count)
+
+
+def _number(variable: Any) -> float:
+    """Return the value of a variable; of one of several replicas what they come to together."""
+    value = variable.value
+    if hasattr(value, "read_value"):  # a variable of TensorFlow's, which replicas may share
+        value = value.read_value()
+    return float(keras.ops.convert_to_numpy(value))
 
 
 def plain_loss(model: Any, returned: Any) -> float | None:

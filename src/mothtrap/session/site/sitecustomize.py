@@ -38,13 +38,17 @@ class _AfterImport:
         if name not in self._frameworks:
             return None
         self._frameworks.discard(name)
-        spec = importlib.util.find_spec(name)
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self._frameworks.add(name)  # a look whether it is there imports nothing
         if spec is None or spec.loader is None:
             return spec
         loader, run = spec.loader, spec.loader.exec_module
 
         def exec_module(module: ModuleType) -> None:
             del loader.__dict__["exec_module"]  # the loader is as it was before anybody sees it
+            self._frameworks.discard(name)
             try:
                 run(module)
             except BaseException as err:
