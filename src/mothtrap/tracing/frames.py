@@ -115,7 +115,7 @@ def line_of(filename: str, line: int) -> str:
 
 
 def _place(filename: str, line: int) -> str:
-    cell = notebooks.cell_of(filename)
+    cell = notebooks.cell_of(filename) if "IPython" in sys.modules else None
     return _in_file(filename, line) if cell is None else f"cell {cell}, line {line}"
 
 

@@ -22,8 +22,8 @@ PARTS_OF_FACTS = {"LayerScale", "SampleBatch", "TargetSample"}
 STEPS = 90
 
 
-OF_OTHERS = ("trees", "estimators", "functions", "compiling")
-"""Modules of facts that frameworks without modules or without an eager mode have."""
+OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers")
+"""Modules of facts that trainers, and frameworks without modules or an eager mode, have."""
 
 
 def _is_of_others(need: Need) -> bool:
