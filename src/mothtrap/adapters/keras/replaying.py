@@ -175,12 +175,11 @@ class ReplayingHandle(KerasHandle):
     def _narrowed(self, model: Any, result: ReplayResult) -> ReplayResult:
         self._here.depth += 1  # no step is to be made of what is done here
         holder = self._holder(model)
-        if self._plan.debug and self._plan.stop_at:
-            debugging.stop_before(self._plan.stop_at)
         bad = EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
         if bad is None and not holder and self._leave_out_dropouts(model):
             bad = EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
         if self._plan.debug:
+            self._debug(model, self._plan.stop_at or _location(bad))
             return result
         if bad is None and not holder:
             return msgspec.structs.replace(result, told=(ONLY_COMPILED,))
@@ -202,6 +201,12 @@ class ReplayingHandle(KerasHandle):
         verdict = guilty(trial, count, suspects, most=MAX_TRIALS)
         told = (*found.told, verdict.sentence)
         return msgspec.structs.replace(found, told=told, rows=verdict.rows, batch_rows=count)
+
+    def _debug(self, model: Any, location: str | None) -> None:
+        """Do the step once more, with a debugger before a line."""
+        if location is not None:
+            debugging.stop_before(location)
+            EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
 
     def _leave_out_dropouts(self, model: Any) -> bool:
         """Switch dropouts off, for a program of XLA's, which draws other numbers; if there are."""
@@ -243,6 +248,10 @@ def _named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
         told=tuple(told),
         holder=holder,
     )
+
+
+def _location(bad: Bad | None) -> str | None:
+    return origin_of(bad).place.location if bad is not None else None
 
 
 def _rows_on_the_way(bad: Bad, count: int) -> tuple[int, ...]:
