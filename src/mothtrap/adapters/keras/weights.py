@@ -42,6 +42,7 @@ class Weights:
         self._first: list[tuple[Any, Array]] = []
         self._same: dict[int, tuple[Any, Array, int]] = {}
         self._copies: dict[int, Array] = {}
+        self._known: frozenset[int] = frozenset()  # variables that were when the step began
         self._updates: dict[int, int] = {}
 
     def tensor(self, kind: str, variable: Any) -> int:
@@ -74,13 +75,19 @@ class Weights:
                 self._first.append((variable, value_of(variable)))
 
     def before(self) -> None:
-        """Copy the weights whose change is due in the step that begins."""
-        self._copies = {
-            id(variable): value_of(variable).copy()
-            for kind in ("weight", "bias")
-            if "update_ratio" in self._job.wants(kind)
-            for variable in self._of(kind)
-        }
+        """Take the weights with which a step begins; copy those whose change is due."""
+        self._copies = {}
+        self._known = frozenset(self._variables)
+        for kind in ("weight", "bias"):
+            wanted = self._job.wants(kind)
+            if not wanted:
+                continue
+            variables = self._of(kind)
+            arrays = [value_of(variable) for variable in variables]
+            self._job.take(kind, [self.tensor(kind, each) for each in variables], arrays)
+            if "update_ratio" in wanted:
+                for variable, array in zip(variables, arrays, strict=True):
+                    self._copies[id(variable)] = array.copy()
 
     def after(self, applied: Sequence[Applied]) -> None:
         """Take what the step has made of the weights."""
@@ -97,17 +104,11 @@ class Weights:
         elif self._same and self._job.now.step in LOOKS:
             self._tell_same(gradients)
         recorder = traced(self._job).recorder
-        for kind in ("weight", "bias"):
-            if not self._job.wants(kind):
-                continue
-            variables = self._of(kind)
-            arrays = [value_of(variable) for variable in variables]
-            ids = [self.tensor(kind, variable) for variable in variables]
-            self._job.take(kind, ids, arrays)
-            for variable, number, now in zip(variables, ids, arrays, strict=True):
-                old = self._copies.get(id(variable))
-                if old is not None and old.shape == now.shape:
-                    recorder.add_row(number, {"update_ratio": _ratio(old, now)})
+        for key, old in self._copies.items():
+            variable, now = self._variables[key], value_of(self._variables[key])
+            kind = "bias" if layers.is_bias(variable) else "weight"
+            if old.shape == now.shape:
+                recorder.add_row(self.tensor(kind, variable), {"update_ratio": _ratio(old, now)})
         self._copies = {}
 
     def _of(self, kind: str) -> list[Any]:
@@ -115,6 +116,10 @@ class Weights:
 
     def _tell_first(self, gradients: dict[int, Any]) -> None:
         first, self._first = self._first, []
+        late = [(variable, values) for variable, values in first if id(variable) not in self._known]
+        if late and self._job.wants("weight"):
+            numbers = [self.tensor("weight", variable) for variable, _ in late]
+            self._job.take("weight", numbers, [values for _, values in late])
         for variable, values in first:
             layer = layers.OWNERS.get(id(variable))
             if layer is None or layers.kernel_of(layer) is not variable:
