@@ -106,7 +106,8 @@ def location(frame: FrameType | None) -> str | None:
         found = line_in_source(frame)
         if found is not None:
             return _place(*found)
-    return _place(frame.f_code.co_filename, frame.f_lineno)
+    name, line = frame.f_code.co_filename, frame.f_lineno
+    return _place(name, line) if "IPython" in sys.modules else _in_file(name, line)
 
 
 def line_of(filename: str, line: int) -> str:
@@ -115,7 +116,7 @@ def line_of(filename: str, line: int) -> str:
 
 
 def _place(filename: str, line: int) -> str:
-    cell = notebooks.cell_of(filename) if "IPython" in sys.modules else None
+    cell = notebooks.cell_of(filename)
     return _in_file(filename, line) if cell is None else f"cell {cell}, line {line}"
 
 
