@@ -107,7 +107,8 @@ def location(frame: FrameType | None) -> str | None:
         if found is not None:
             return _place(*found)
     name, line = frame.f_code.co_filename, frame.f_lineno
-    return _place(name, line) if "IPython" in sys.modules else _in_file(name, line)
+    may_be_cell = name.startswith("<") or "ipykernel_" in name
+    return _place(name, line) if may_be_cell else _in_file(name, line)
 
 
 def line_of(filename: str, line: int) -> str:
