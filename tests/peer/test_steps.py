@@ -18,7 +18,7 @@ from mothtrap import Collection, Watch
 from mothtrap.core.errors import StepNotYetError, StepUnavailableError, UnknownNameError
 from mothtrap.core.runs import RunEnd
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.reader.steps import StepState
+from mothtrap.reader.series.steps import StepState
 from mothtrap.store import layout
 
 LETTERS = {StepState.AVAILABLE: "A", StepState.UNAVAILABLE: "U", StepState.NOT_YET: "N"}

@@ -18,8 +18,8 @@ import mothtrap
 from mothtrap.core.actions import Reaction
 from mothtrap.core.config import Config
 from mothtrap.core.runs import RunInfo
-from mothtrap.reader.captured_tensors import Tensor
-from mothtrap.reader.steps import StepStatus, Timeline
+from mothtrap.reader.series.steps import StepStatus, Timeline
+from mothtrap.reader.tensors.captured_tensors import Tensor
 
 TESTS = Path(__file__).parents[1]
 PAGE = (TESTS.parent / "docs" / "from-sagemaker-debugger.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from torch import nn
 
 import mothtrap
 from mothtrap import Collection, Watch
-from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.captures import Captures
 from mothtrap.core.errors import ConfigError, RunExistsError, RunNotFoundError
 from mothtrap.store import layout
 from mothtrap.store.worker_log import WorkerLog
@@ -48,7 +48,7 @@ def broken(*_: object, **__: object) -> None:
 @SETTINGS
 @pytest.mark.parametrize(
     ("place", "name"),
-    [(Recorder, "reduce"), (WorkerLog, "append"), (layout, "claim_worker")],
+    [(Captures, "reduce"), (WorkerLog, "append"), (layout, "claim_worker")],
     ids=["statistics", "writing", "folder"],
 )
 def test_an_error_inside_is_said_once_and_training_goes_on(

@@ -36,6 +36,7 @@ class TestTorch(AdapterTests):
         "ScriptFailed": "tests/adapters/torch/reproduce/explaining/test_failures.py",
         "FailedLoss": "tests/adapters/torch/losses/test_failed_loss.py",
         "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
+        "CheckpointSaved": "tests/adapters/torch/optimization/test_checkpoints.py",
         "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",
         "SamplesNamed": "tests/adapters/torch/data/test_provenance.py",
         "ReplicaDigests": "tests/adapters/torch/job/test_distributed.py",

@@ -12,6 +12,7 @@ from tests.adapters.torch.watched import EVERYTHING, Seen, classifier, watched, 
 from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 from torch import nn
 
+from mothtrap.adapters.torch.job import devices
 from mothtrap.capture.pending import completed
 from mothtrap.core.config import Config
 from mothtrap.core.facts.nonfinite import NonfiniteModule
@@ -44,7 +45,7 @@ def train(
 def put_on_device(seen: Seen, copy_stream: SlowCopyStream) -> None:
     """Take the tensors of the CPU for those of a device."""
     device = Accelerator("cpu", lambda _: copy_stream, host_memory, lambda: False, fused=False)
-    seen.tracer.recorder.rows.device = device
+    seen.tracer.recorder.captures.rows.device = device
 
 
 @pytest.fixture
@@ -139,11 +140,29 @@ def test_a_device_that_fails_does_not_stop_the_training(copy_stream: SlowCopyStr
     assert all(completed(record).pending is None for record in seen.records)
 
 
-@pytest.mark.parametrize(("cuda", "expected"), [("12.8", True), (None, False)])
-def test_a_torch_without_devices_has_none(
-    monkeypatch: pytest.MonkeyPatch, cuda: str | None, expected: bool
+def test_devices_are_read_without_waiting_from_when_the_process_uses_them(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(torch.version, "cuda", cuda)
-    monkeypatch.setattr(torch.version, "hip", None)
     with watched() as seen:
-        assert (seen.tracer.recorder.rows.device is not None) is expected
+        train()
+        rows = seen.tracer.recorder.captures.rows
+        assert rows.device is None
+        with monkeypatch.context() as begun:
+            begun.setattr(devices, "are_in_use", lambda: True)
+            devices.use_devices(seen.tracer.job)
+        assert rows.device is not None
+        rows.device = None
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="of machines without a device")
+def test_a_build_for_cuda_without_a_device_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There, to ask for the current stream raises; most laptops have such a build."""
+
+    def fail() -> bool:
+        raise RuntimeError("CUDA driver version is insufficient for CUDA runtime version")
+
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", fail)
+    with watched(capture=EVERYTHING) as seen:
+        train()
+    assert len(seen.records) >= 4

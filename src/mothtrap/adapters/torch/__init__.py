@@ -16,7 +16,6 @@ from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
-from mothtrap.statistics.torch.accelerator import Accelerator
 from mothtrap.tracing.adapter_job import traced
 
 FRAMEWORK: str = "torch"
@@ -48,27 +47,14 @@ def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
         models.append(target)
     if not models:
         raise TypeError(f"cannot watch a {type(targets[0]).__qualname__} as a model")
-    return ObjectHooks(_tracer(job), models, targets[len(models) :])
+    return ObjectHooks(Tracer(traced(job)), models, targets[len(models) :])
 
 
 def attach_process(job: Job) -> ProcessHooks:
     """Watch every model and optimizer of this process, from before they are made."""
-    tracer = _tracer(job)
+    tracer = Tracer(traced(job))
     tracer.random_start.early = True
     return ProcessHooks(tracer)
-
-
-def _tracer(job: Job) -> Tracer:
-    """Return what takes what hooks see; tensors on CUDA devices are read without waiting."""
-    own = traced(job)
-    accelerator = _accelerator()
-    if accelerator is not None:
-        own.recorder.rows.device, own.recorder.rows.reducer = accelerator, own.arrays
-    return Tracer(own)
-
-
-def _accelerator() -> Accelerator | None:
-    return Accelerator() if torch.version.cuda or torch.version.hip else None
 
 
 def attach_replay(plan: ReplayPlan) -> None:

@@ -296,7 +296,7 @@ def test_evaluations_can_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     model = classifier()
     with watched(may_fail=True) as seen:
-        monkeypatch.setattr(seen.tracer.forwards.evaluations, "backward_began", fails)
+        monkeypatch.setattr(seen.tracer.forwards.evaluations, "root_called", fails)
         losses = train(model, sgd(model))
     assert seen.failed() == ["evaluations"]
     assert seen.scalars("loss") == losses

@@ -153,7 +153,7 @@ def test_statistics_are_taken_as_outputs_return_and_are_paid_for(
     assert read
     assert set(read) == {1, 2}
     assert len(paid) == len(read)
-    assert 0.0 < sum(paid) < seen.tracer.recorder.capture_s < seen.tracer.recorder.own_s
+    assert 0.0 < sum(paid) < seen.tracer.recorder.captures.cost_s < seen.tracer.recorder.times.own_s
 
 
 def test_what_is_not_finite_as_it_returns_is_counted() -> None:

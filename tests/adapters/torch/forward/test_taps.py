@@ -121,6 +121,7 @@ def test_activations_that_are_asked_for_are_captured_in_the_same_graphs(
 
 
 @pytest.mark.skipif(not has_compiler, reason="no C++ compiler on PATH")
+@pytest.mark.full
 def test_generated_kernels_compute_the_same_bits() -> None:
     found, passed = [], []
     for tapped in (False, True):

@@ -15,7 +15,7 @@ def test_backwards_that_no_step_follows_are_told() -> None:
         model, x = nn.Linear(4, 1), torch.randn(16, 4)
         for _ in range(3):
             model(x).sum().backward()
-    [reason] = seen.tracer.recorder.unstepped
+    [reason] = seen.tracer.recorder.notes.unstepped
     assert isinstance(reason, Blind)
     assert reason.reason.startswith("backward ran 3 times, but step() of no optimizer was called")
     assert "dbg.step(loss=loss)" in reason.reason

@@ -41,11 +41,11 @@ def test_beyond_the_limit_outputs_are_held_weakly(monkeypatch: pytest.MonkeyPatc
 def test_outputs_are_let_go_at_the_first_root_after_a_backward() -> None:
     outputs = RetainedOutputs()
     outputs.add(LAYER, torch.ones(1))
-    outputs.root_called((), keep=True)
+    outputs.root_called((), {}, keep=True)
     assert len(list(outputs)) == 1
-    outputs.used()
+    outputs.used = True
     assert len(list(outputs)) == 1
-    outputs.root_called((), keep=True)
+    outputs.root_called((), {}, keep=True)
     assert list(outputs) == []
 
 
@@ -53,7 +53,7 @@ def test_forwards_that_no_backward_follows_do_not_pile_up(monkeypatch: pytest.Mo
     monkeypatch.setattr(retained_outputs, "RETAINED_OUTPUTS", 10)
     outputs = RetainedOutputs()
     for _ in range(50):
-        outputs.root_called((), keep=True)
+        outputs.root_called((), {}, keep=True)
         outputs.add(LAYER, torch.ones(1))
     assert len(list(outputs)) <= 11
 
@@ -61,7 +61,7 @@ def test_forwards_that_no_backward_follows_do_not_pile_up(monkeypatch: pytest.Mo
 def test_inputs_of_a_root_are_not_kept_alive() -> None:
     outputs = RetainedOutputs()
     x = torch.ones(1)
-    outputs.root_called((x, "text"), keep=True)
+    outputs.root_called((x, "text"), {}, keep=True)
     assert list(outputs) == [(None, x)]
     del x
     assert list(outputs) == [(None, None)]

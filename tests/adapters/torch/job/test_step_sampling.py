@@ -168,7 +168,7 @@ def test_what_users_log_belongs_to_its_step(when: str) -> None:
             if when == "after":
                 optimizer.step()
             recorder.logs(False)
-            recorder.scalar("mine", "", float(step))
+            recorder.notes.scalar("mine", "", float(step))
             if when == "before":
                 optimizer.step()
     logged = {r.key.step: [s.value for s in r.scalars if s.name == "mine"] for r in seen.steps()}

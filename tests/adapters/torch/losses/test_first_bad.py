@@ -291,3 +291,15 @@ def test_a_tensor_that_was_changed_since_is_not_read() -> None:
     found = first_bad(loss.grad_fn)
     assert found is not None
     assert found.since.name() in ("MulBackward0", "LogBackward0")
+
+
+def test_results_that_are_worked_out_again_are_told_apart() -> None:
+    """Each would lie where the one before it lay, had that been let go."""
+    scale = torch.ones(256, requires_grad=True)
+    values = [torch.rand(256) + 0.5 for _ in range(8)]
+    values[5][3] = -1.0
+    loss = torch.stack([(scale * value).log().sum() for value in values]).mean()
+    found = first_bad(loss.grad_fn)
+    assert found is not None
+    assert found.node.name() == "LogBackward0"
+    assert found.inputs["self"].min() == -1.0

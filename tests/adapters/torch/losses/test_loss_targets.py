@@ -10,7 +10,7 @@ from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
 from mothtrap.adapters.torch.job.graph import loss_terms
-from mothtrap.adapters.torch.losses.loss_targets import Forward, sample
+from mothtrap.adapters.torch.losses.loss_targets import Forward, sample, without_labels
 from mothtrap.core.facts.losses import TargetSample
 
 Tensor = torch.Tensor
@@ -293,6 +293,17 @@ def test_the_argument_that_holds_the_targets_is_no_input_of_its_own(
 ) -> None:
     found = looked(language_loss(target), Forward(inputs, None, has_loss=True))
     assert found.input_offsets == offsets
+
+
+def test_labels_of_rows_are_no_input_of_a_model_that_computes_its_loss() -> None:
+    labels, scores = torch.arange(8) % 3, leaf(8, 3)
+    forward = Forward((torch.randn(8, 5), labels.clone()), None, has_loss=True)
+    assert looked(functional.cross_entropy(scores, labels), forward).input_offsets is None
+    rows, targets = torch.randn(8, 5), torch.randn(8, 1)
+    given = Forward((rows, targets.clone()), None, has_loss=True)
+    assert without_labels(given, targets, None).inputs == (rows,)
+    alone = Forward((targets,), None, has_loss=True)
+    assert without_labels(alone, targets, None) is alone
 
 
 def test_the_order_of_arguments_does_not_matter() -> None:

@@ -227,8 +227,8 @@ def test_what_ratios_cost_is_booked_on_the_weights() -> None:
     ratios = whole("weight", statistics=("update_ratio",))
     with watched(capture=ratios) as seen:
         booked: list[tuple[str, float]] = []
-        charge = seen.tracer.recorder.charge
-        seen.tracer.recorder.charge = (  # type: ignore[method-assign]
+        charge = seen.tracer.recorder.captures.charge
+        seen.tracer.recorder.captures.charge = (  # type: ignore[method-assign]
             lambda kind, cost_s, *more: (
                 booked.append((kind, cost_s)),
                 charge(kind, cost_s, *more),

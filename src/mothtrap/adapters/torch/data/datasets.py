@@ -24,7 +24,10 @@ DATA_SETS = 256
 NAMED = 4_000_000
 """Samples of a data set whose names are told."""
 DIGESTED_BYTES = 64 << 20
-"""Of a first batch, beyond which it has no digest; chosen by hand: 10 ms, once."""
+"""Of a first batch, or of a whole data set in memory, beyond which it has no digest; chosen by
+hand: 10 ms, once."""
+MEMBERS = 16
+"""Entries of a tuple or list that are taken for the columns of a data set, not for its rows."""
 
 GENERATORS = (random.Random, np.random.Generator, np.random.RandomState, torch.Generator)
 
@@ -86,7 +89,7 @@ class DataBook:
                 for index in new:
                     known.told[index] = 1
                 names = tuple(known.names.of(data, index) for index in new)
-                self._job.recorder.observe(
+                self._job.recorder.notes.observe(
                     SamplesNamed(
                         step=self._job.grouper.step,
                         data=numbers[place],
@@ -105,7 +108,7 @@ class DataBook:
         names = file_names(data, length) if length is None or length <= NAMED else None
         known = self._known[id(data)] = _Known(self._described, data, names, length)
         self._described += 1
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             DataSeen(
                 step=self._job.grouper.step,
                 data=known.number,
@@ -117,6 +120,7 @@ class DataBook:
                 digest=_digest(placed),
                 sorted_names=names.are_sorted(data) if names is not None else None,
                 generators=_generators(data),
+                content=_content(data),
             )
         )
         return known
@@ -136,6 +140,31 @@ def _digest(placed: Placed) -> str:
     size = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
     on_host = all(tensor.device.type == "cpu" for tensor in tensors)
     return f"{fingerprint(tensors):016x}" if tensors and on_host and size <= DIGESTED_BYTES else ""
+
+
+def _content(data: object) -> str:
+    """Return a digest of a whole data set: its own, or that of the arrays that it holds."""
+    try:
+        held = vars(data)
+    except TypeError:
+        return ""
+    own = held.get("_fingerprint")  # of the `datasets` library
+    if isinstance(own, str):
+        return own
+    tensors: list[torch.Tensor] = []
+    for value in held.values():
+        columns = isinstance(value, tuple | list) and len(value) <= MEMBERS
+        for each in value if columns else (value,):
+            if type(each) is np.ndarray and each.dtype.kind in "biuf" and each.size:
+                tensors.append(torch.from_numpy(each) if each.flags.writeable else _copied(each))
+            elif type(each) is torch.Tensor:
+                tensors.append(each)
+    return _digest([("", tensor) for tensor in tensors])
+
+
+def _copied(array: np.ndarray[Any, Any]) -> torch.Tensor:
+    """Return a tensor of an array that must not be written to, which torch would warn of."""
+    return torch.from_numpy(array.copy() if array.nbytes <= DIGESTED_BYTES else array[:0].copy())
 
 
 def _length(data: Any) -> int | None:

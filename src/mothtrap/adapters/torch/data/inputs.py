@@ -47,8 +47,8 @@ TOLD = 16
 """Inputs that are no numbers and are told of."""
 
 Argument = tuple[str, torch.Tensor]
-_Call = tuple[str, str | None, list[tuple[str, weakref.ref[torch.Tensor]]]]
-"""Path of a module, the line that called it, and its arguments."""
+_Call = tuple[weakref.ref[nn.Module], str | None, list[tuple[str, weakref.ref[torch.Tensor]]]]
+"""A module, the line that called it, and its arguments."""
 
 
 class _Called:
@@ -88,6 +88,7 @@ class InputObserver:
         kwargs: Mapping[str, Any],
         trains: bool,
         frame: FrameType | None = None,
+        place: str | None = None,
     ) -> None:
         """A model is called by user code.
 
@@ -97,20 +98,22 @@ class InputObserver:
             kwargs: the others.
             trains: autograd records the forward.
             frame: that of the call; looked for where it is not given.
+            place: its line, as it is of `frame`.
         """
         inner = unwrapped(module)
-        every = _arguments(inner, args, kwargs)
-        arguments = [(name, tensor) for name, tensor in every if is_plain(tensor)]
+        every, arguments = _arguments(inner, args, kwargs)
         if len(arguments) < len(every):
             self._tell_unread(inner, every)
-        source = self.loaders.used(arguments, trains=trains)
+        loaders, light = self.loaders, trains and self._job.light
+        source = loaders.used(arguments, trains=trains) if loaders.latest is not None else None
         if trains and self._job.grouper.step != self._step:
             self._step = self._job.grouper.step
             self._first = weakref.ref(module)
             self._latest.clear()
         first = not trains or self._first is None or self._first() is module
-        self._job.contain_part("samples", self.loaders.provenance.called, arguments, trains, first)
-        light = trains and self._job.light
+        if loaders.made or not light:
+            part = loaders.provenance.called
+            self._job.contain_part("samples", part, arguments, trains, first)
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
         if not first:
@@ -121,8 +124,8 @@ class InputObserver:
                 self.loaders.full_step()
             countable = [(name, tensor) for name, tensor in every if is_countable(tensor)]
             self._job.contain_part("digests", self.digests.called, countable, from_loader, trains)
-        if trains:
-            self._keep(inner, arguments, frame)
+        if trains and len(self._latest) < MICRO_BATCHES:
+            self._keep(inner, arguments, frame, place)
         if light and not self.overlap.is_busy:
             self.overlap.trained_step = self._job.grouper.step
             return
@@ -138,7 +141,7 @@ class InputObserver:
         for name, tensor in arguments:
             kind = kind_of_unread(tensor)
             if kind is not None:
-                self._job.recorder.blind(
+                self._job.recorder.notes.blind(
                     self._job.grouper.step,
                     f"{kind} tensors",
                     f"looks at data and layers pass them over, such as the input {name} of "
@@ -155,18 +158,29 @@ class InputObserver:
         if self.loaders.nonfinite():
             return
         made = _made_by_models(retained)
-        for path, location, arguments in self._latest:
+        for called, location, arguments in self._latest:
+            inner = called()
+            path = self._job.book.module_name(inner) if inner is not None else ""
             for name, reference in arguments:
                 tensor = reference()
                 if tensor is not None and not tensor.requires_grad and id(tensor) not in made:
                     self._tell_nonfinite(path, name, tensor, Mode.TRAIN, location)
 
-    def _keep(self, inner: nn.Module, arguments: list[Argument], frame: FrameType | None) -> None:
-        if len(self._latest) < MICRO_BATCHES:
-            kept = [(name, weakref.ref(t)) for name, t in arguments if t.is_floating_point()]
-            if kept:
-                place = frames.location(frame or frames.user_frame())
-                self._latest.append((self._job.book.module_name(inner), place, kept))
+    def _keep(
+        self,
+        inner: nn.Module,
+        arguments: list[Argument],
+        frame: FrameType | None,
+        place: str | None,
+    ) -> None:
+        kept = []
+        for name, tensor in arguments:
+            if tensor.is_floating_point():
+                kept.append((name, weakref.ref(tensor)))
+        if kept:
+            if frame is None:
+                place = frames.location(frames.user_frame())
+            self._latest.append((weakref.ref(inner), place, kept))
 
     def _is_summarized(self, called: _Called, trains: bool) -> bool:
         if trains:
@@ -198,7 +212,7 @@ class InputObserver:
             if row_F[COLUMN["nan"]] or row_F[COLUMN["inf"]]:
                 self._tell_nonfinite(path, name, tensor, mode, location)
                 continue
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 InputDistribution(
                     step=self._job.grouper.step,
                     mode=mode,
@@ -222,7 +236,7 @@ class InputObserver:
             return
         self._told += 1
         size = tensor.shape[0] if tensor.ndim else 1
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             NonfiniteInput(
                 step=self._job.grouper.step,
                 mode=mode,
@@ -240,16 +254,29 @@ class InputObserver:
         )
 
 
-def _arguments(inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Argument]:
-    """Every tensor that a module is called with, by the name of its argument."""
+def _arguments(
+    inner: nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[list[Argument], list[Argument]]:
+    """Every tensor that a module is called with, by the name of its argument; the plain ones."""
     kind: type = type(inner)
     names = argument_names(kind)
     found: list[Argument] = []
-    for place, value in enumerate(args):
-        found += placed_tensors(value, names[place] if place < len(names) else str(place))
-    for name, value in kwargs.items():
-        found += placed_tensors(value, name)
-    return found
+    plain: list[Argument] = []
+    # Private: values of a transformed function are no values; a test pins it.
+    here = torch._C._functorch.peek_interpreter_stack() is None
+    given = [*zip(names, args, strict=False)]
+    for place in range(len(names), len(args)):
+        given.append((str(place), args[place]))
+    for name, value in (*given, *kwargs.items()):
+        if here and type(value) is torch.Tensor and value.is_cpu and value.layout is torch.strided:
+            found.append((name, value))
+            if not (value.is_nested or value.is_quantized):
+                plain.append((name, value))
+        else:
+            more = placed_tensors(value, name)
+            found += more
+            plain += [argument for argument in more if is_plain(argument[1])]
+    return found, plain
 
 
 def _made_by_models(retained: Iterable[Retained]) -> set[int]:

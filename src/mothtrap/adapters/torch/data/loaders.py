@@ -72,6 +72,7 @@ class LoaderObserver:
     Attributes:
         latest: the batch that was loaded last; None before the first, and once a pass ended.
         provenance: knows which samples each step trained on.
+        made: loaders that were seen so far.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int], digests: DigestObserver) -> None:
@@ -80,7 +81,7 @@ class LoaderObserver:
         self._passes: ByIdentity[object, _Pass] = ByIdentity()
         self._found: list[NonfiniteInput] = []
         self._shared = SharedIndices(job)
-        self._made = 0
+        self.made = 0
         self.provenance = ProvenanceObserver(job)
         self.latest: Batch | None = None
 
@@ -230,13 +231,13 @@ class LoaderObserver:
         return known
 
     def _new_source(self, loader: DataLoader[Any]) -> Source | None:
-        self._made += 1
-        if self._made > LOADERS:
+        self.made += 1
+        if self.made > LOADERS:
             return None
         location = frames.location(frames.user_frame())
-        source = Source(f"loader {self._made}", plan_of(loader), location, weakref.ref(loader))
+        source = Source(f"loader {self.made}", plan_of(loader), location, weakref.ref(loader))
         self._sources[loader] = source
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             LoaderBegan(
                 step=self._job.grouper.step,
                 loader=source.label,
@@ -279,7 +280,7 @@ class LoaderObserver:
         if batch.source.told < TOLD:
             batch.source.told += 1
             step = self._job.grouper.step
-            self._job.recorder.observe(msgspec.structs.replace(fact, step=step, mode=mode))
+            self._job.recorder.notes.observe(msgspec.structs.replace(fact, step=step, mode=mode))
 
     def _compare(self, known: _Pass, tensors: list[torch.Tensor]) -> None:
         """Count a batch that was given before in the same pass."""
@@ -309,7 +310,7 @@ class LoaderObserver:
         source = known.source
         if source is None:
             return
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             BatchesLoaded(
                 step=self._job.grouper.step,
                 loader=source.label,

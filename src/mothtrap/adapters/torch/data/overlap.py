@@ -201,7 +201,7 @@ class OverlapObserver:
     def _tell(self, told: RowsShared) -> None:
         if self._phases.get(told.source, 0) < PHASES:
             self._phases[told.source] = self._phases.get(told.source, 0) + 1
-            self._job.recorder.observe(told)
+            self._job.recorder.notes.observe(told)
 
     def _train(self, trained: _Trained, tensor: torch.Tensor, source: Source | None) -> None:
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:

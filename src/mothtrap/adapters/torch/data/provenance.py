@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.data.datasets import DataBook
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite
 from mothtrap.adapters.torch.data.row_names import names_in
 from mothtrap.adapters.torch.data.sample_origins import indices_of, origins
+from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.row_digests import sample_digests
@@ -206,13 +207,13 @@ class ProvenanceObserver:
         self._step = _Step()
         self._known = False
 
-    def close(self, step: int) -> None:
+    def close(self, closed: ClosedStep) -> None:
         """The step is over: tell what it trained on."""
-        taken, self._step = self._step, _Step()
-        if taken.batches:
+        if self._step.batches:
+            taken, self._step, step = self._step, _Step(), closed.step
             told = tuple([self._without_repetition(batch, step) for batch in taken.batches])
             observed = SamplesTaken(step=step, batches=told, left_out=taken.left_out)
-            self._job.recorder.observe(observed)
+            self._job.recorder.notes.observe(observed)
 
     def _samples_of(
         self, data: object, label: str, batch: Any, placed: Placed, drawn: object

@@ -63,7 +63,7 @@ class SharedIndices:
         if numbers in self._told:  # loaders that are made anew in each epoch
             return
         self._told.add(numbers)
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             IndicesShared(
                 step=self._job.grouper.step,
                 train_loader=train.source.label,

@@ -16,6 +16,7 @@ from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.capture.grouper import ClosedStep
 
 BLOCK = 20
 """Steps that are looked at together. Chosen by hand."""
@@ -49,8 +50,9 @@ class BootstrapObserver:
         elif module.training if owned else self._design(module) in self._trained:
             self._ran = module
 
-    def close(self, step: int) -> None:
+    def close(self, closed: ClosedStep) -> None:
         """See a step end."""
+        step = closed.step
         if not self._looks:
             return
         ran, self._ran = self._ran, None
@@ -59,7 +61,7 @@ class BootstrapObserver:
         if ran is not None and self._with >= ENOUGH:
             self._looks = False
             name, place = self._job.book.module_name(ran), self._job.book.location(ran)
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 BootstrappedTargets(step=step, module=name, steps=self._with, location=place)
             )
         elif self._steps >= BLOCK:

@@ -50,7 +50,10 @@ class CallCapture:
     """
 
     def __init__(self, job: Job) -> None:
-        self._job, self._recorder = job, job.recorder
+        self._job = job
+        recorder = job.recorder
+        self._captures, self._due, self._notes = recorder.captures, recorder.due, recorder.notes
+        self._tensors = recorder.tensors
         self._mode = Mode.TRAIN
         self._entered: dict[int, int] = {}
         self._left: dict[int, int] = {}
@@ -59,14 +62,14 @@ class CallCapture:
         self._roots_seen = -1
         self._named: dict[tuple[str, str], weakref.ref[nn.Module]] = {}
         self._summarized: set[int] = set()
-        self.activity = Activity(self._recorder)
+        self.activity = Activity(self._captures)
         self.order: dict[str, int] = {}
         self.new_step()
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
-        in_training = self._recorder.due_kinds()
-        due = in_training | self._recorder.due_kinds(Mode.EVAL)
+        in_training = self._due.kinds[Mode.TRAIN]
+        due = in_training | self._due.kinds[Mode.EVAL]
         self.takes_inputs, self.takes_results = "input" in due, "output" in due
         self._takes_gradients = "activation_gradient" in in_training
         self._takes_activations = "activation" in due
@@ -102,7 +105,7 @@ class CallCapture:
             if self._takes_activations:
                 tensor_id = self._activation(module, place, call, tensor, before)
                 if tensor_id is not None:
-                    self._recorder.reduce("activation", [tensor_id], [tensor], self._mode)
+                    self._captures.reduce("activation", [tensor_id], [tensor], self._mode)
             if self._takes_gradients and self._mode is Mode.TRAIN:
                 self._take_gradient(module, place, call, tensor)
 
@@ -137,8 +140,8 @@ class CallCapture:
                     tensors.append(tensor)
             if module._parameters:
                 before = module
-        self._recorder.reduce("activation", ids, tensors, self._mode)
-        self._recorder.reduce("activation", read_ids, read, self._mode, reducer=ReadAlready(rows))
+        self._captures.reduce("activation", ids, tensors, self._mode)
+        self._captures.reduce("activation", read_ids, read, self._mode, reducer=ReadAlready(rows))
         return before
 
     def take_summarized(self) -> set[int]:
@@ -148,7 +151,7 @@ class CallCapture:
 
     def charge(self, cost_s: float) -> None:
         """Book what a look at activations has taken."""
-        self._recorder.charge("activation", cost_s, self._mode)
+        self._captures.charge("activation", cost_s, self._mode)
 
     def returned(self, module: nn.Module, output: Any) -> None:
         """Take what a model returned to user code."""
@@ -173,10 +176,10 @@ class CallCapture:
         for place, tensor in placed_tensors(value, levels=levels):
             if is_countable(tensor):
                 tensor_id = self._tensor_id(kind, module, place, call, tensor, of_root=of_root)
-                if self._recorder.statistics(tensor_id, self._mode):
+                if self._due.statistics(tensor_id, self._mode):
                     ids.append(tensor_id)
                     tensors.append(tensor)
-        self._recorder.reduce(kind, ids, tensors, self._mode)
+        self._captures.reduce(kind, ids, tensors, self._mode)
 
     def _activation(
         self,
@@ -188,7 +191,7 @@ class CallCapture:
     ) -> int | None:
         """Look at units where that is due; return the number of a tensor to be reduced."""
         tensor_id = self._tensor_id("activation", module, place, call, tensor)
-        wanted = self._recorder.statistics(tensor_id, self._mode)
+        wanted = self._due.statistics(tensor_id, self._mode)
         if (shares := wanted & SHARES) and self._mode is Mode.TRAIN:
             self.activity.look(tensor_id, tensor, unwrapped(module), before, shares)
         if _takes_rows(wanted):
@@ -199,7 +202,7 @@ class CallCapture:
         self, module: nn.Module, place: str, call: int, tensor: torch.Tensor
     ) -> None:
         tensor_id = self._tensor_id("activation_gradient", module, place, call, tensor)
-        if not self._recorder.statistics(tensor_id):
+        if not self._due.statistics(tensor_id):
             return
         if tensor.requires_grad and tensor.is_leaf:
             return  # a parameter that a module hands out; it would keep a hook of every forward
@@ -207,7 +210,7 @@ class CallCapture:
             register: Any = tensor.register_hook
             register(_GradientHook(self._job, tensor_id))
         elif not torch.is_grad_enabled() and checkpointing.in_first_run():
-            self._recorder.blind(
+            self._notes.blind(
                 self._job.grouper.step,
                 "gradients of activations inside checkpointed segments",
                 "use_reentrant=True makes its graph during the backward only;"
@@ -230,7 +233,7 @@ class CallCapture:
         key = (kind, place, call)
         if key not in ids:
             named = self._whole_of(module)
-            ids[key] = self._recorder.define(
+            ids[key] = self._tensors.define(
                 self._describe(kind, named, place, call, tensor, of_root)
             )
         return ids[key]
@@ -325,4 +328,4 @@ class _GradientHook:
         # A backward that makes a graph of its own is that of a penalty or an inner loop.
         if self._seen < MAX_BACKWARDS and not torch.is_grad_enabled() and is_countable(gradient):
             self._seen += 1
-            self._job.recorder.reduce("activation_gradient", [self._tensor_id], [gradient])
+            self._job.recorder.captures.reduce("activation_gradient", [self._tensor_id], [gradient])

@@ -48,8 +48,8 @@ class CompilationObserver:
         self._taps: list[Tap] = []
         self._last: tuple[int, torch.Size, int] | None = None
         self._taps_asked = job.config.inside_compiled and _asks_for_activations(job.config)
-        self._functions: dict[str, None] = {}
-        self._modules_changed = False
+        self.functions: dict[str, None] = {}
+        self.modules_changed = False
         self._roots_called = 0
         self.step_hooks: tuple[Any, ...] = ()
 
@@ -77,7 +77,7 @@ class CompilationObserver:
     def _compiled(self, target: Any, options: Mapping[str, Any]) -> None:
         owner = getattr(target, "__self__", target)
         if isinstance(owner, nn.Module):
-            self._modules_changed = True
+            self.modules_changed = True
             if self._taps_asked and not _uses_graphs_of_the_device(options):
                 self._job.contain_part("activations in compiled code", self._tap, owner, target)
             return
@@ -86,7 +86,7 @@ class CompilationObserver:
                 hook._torchdynamo_disable = False
         if not isinstance(owner, Optimizer):
             self._job.book.names_uncalled = True
-            self._functions[getattr(target, "__qualname__", type(target).__qualname__)] = None
+            self.functions[getattr(target, "__qualname__", type(target).__qualname__)] = None
 
     def _tap(self, owner: nn.Module, target: Any) -> None:
         """Tap what runs inside a module; what it returns itself is seen from outside."""
@@ -122,8 +122,8 @@ class CompilationObserver:
 
     def root_called(self) -> None:
         """A forward begins; parts may have been compiled since the one before."""
-        if self._modules_changed:
-            self._modules_changed = False
+        if self.modules_changed:
+            self.modules_changed = False
             self._job.book.refresh()
             for root in self._job.book.roots:
                 self.tell_hidden(root)
@@ -142,15 +142,15 @@ class CompilationObserver:
     def step_closed(self, roots_called: int) -> None:
         """A step is over; where no forward was seen in it, compiled functions hide it."""
         before, self._roots_called = self._roots_called, roots_called
-        if self._functions and roots_called == before:
+        if self.functions and roots_called == before:
             self._tell(
-                f"forwards inside {_listed([*self._functions])}",
+                f"forwards inside {_listed([*self.functions])}",
                 "compiled by torch.compile as a function: modules, losses and labels in it are"
                 " not seen; parameters, gradients and steps are",
             )
 
     def _tell(self, what: str, reason: str) -> None:
-        self._job.recorder.blind(self._job.grouper.step, what, reason)
+        self._job.recorder.notes.blind(self._job.grouper.step, what, reason)
 
 
 def unseen_parts(module: nn.Module) -> list[tuple[nn.Module, str]]:

@@ -43,7 +43,7 @@ class EvaluatedLossScalars:
 
     def keep_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
         """Keep what a loss module is called with: there is no graph that holds its target."""
-        if self._job.recorder.is_due("label", Mode.EVAL):
+        if self._job.recorder.due.is_due("label", Mode.EVAL):
             self._given = args, kwargs
 
     def take_inputs(self) -> tuple[Any, Mapping[str, Any]]:

@@ -41,14 +41,18 @@ class NormStatistics:
 
     def trained(self, module: nn.Module, inputs: Sequence[Any]) -> None:
         """Note a forward of a module in training mode."""
-        given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
-        if given is None or not given.ndim:
+        for given in inputs:
+            if isinstance(given, torch.Tensor):
+                break
+        else:
+            return
+        if not given.ndim:
             return
         batches = self._batches.get(module)
         if batches is None:
             batches = self._batches[module] = _Batches()
-        batches.last = int(given.shape[0])
-        batches.sizes[batches.last] += 1
+        batches.last = rows = int(given.shape[0])
+        batches.sizes[rows] = batches.sizes.get(rows, 0) + 1
 
     def evaluated(self, module: nn.Module, book: NameBook, step: int) -> EvaluationNorms | None:
         """Return what the batch norms of a module that is evaluated go by; None without any."""

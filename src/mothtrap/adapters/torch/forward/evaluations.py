@@ -82,11 +82,12 @@ class EvaluationObserver:
     Attributes:
         losses: the losses by call site.
         in_doubt: the latest forward has a graph and may yet have been an evaluation.
+        open: what is known of the evaluation that goes on; None where none does.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._open: _Open | None = None
+        self.open: _Open | None = None
         self._counts: ByIdentity[nn.Module, _Counts] = ByIdentity()
         self._doubted: list[tuple[torch.Tensor, LossInputs, Site, LossCall | None]] = []
         self._doubts = 0
@@ -100,7 +101,7 @@ class EvaluationObserver:
     @property
     def is_open(self) -> bool:
         """Return whether an evaluation is going on, for certain."""
-        return self._open is not None
+        return self.open is not None
 
     def root_called(self, module: nn.Module, inputs: Sequence[Any], trains: bool) -> None:
         """A forward of a module begins that an optimizer owns parameters of.
@@ -113,7 +114,7 @@ class EvaluationObserver:
         if not trains:
             self._evaluates(module, inputs)
         elif module.training:
-            if self._open is not None or self.in_doubt:
+            if self.open is not None or self.in_doubt:
                 self.close()
             self.in_doubt = False
             self._norms.trained(module, inputs)
@@ -124,7 +125,7 @@ class EvaluationObserver:
         """A forward without a graph, or one in doubt, returned."""
         if self.in_doubt:
             self._graphs.returned(outputs)
-        ran = self._open.ran.get(id(module)) if self._open is not None else None
+        ran = self.open.ran.get(id(module)) if self.open is not None else None
         if ran is not None and len(outputs) == 1:
             ran.output_shape = tuple(outputs[0].shape)
 
@@ -141,19 +142,19 @@ class EvaluationObserver:
                 with torch.no_grad():
                     inputs = inputs.lightened(targets=few)  # no graph must live on
                 self._doubted.append((value, inputs, site, call))
-        elif self._open is not None and is_plain(result):
+        elif self.open is not None and is_plain(result):
             inputs = inputs_of(name, args, kwargs)
-            for ran in self._open.ran.values():
+            for ran in self.open.ran.values():
                 ran.labelled += inputs.target is not None
             self.losses.add(mean_of(result, inputs), inputs, evaluated_losses.user_site())
             self._latest = weakref.ref(result)
-            self._observe(self._predictions.look(inputs, self._open.step))
+            self._observe(self._predictions.look(inputs, self.open.step))
 
     def loss_module_returned(self, module: nn.Module, value: torch.Tensor) -> None:
         """A loss module returned one number without a graph, not by way of a function here."""
         known = self._latest() if self._latest is not None else None
-        if self._open is not None and known is not value and is_plain(value):
-            for ran in self._open.ran.values():
+        if self.open is not None and known is not value and is_plain(value):
+            for ran in self.open.ran.values():
                 ran.labelled += 1
             inputs = LossInputs(class_name(module), {})
             self.losses.add(mean_of(value, inputs), inputs, evaluated_losses.user_site())
@@ -170,12 +171,12 @@ class EvaluationObserver:
             self._doubts += 1
             self._doubted.clear()
             self._graphs.was_training()
-        if self._open is not None:
+        if self.open is not None:
             self.close()
 
     def close(self) -> None:
         """Tell what the evaluation, if there was one, has shown."""
-        ended, self._open = self._open, None
+        ended, self.open = self.open, None
         doubted, self._doubted = self._doubted, []
         step = ended.step if ended is not None else self._job.grouper.steps_applied
         for value, inputs, site, call in doubted:
@@ -183,31 +184,31 @@ class EvaluationObserver:
             self.losses.add(value, inputs, site)
             self._observe(call)
         for told in self.losses.told(step):
-            self._job.recorder.observe(told)
+            self._job.recorder.notes.observe(told)
         kept = self._graphs.closed(step)
         if kept is not None:
-            self._job.recorder.observe(kept)
+            self._job.recorder.notes.observe(kept)
         for ran in ended.ran.values() if ended is not None else ():
             self._tell(ran, step)
 
     def _observe(self, call: LossCall | None) -> None:
         if call is not None:
-            self._job.recorder.observe(call)
+            self._job.recorder.notes.observe(call)
 
     def _evaluates(self, module: nn.Module, inputs: Sequence[Any]) -> None:
-        if self._open is None:
-            self._open = _Open(self._job.grouper.steps_applied)
-        ran = self._open.ran.get(id(module))
+        if self.open is None:
+            self.open = _Open(self._job.grouper.steps_applied)
+        ran = self.open.ran.get(id(module))
         if ran is None:
             counts = self._counts.get(module)
             if counts is None:
                 counts = self._counts[module] = _Counts()
             told = counts.number < TOLD_FIRST or counts.number % TOLD_EVERY == 0
             name = self._job.book.module_name(module)
-            ran = self._open.ran[id(module)] = _Ran(name, class_name(module), counts, told)
-            norms = self._norms.evaluated(module, self._job.book, self._open.step)
+            ran = self.open.ran[id(module)] = _Ran(name, class_name(module), counts, told)
+            norms = self._norms.evaluated(module, self._job.book, self.open.step)
             if norms is not None:
-                self._job.recorder.observe(norms)
+                self._job.recorder.notes.observe(norms)
         if module.training and not ran.trains:
             ran.trains = True
             if ran.told:
@@ -227,7 +228,7 @@ class EvaluationObserver:
         counts.number, counts.step = number + 1, step
         if not ran.told:
             return
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             EvaluationPhase(
                 step=step,
                 mode=Mode.EVAL,

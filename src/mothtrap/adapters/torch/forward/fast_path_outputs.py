@@ -35,6 +35,7 @@ class FastPathOutputs:
     Attributes:
         fast_path: what the calls pass through, None where there is none.
         last_output: of those that were told or noted, where it is still alive.
+        rewritten: the modules whose outputs are written to in place.
         before_it: the latest module with parameters that returned.
     """
 
@@ -47,7 +48,7 @@ class FastPathOutputs:
     ) -> None:
         self._job, self._calls, self._retained = job, calls, retained
         self._returned = returned
-        self._rewritten = RewrittenOutputs()
+        self.rewritten = RewrittenOutputs()
         self._trains = self._collects = False
         self._pending: Noted = []
         self.fast_path: Passage | None = None
@@ -63,26 +64,24 @@ class FastPathOutputs:
         """A forward begins; `looked_into`: more of its calls is wanted than values of outputs."""
         self._trains, self._collects, self._pending = trains, False, []
         self.before_it = None
-        self._rewritten.root_called()
+        if self.rewritten.learning is not None:
+            self.rewritten.root_called()
         if self.fast_path is None or looked_into:
             return
         if not self._calls.takes_outputs:
-            self.fast_path.open(root, trains, self._room, self.last_output)
-        elif self._calls.takes_values and self._rewritten.knows(root):
+            self.fast_path.open(root, trains, self._retained.room, self.last_output)
+        elif self._calls.takes_values and self.rewritten.knows(root):
             self._collects = True
-            at_once, looked_at = self._rewritten.modules, self._calls.take_summarized()
+            at_once, looked_at = self.rewritten.modules, self._calls.take_summarized()
             self.fast_path.open(root, True, self._room, self.last_output, at_once, looked_at)
         elif self._calls.takes_values:
-            self._rewritten.learn(root)
-
-    def root_returned(self) -> None:
-        """The forward is over."""
-        self._rewritten.root_returned()
+            self.rewritten.learn(root)
 
     def noticed(self, module: nn.Module, output: torch.Tensor | None) -> None:
         """A module returned, and was looked at; with its output where that is one tensor."""
         if output is not None:
-            self._rewritten.returned(module, output)
+            if self.rewritten.learning is not None:
+                self.rewritten.returned(module, output)
             self.last_output = weakref.ref(output)
         if module._parameters:
             self.before_it = weakref.ref(module)
@@ -95,7 +94,8 @@ class FastPathOutputs:
     def close(self) -> None:
         """Let no call go this way any more, and take in what was noted on it."""
         if self.fast_path is not None and (noted := self.fast_path.close()):
-            self._take(noted)
+            self._look(noted)
+            self.last_output = noted[-1][1]
 
     @property
     def _room(self) -> int:
@@ -106,16 +106,14 @@ class FastPathOutputs:
         if self.fast_path is None or torch.compiler.is_compiling():
             return
         if noted := self.fast_path.take():
-            self._take(noted)
+            self._job.contain(self._look, noted)
+            self.last_output = noted[-1][1]
         self._job.contain(self._returned, module, output)
         self.fast_path.room, self.fast_path.last = self._room, self.last_output
 
-    def _take(self, noted: Noted) -> None:
-        self._job.contain(self._look, noted)
-        self.last_output = noted[-1][1]
-
     def _look(self, noted: Noted) -> None:
-        self._charge()
+        if self.fast_path is not None and self.fast_path.spent_s:
+            self._charge(self.fast_path)
         if self._trains:
             self._retained.extend(noted)
         if self._collects:
@@ -125,19 +123,18 @@ class FastPathOutputs:
                 pending, self._pending = self._pending, []
                 self._job.contain_part("activations", self._take_values, pending)
 
-    def _charge(self) -> None:
+    def _charge(self, path: Passage) -> None:
         """Book the looks that were taken while the modules returned."""
-        if self.fast_path is not None and self.fast_path.spent_s:
-            spent_s, self.fast_path.spent_s = self.fast_path.spent_s, 0.0
-            self._job.recorder.own_s += spent_s
-            self._calls.charge(spent_s)
+        spent_s, path.spent_s = path.spent_s, 0.0
+        self._job.recorder.times.own_s += spent_s
+        self._calls.charge(spent_s)
 
     def _take_values(self, noted: Noted) -> None:
-        outputs = self._rewritten.intact(noted)
+        outputs = self.rewritten.intact(noted)
         before = self.before_it() if self.before_it is not None else None
         before = self._calls.left_all(outputs, before)
         self.before_it = weakref.ref(before) if before is not None else None
         for module in (module for module, values, _ in outputs if values is None):
             what = f"one activation of {self._job.book.module_name(module)}"
             reason = "it was written to in place; later ones are read as they are returned"
-            self._job.recorder.blind(self._job.grouper.step, what, reason)
+            self._job.recorder.notes.blind(self._job.grouper.step, what, reason)

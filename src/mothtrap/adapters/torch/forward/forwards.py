@@ -22,9 +22,10 @@ from mothtrap.adapters.torch.forward.fast_path_outputs import FastPathOutputs
 from mothtrap.adapters.torch.forward.modes import ModeObserver
 from mothtrap.adapters.torch.forward.purposes import ForwardPurpose
 from mothtrap.adapters.torch.job import checkpointing
+from mothtrap.adapters.torch.job.devices import use_devices
 from mothtrap.adapters.torch.job.naming import Root, is_loss
 from mothtrap.adapters.torch.job.nested import tensors_in
-from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
+from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_made
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
@@ -69,11 +70,14 @@ class ForwardObserver:
         attributes: of modules, as they were before the forwards of a step.
         recomputes: a module ran inside a backward: checkpointing is in use.
         roots_called: forwards of roots so far.
+        left: called when a forward returned, with the module and its output; None while its
+            exception is on its way.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
-        self._recorder = job.recorder
+        recorder = job.recorder
+        self._captures, self._depths = recorder.captures, recorder.depths
         self._thread = threading.get_ident()
         self._running: list[int] = []
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
@@ -101,21 +105,24 @@ class ForwardObserver:
         self.recomputes = False
         self.roots_called = 0
         self._was_light = False
+        self._latest_root: tuple[weakref.ref[nn.Module], Root] | None = None
+        self.left = job.contained(self._left)
         self.new_step()
 
     def new_step(self) -> None:
         """Look up what is due in the step that begins."""
-        self.compilations.step_closed(self.roots_called)
-        self.passed_unobserved()
-
-    def passed_unobserved(self) -> None:
-        """The same, where the step before was not watched."""
-        self.observe_all()
-        self.attributes.new_step()
+        if self.compilations.functions:
+            self.compilations.step_closed(self.roots_called)
+        self.attributes.is_read = False
         if not (self._job.light and self._was_light):  # else the same is due
             self.calls.new_step()
             self._look_up_calls()
         self._was_light = self._job.light
+
+    def passed_unobserved(self) -> None:
+        """The same, where the step before was not watched."""
+        self.observe_all()
+        self.new_step()
 
     def _look_up_calls(self) -> None:
         self._takes_inputs, self._takes_outputs = self.calls.takes_inputs, self.calls.takes_outputs
@@ -161,9 +168,8 @@ class ForwardObserver:
         self._running.append(id(module))
         return True
 
-    def left(self, module: nn.Module, output: Any) -> None:
-        """A forward returned; None while its exception is on its way."""
-        self.observe_all()
+    def _left(self, module: nn.Module, output: Any) -> None:
+        self._fast_outputs.close()
         running, number = self._running, id(module)
         if running and running[-1] == number:
             running.pop()
@@ -174,7 +180,7 @@ class ForwardObserver:
             return
         if output is not None or sys.exc_info()[1] is None:
             plain = self._is_quiet and running and type(output) is torch.Tensor
-            self._job.contain(self._passed if plain else self._returned, module, output)
+            (self._passed if plain else self._returned)(module, output)
 
     def _is_observed(self) -> bool:
         if not self._job.job.live or threading.get_ident() != self._thread:
@@ -196,7 +202,11 @@ class ForwardObserver:
 
     def observe_all(self) -> None:
         """Let no call take the fast path any more, and take in what was noted on it."""
-        if self._fast_outputs.fast_path is not None and threading.get_ident() == self._thread:
+        self._job.contain(self.close_path)
+
+    def close_path(self) -> None:
+        """The same, inside of what is contained."""
+        if threading.get_ident() == self._thread:
             self._fast_outputs.close()
 
     def _returned(self, module: nn.Module, output: Any) -> None:
@@ -236,29 +246,29 @@ class ForwardObserver:
         self._job.contain_part("inputs", self.calls.entered, module, args, kwargs, outermost)
 
     def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
-        self.observe_all()  # of a root that was interrupted
+        self._fast_outputs.close()  # of a root that was interrupted
         self._in_root = self._is_quiet = False
-        asked = self._asked = self._job.asked_mode
+        asked = self._asked = self._job.job.process.asked_mode
         makes_graph = torch.is_grad_enabled() or checkpointing.in_first_run()
         self._trains = makes_graph if asked is None else asked is Mode.TRAIN
-        if module in self._rootless:
-            self._keep_loss_inputs(args, kwargs)
-            self._record_loss(type(module).__name__, args, kwargs)
-            return
-        root = self._job.book.root_of(module) or self._new_root(module)
+        latest = self._latest_root
+        root = latest[1] if latest is not None and latest[0]() is module else self._root(module)
         if root is None:
-            self._rootless[module] = True
             self._keep_loss_inputs(args, kwargs)
-            self._record_loss(type(module).__name__, args, kwargs)
+            if self._trains:
+                recorded, name = self.recording.loss_called, type(module).__name__
+                self._job.contain_part("snapshots", recorded, name, args, kwargs)
             return
         self._in_root = True
-        self.compilations.root_called()
-        self._recorder.begin_forward()
-        self._job.contain_part(
-            "steps by hand", self._job.hand_steps.root_called, root, self._trains
-        )
-        owned = self._optimizers.owns_root(root)
-        self._job.feed(RootCalled(root.label, owned))
+        if self.compilations.modules_changed:
+            self.compilations.root_called()
+        self._captures.begin_forward()
+        hand_steps, grouper = self._job.hand_steps, self._job.grouper
+        if hand_steps.glimpses or not self._job.light:
+            self._job.contain_part("steps by hand", hand_steps.root_called, root, self._trains)
+        owned = root.index in self._optimizers.owned or self._optimizers.owns_root(root)
+        if grouper.between_steps or grouper.running:
+            self._job.feed(RootCalled(root.label, owned))
         if self._job.sampling.begins(module, self._trains):
             return
         self._root_owned = owned
@@ -271,23 +281,26 @@ class ForwardObserver:
             self.reach.root_called()
             self.narrow.root_called()
         if owned:  # now that the step before is closed
-            if not light or self._recorder.depths.in_group:
+            if not light or self._depths.in_group:
                 self._optimizers.distributed.root_called(module, root, args, kwargs)
             if asked is not Mode.PREDICT:
                 self._job.contain_part(
                     "evaluations", self.evaluations.root_called, module, args, self._trains
                 )
-        if self.recording.active and makes_graph:
-            self._job.contain_part("snapshots", self.attributes.before_forward)
+        if makes_graph and self.recording.active and not self.attributes.is_read:
+            self.attributes.is_read = True
+            self._job.contain_part("snapshots", self.attributes.read)
         given = module, args, kwargs
         frame = frames.user_frame() if makes_graph else None  # looked for once, for both
+        place = frame, frames.location(frame) if frame is not None else None
         self._job.contain_part(
-            "snapshots", self.recording.forward_called, root.label, *given, makes_graph, frame
+            "snapshots", self.recording.forward_called, root.label, *given, makes_graph, *place
         )
-        self._job.contain_part("data", self.inputs.root_called, *given, self._trains, frame)
-        self.retained.root_called((*args, *kwargs.values()), keep=self._trains)
-        self.calls.root_called(asked or (Mode.TRAIN if self._trains else Mode.EVAL))
-        self._look_up_calls()
+        self._job.contain_part("data", self.inputs.root_called, *given, self._trains, *place)
+        self.retained.root_called(args, kwargs, keep=self._trains)
+        if not light or self._takes_inputs or self._takes_outputs:
+            self.calls.root_called(asked or (Mode.TRAIN if self._trains else Mode.EVAL))
+            self._look_up_calls()
         self.roots_called += 1
         looking = False
         self._narrow_looks = self._reach_looks = False
@@ -300,24 +313,28 @@ class ForwardObserver:
         looked_into = looking or self._takes_inputs
         self._fast_outputs.root_called(module, trains=self._trains, looked_into=looked_into)
 
-    def _record_loss(self, function: str, args: Any, kwargs: Mapping[str, Any]) -> None:
-        if self._trains:
-            self._job.contain_part("snapshots", self.recording.loss_called, function, args, kwargs)
-
     def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
         """In an evaluation there is no graph that would hold the target of a loss."""
         if not self._trains:
             self.evaluated_losses.keep_inputs(args, kwargs)
 
-    def _new_root(self, module: nn.Module) -> Root | None:
-        if next(module.parameters(), None) is None:
+    def _root(self, module: nn.Module) -> Root | None:
+        if module in self._rootless:
             return None
-        return self.add_root(self._job.book.top(module))
+        root = self._job.book.root_of(module)
+        if root is None and next(module.parameters(), None) is not None:
+            root = self.add_root(self._job.book.top(module))
+        if root is None:
+            self._rootless[module] = True
+        else:
+            self._latest_root = weakref.ref(module), root
+        return root
 
     def add_root(self, module: nn.Module) -> Root | None:
         """Name a tree of modules, and say what of it will not be seen."""
         root = self._job.book.add_root(module)
         if root is not None:
+            use_devices(self._job.job)
             self.compilations.tell_hidden(root)
         return root
 
@@ -325,15 +342,18 @@ class ForwardObserver:
         self, module: nn.Module, tensors: Sequence[torch.Tensor], output: Any
     ) -> None:
         asked, step = self._asked, self._job.grouper.step
-        has_graph = any(t.requires_grad for t in tensors)
+        has_graph = False
+        for tensor in tensors:
+            has_graph = has_graph or tensor.requires_grad
         trains = has_graph if asked is None else asked is Mode.TRAIN
         if not self._in_root:
             given = self.evaluated_losses.take_inputs()
             if is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
                 self._loss_returned(module, tensors[0], trains, *given)
             return
-        self._fast_outputs.root_returned()
-        self.retained.root_returned()
+        if self._fast_outputs.rewritten.learning is not None:
+            self._fast_outputs.rewritten.root_returned()
+        self.retained.ended = nodes_made()
         if self.calls.takes_results:
             self._job.contain_part("outputs", self.calls.returned, module, output)
         if self.looks.active:
@@ -347,12 +367,12 @@ class ForwardObserver:
         seems = asked is None and (in_segment or (not tensors and torch.is_grad_enabled()))
         if trains or seems:
             purpose = None
-            if has_graph and asked is None and self._recorder.holds_forward:
+            if has_graph and asked is None and self._captures.forward.is_any:
                 next_key = self.evaluated_losses.next_key
                 purpose = ForwardPurpose(module, tensors, step, next_key)
-            self._recorder.commit_forward(StepKey(step=step, mode_step=step), purpose)
+            self._captures.commit_forward(StepKey(step=step, mode_step=step), purpose)
             return
-        self._recorder.commit_forward(self.evaluated_losses.next_key(asked or Mode.EVAL, step))
+        self._captures.commit_forward(self.evaluated_losses.next_key(asked or Mode.EVAL, step))
         if asked is not Mode.PREDICT:
             self.evaluated_losses.model_returned(output)
 
@@ -360,7 +380,7 @@ class ForwardObserver:
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """A loss function of the framework returned; under no_grad no graph tells of it."""
-        asked = self._job.asked_mode
+        asked = self._job.job.process.asked_mode
         if asked is Mode.PREDICT:
             return
         if asked is Mode.EVAL:
@@ -369,8 +389,9 @@ class ForwardObserver:
             if not self._job.light:
                 digests, part = self.inputs.digests, self._job.contain_part
                 self._job.contain(part, "digests", digests.loss_called, args, kwargs)
-            if not (self._running and self._in_root):
-                self._job.contain(self._record_loss, name, args, kwargs)
+            if self._trains and not (self._running and self._in_root):
+                contain, part = self._job.contain, self._job.contain_part
+                contain(part, "snapshots", self.recording.loss_called, name, args, kwargs)
         # What has a graph is looked at in the backward.
         if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
             self._job.contain(self._loss_called, name, result, args, kwargs)

@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
 from mothtrap.adapters.torch.job.naming import class_name
+from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 from mothtrap.tracing.identity import ByIdentity
 
@@ -83,9 +84,8 @@ class ModeObserver:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._ran: dict[int, tuple[weakref.ref[nn.Module], bool, Paths]] = {}
-        self._known: ByIdentity[nn.Module, _Mode] = ByIdentity()
-        self._samples: ByIdentity[nn.Module, _Samples] = ByIdentity()
+        self._ran: dict[int, tuple[weakref.ref[nn.Module], bool, Paths, _Mode, _Samples]] = {}
+        self._known: ByIdentity[nn.Module, tuple[_Mode, _Samples]] = ByIdentity()
 
     def trained(self, module: nn.Module, retained: RetainedOutputs) -> None:
         """A forward of a module returned what has a graph.
@@ -94,47 +94,43 @@ class ModeObserver:
             module: what the user called; an optimizer owns parameters of it.
             retained: outputs of the modules in it.
         """
-        number = id(module)
+        number, trains = id(module), module.training
+        known = self._known.get(module)
+        if known is None:
+            known = self._known[module] = _Mode(), _Samples()
+        mode, samples = known
         ran = self._ran.get(number)
         # With a forgotten no_grad an evaluation looks like this too: training mode counts.
-        if ran is None or (module.training and not ran[1]):
-            known = self._known.get(module)
-            may_be_told = known is None or known.told != module.training
+        if ran is None or (trains and not ran[1]):
             # Now: before the step is over the script may have set the model to evaluation.
-            sleeping = self._sleeping(module) if may_be_told else ()
-            self._ran[number] = weakref.ref(module), module.training, sleeping
-        samples = self._samples.get(module)
-        if samples is None:
-            samples = self._samples[module] = _Samples()
+            sleeping = self._sleeping(module) if mode.told != trains else ()
+            self._ran[number] = weakref.ref(module), trains, sleeping, mode, samples
         samples.forwards += 1
         first = samples.forwards <= SAMPLES_FIRST
         if first or (samples.looked_at and samples.forwards % SAMPLES_EVERY == 0):
             self._look(samples, retained)
 
-    def close(self, step: int, skipped: bool) -> None:
+    def close(self, closed: ClosedStep) -> None:
         """A step is over: tell what has changed."""
         ran, self._ran = self._ran, {}
-        for reference, trains, sleeping in ran.values():
-            module = reference()
-            if module is None or skipped:
-                continue
-            self._judge(module, trains, step, sleeping)
-            samples = self._samples.get(module)
-            if samples is not None and samples.looked_at >= samples.told + TOLD_EVERY:
-                self._tell_samples(samples, step)
+        if closed.skipped:
+            return
+        for reference, trains, sleeping, mode, samples in ran.values():
+            if trains == mode.told:
+                mode.steps = 0
+            elif (module := reference()) is not None:
+                self._judge(module, mode, trains, closed.step, sleeping)
+            if samples.looked_at >= samples.told + TOLD_EVERY:
+                self._tell_samples(samples, closed.step)
 
     def _sleeping(self, module: nn.Module) -> Paths:
         parts = [part for part in module.modules() if not part.training]
         asleep = [*filter(is_dropout, parts), *filter(is_batch_norm, parts)]
         return tuple(self._job.book.module_name(part) for part in asleep[:MAX_PATHS])
 
-    def _judge(self, module: nn.Module, trains: bool, step: int, sleeping: Paths) -> None:
-        mode = self._known.get(module)
-        if mode is None:
-            mode = self._known[module] = _Mode()
-        if trains == mode.told:
-            mode.steps = 0
-            return
+    def _judge(
+        self, module: nn.Module, mode: _Mode, trains: bool, step: int, sleeping: Paths
+    ) -> None:
         if not mode.steps:
             mode.since = step
         mode.steps += 1
@@ -151,7 +147,7 @@ class ModeObserver:
             tuple(book.module_name(part) for part in group[:MAX_PATHS])
             for group in (dropouts, norms)
         ]
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             TrainingMode(
                 step=step,
                 module=book.module_name(module),
@@ -192,7 +188,7 @@ class ModeObserver:
         if module is None:
             return
         samples.told = samples.looked_at
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             NormBatches(
                 step=step,
                 module=self._job.book.module_name(module),

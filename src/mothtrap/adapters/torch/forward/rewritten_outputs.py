@@ -33,7 +33,7 @@ class RewrittenOutputs:
     def __init__(self) -> None:
         self.modules: set[int] = set()
         self._known: ByIdentity[nn.Module, bool] = ByIdentity()
-        self._learning: nn.Module | None = None
+        self.learning: nn.Module | None = None
         self._seen: list[tuple[nn.Module, torch.Tensor | weakref.ref[torch.Tensor], int]] = []
         self._bytes = 0
 
@@ -43,17 +43,17 @@ class RewrittenOutputs:
 
     def root_called(self) -> None:
         """A forward begins; forget what one that was interrupted has left behind."""
-        self._learning = None
+        self.learning = None
         self._seen.clear()
         self._bytes = 0
 
     def learn(self, root: nn.Module) -> None:
         """Learn from the forward that begins; an inference counts no versions."""
-        self._learning = None if torch.is_inference_mode_enabled() else root
+        self.learning = None if torch.is_inference_mode_enabled() else root
 
     def returned(self, module: nn.Module, output: torch.Tensor) -> None:
         """Remember an output as it is now; its values are held as far as there is room."""
-        if self._learning is None or output.is_inference() or not has_own_values(output):
+        if self.learning is None or output.is_inference() or not has_own_values(output):
             return
         self._bytes += output.nbytes
         kept = weakref.ref(output) if self._bytes > BATCH_BYTES else output.detach()
@@ -61,14 +61,14 @@ class RewrittenOutputs:
 
     def root_returned(self) -> None:
         """The forward is over."""
-        if self._learning is not None:
+        if self.learning is not None:
             for module, kept, version in self._seen:
                 values = kept() if isinstance(kept, weakref.ref) else kept
                 if values is not None and values._version != version:
                     self.modules.add(id(module))
             self._seen.clear()
-            self._known[self._learning] = True
-            self._learning = None
+            self._known[self.learning] = True
+            self.learning = None
 
     def intact(self, noted: Noted) -> list[Output]:
         """Return modules with the values that they returned, None where those are gone.

@@ -35,9 +35,9 @@ class Ending:
 
     def report_unstepped(self, backwards: int) -> None:
         """Say why there was no step, where so many backwards ran and nothing else says it."""
-        recorder = self._job.recorder
-        if backwards and not self._job.grouper.step and not recorder.unstepped:
-            recorder.never_stepped(UNSTEPPED.format(backwards))
+        notes = self._job.recorder.notes
+        if backwards and not self._job.grouper.step and not notes.unstepped:
+            notes.never_stepped(UNSTEPPED.format(backwards))
 
     def _report_failed_loss(self, error: BaseException) -> None:
         job = self._job
@@ -45,8 +45,8 @@ class Ending:
         if found is not None:
             key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
             job.recorder.evaluation(key, (), (found,))
-            if not job.recorder.unstepped:
-                job.recorder.never_stepped(told(found))
+            if not job.recorder.notes.unstepped:
+                job.recorder.notes.never_stepped(told(found))
 
     def _explain(self, error: BaseException) -> None:
         job = self._job
@@ -54,4 +54,4 @@ class Ending:
         if found is not None:
             key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
             job.recorder.evaluation(key, (), (found,))
-            job.recorder.unstepped.append(found)
+            job.recorder.notes.unstepped.append(found)

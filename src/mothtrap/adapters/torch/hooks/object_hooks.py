@@ -45,8 +45,8 @@ class ObjectHooks(TorchHandle):
         self._waits: list[Any] = []
         for model in self._models:
             tracer.forwards.add_root(model)
-        if tracer.recorder.is_due("label"):
-            tracer.recorder.blind(
+        if tracer.recorder.due.is_due("label"):
+            tracer.recorder.notes.blind(
                 0,
                 "labels",
                 "mothtrap.watch does not see how a loss is computed; mothtrap run does,"
@@ -66,7 +66,7 @@ class ObjectHooks(TorchHandle):
         """Close the last step and remove every hook."""
         self.tracer.ended()
         if self.tracer.losses.knows_none:
-            self.tracer.recorder.blind(
+            self.tracer.recorder.notes.blind(
                 self.tracer.recorder.steps,
                 "the loss",
                 "only the model and the optimizer are watched; dbg.step(loss=loss) after each "
@@ -80,7 +80,7 @@ class ObjectHooks(TorchHandle):
         hidden = inside_fast_path(model)
         self.tracer.forwards.reach.hide(hidden)
         if hidden:
-            self.tracer.recorder.blind(
+            self.tracer.recorder.notes.blind(
                 0,
                 f"modules inside {', '.join(sorted({type(m).__name__ for m in hidden}))}",
                 "hooks would switch off PyTorch's fast path and change results in evaluation",
@@ -92,7 +92,7 @@ class ObjectHooks(TorchHandle):
                 self._keep(module.register_forward_pre_hook(before, with_kwargs=True))
                 self._keep(module.register_forward_hook(after, always_call=True))
         if _takes_no_hooks(model):
-            self.tracer.recorder.blind(
+            self.tracer.recorder.notes.blind(
                 0,
                 f"calls of {class_name(model)}",
                 "a scripted model takes no hooks; mothtrap run sees its calls",
@@ -159,7 +159,7 @@ class ObjectHooks(TorchHandle):
             tracer.contain_part("gradients", tracer.optimizers.backward_began, reached)
         tracer.feed(BackwardBegan("backward"))
         tracer.feed(BackwardEnded())
-        tracer.forwards.retained.used()
+        tracer.forwards.retained.used = True
 
     def _keep(self, handle: Any) -> None:
         self._undo.callback(handle.remove)

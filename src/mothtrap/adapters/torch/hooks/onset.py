@@ -48,17 +48,17 @@ class Onset:
         job.contain_part("non-finite activations", self._observe_module, site, loss)
 
     def _observe_operation(self, site: str, loss: torch.Tensor) -> None:
-        place = self._losses.place(site)
+        place = self._losses.places.get(site)
         found = first_bad_operation(
             loss, self._forwards.retained, self._job.book, self._step, place
         )
         if found is not None:
-            self._job.recorder.observe(found)
+            self._job.recorder.notes.observe(found)
 
     def _observe_module(self, site: str, loss: torch.Tensor | None) -> None:
         found = first_nonfinite(self._forwards.retained, self._job.book, self._step)
         if found is not None:
-            self._job.recorder.observe(found)
+            self._job.recorder.notes.observe(found)
         if isinstance(found, FiniteOutputs) and loss is not None:
-            place, recomputes = self._losses.place(site), self._forwards.recomputes
+            place, recomputes = self._losses.places.get(site), self._forwards.recomputes
             self._job.contain_part("data", self._target_order.nonfinite, place, loss, recomputes)

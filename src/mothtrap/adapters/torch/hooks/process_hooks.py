@@ -12,6 +12,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+import safetensors.torch
 import torch
 from torch import nn
 from torch.optim import Optimizer, lr_scheduler
@@ -20,12 +21,15 @@ from torch.utils.data import dataloader
 
 from mothtrap.adapters.torch.hooks.handle import TorchHandle
 from mothtrap.adapters.torch.hooks.tracer import Tracer
-from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled, uncompiled
+from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled
 from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
+from mothtrap.tracing.read_ahead import when_handed
+from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.unseen import unseen
 
 Function = Callable[..., Any]
+Wrap = Callable[[Function], Function]
 is_compiling = torch.compiler.is_compiling
 """Asked first by every replacement: where Dynamo follows a call, only the original is left."""
 
@@ -51,6 +55,7 @@ class ProcessHooks(TorchHandle):
             self._hook_clipping()
             self._hook_loaders()
             self._hook_losses()
+            self._hook_saving()
             make = self.tracer.forwards.compilations.observed
             self._replace(torch, "compile", lambda original: make(original, drop_own_frame))
             self._undo.callback(self.tracer.forwards.compilations.detach)
@@ -63,7 +68,7 @@ class ProcessHooks(TorchHandle):
         self.tracer.ended()
         self._undo.close()
 
-    def _replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
+    def _replace(self, owner: Any, name: str, make: Wrap) -> None:
         original = getattr(owner, name)
         replacement = frame_uncompiled(unseen(make(original)))
         setattr(owner, name, functools.wraps(original)(replacement))
@@ -105,40 +110,16 @@ class ProcessHooks(TorchHandle):
 
         self._replace(nn.Module, "_call_impl", observe)
         contain, built = self.tracer.contain, self.tracer.book.built
+        self._replace(
+            nn.Module, "__init__", _around(before=lambda module, *_, **__: contain(built, module))
+        )
 
-        def construct(original: Function) -> Function:
-            def init(self: nn.Module, *args: Any, **kwargs: Any) -> None:
-                if is_compiling():
-                    original(self, *args, **kwargs)
-                    return
-                contain(built, self)
-                try:
-                    original(self, *args, **kwargs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-
-            return init
-
-        self._replace(nn.Module, "__init__", construct)
-
-        def ask(original: Function) -> Function:
-            def state_dict(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
-                if is_compiling():
-                    return original(self, *args, **kwargs)
-                try:
-                    state = original(self, *args, **kwargs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-                if not args and "destination" not in kwargs:  # a part is asked with these
-                    state_asked(self)
-                return state
-
-            return state_dict
+        def state_given(_: Any, module: nn.Module, *args: Any, **kwargs: Any) -> None:
+            if not args and "destination" not in kwargs:  # a part is asked with these
+                state_asked(module)
 
         state_asked = self.tracer.state_asked
-        self._replace(nn.Module, "state_dict", ask)
+        self._replace(nn.Module, "state_dict", _around(after=state_given))
 
     def _hook_optimizers(self) -> None:
         tracer, sampling = self.tracer, self.tracer.sampling
@@ -150,7 +131,7 @@ class ProcessHooks(TorchHandle):
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             if is_compiling():
                 return
-            closure = has_closure(args, kwargs)
+            closure = (len(args) > 1 or bool(kwargs)) and has_closure(args, kwargs)
             if not (sampling.on and sampling.begins_to_step(optimizer, closure)):
                 tracer.step_began(optimizer, closure)
 
@@ -158,7 +139,8 @@ class ProcessHooks(TorchHandle):
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             if is_compiling() or (sampling.in_step and sampling.has_stepped()):
                 return
-            tracer.step_ended(optimizer, has_closure(args, kwargs))
+            closure = (len(args) > 1 or bool(kwargs)) and has_closure(args, kwargs)
+            tracer.step_ended(optimizer, closure)
 
         tracer.forwards.compilations.step_hooks = before, after
 
@@ -180,15 +162,12 @@ class ProcessHooks(TorchHandle):
         def zero_grad(self: Any, *args: Any, **kwargs: Any) -> Any:
             if is_compiling() or sampling.on:
                 return original(self, *args, **kwargs)
-            tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clears, self)
+            tracer.gradients_zeroed(self)
             try:
-                result = original(self, *args, **kwargs)
+                return original(self, *args, **kwargs)
             except BaseException as err:
                 drop_own_frame(err)
                 raise
-            if isinstance(self, Optimizer):
-                tracer.gradients_zeroed(self)
-            return result
 
         return zero_grad
 
@@ -213,7 +192,6 @@ class ProcessHooks(TorchHandle):
                 tensors = args[0] if args else kwargs.get("tensors")
                 watched = not (sampling.on and sampling.backward_goes_on(tensors))
                 if watched:
-                    observe_all()
                     tracer.backward_began(tensors)
                 try:
                     return original(*args, **kwargs)
@@ -226,39 +204,19 @@ class ProcessHooks(TorchHandle):
 
             return backward
 
-        def grad(original: Function) -> Function:
-            def grad(*args: Any, **kwargs: Any) -> Any:
-                if is_compiling() or sampling.on:
-                    return original(*args, **kwargs)
+        def grad(*args: Any, **kwargs: Any) -> None:
+            if not sampling.on:
                 observe_all()
                 tracer.gradient_taken(args[0] if args else kwargs.get("outputs"))
-                try:
-                    return original(*args, **kwargs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-
-            return grad
 
         self._replace(torch.autograd, "backward", backward)
-        self._replace(torch.autograd, "grad", grad)
+        self._replace(torch.autograd, "grad", _around(before=grad))
 
     def _hook_scaler(self) -> None:
         tracer = self.tracer
 
-        def scale(original: Function) -> Function:
-            def scale(self: Any, outputs: Any) -> Any:
-                if is_compiling():
-                    return original(self, outputs)
-                try:
-                    result = original(self, outputs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-                tracer.contain(tracer.losses.scaled, self, outputs, result)
-                return result
-
-            return scale
+        def scaled(result: Any, scaler: Any, outputs: Any) -> None:
+            tracer.contain(tracer.losses.scaled, scaler, outputs, result)
 
         def step(original: Function) -> Function:
             def step(self: Any, optimizer: Optimizer, *args: Any, **kwargs: Any) -> Any:
@@ -278,30 +236,33 @@ class ProcessHooks(TorchHandle):
             return step
 
         self._replace(torch.amp.GradScaler, "__init__", _followed_by(tracer.scaler_made))
-        self._replace(torch.amp.GradScaler, "scale", scale)
+        self._replace(torch.amp.GradScaler, "scale", _around(after=scaled))
         self._replace(torch.amp.GradScaler, "step", step)
 
     def _hook_clipping(self) -> None:
         tracer, sampling = self.tracer, self.tracer.sampling
 
-        def clip(original: Function) -> Function:
-            def clip_grad_norm_(*args: Any, **kwargs: Any) -> Any:
-                if is_compiling() or sampling.on:
-                    return original(*args, **kwargs)
+        def clips(*_: Any, **__: Any) -> None:
+            if not sampling.on:
                 tracer.contain(tracer.contain_part, "gradients", tracer.optimizers.clips)
-                try:
-                    norm = original(*args, **kwargs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
+
+        def clipped(norm: Any, *args: Any, **kwargs: Any) -> None:
+            if not sampling.on:
                 limit = args[1] if len(args) > 1 else kwargs.get("max_norm", math.inf)
                 tracer.contain(tracer.optimizers.clipped, norm, limit)
-                return norm
 
-            return clip_grad_norm_
-
+        clip = _around(before=clips, after=clipped)
         self._replace(torch.nn.utils, "clip_grad_norm_", clip)
         self._replace(torch.nn.utils.clip_grad, "clip_grad_norm_", clip)
+
+    def _hook_saving(self) -> None:
+        told = self.tracer.weights_written
+
+        def saved(_: Any, *args: Any, **kwargs: Any) -> None:
+            told(*[*args, *kwargs.values()][:2])
+
+        self._replace(torch, "save", _around(after=saved))
+        self._replace(safetensors.torch, "save_file", _around(after=saved))
 
     def _hook_losses(self) -> None:
         tell, sampling = self.tracer.forwards.loss_called, self.tracer.sampling
@@ -318,31 +279,15 @@ class ProcessHooks(TorchHandle):
         part, recording = self.tracer.contain_part, self.tracer.forwards.recording
         sampling = self.tracer.sampling
 
-        def begin(original: Function) -> Function:
-            def iterate(self: Any) -> Any:
-                contain(part, "loaders", loaders.pass_begins, self)
-                try:
-                    iterator = original(self)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-                contain(part, "loaders", loaders.pass_began, self, iterator)
-                contain(part, "snapshots", recording.pass_began, self, iterator)
-                return iterator
+        def begins(loader: Any) -> None:
+            contain(part, "loaders", loaders.pass_begins, loader)
 
-            return iterate
+        def began(iterator: Any, loader: Any) -> None:
+            contain(part, "loaders", loaders.pass_began, loader, iterator)
+            contain(part, "snapshots", recording.pass_began, loader, iterator)
 
-        def draw(original: Function) -> Function:
-            def _next_index(self: Any) -> Any:
-                try:
-                    indices = original(self)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-                contain(part, "loaders", loaders.drawn, self, indices)
-                return indices
-
-            return _next_index
+        def drawn(indices: Any, iterator: Any) -> None:
+            contain(part, "loaders", loaders.drawn, iterator, indices)
 
         def load(original: Function) -> Function:
             def advance(self: Any) -> Any:
@@ -351,45 +296,52 @@ class ProcessHooks(TorchHandle):
                 except BaseException as err:
                     drop_own_frame(err)
                     if isinstance(err, StopIteration):
-                        contain(part, "loaders", loaders.ended, self)
-                        contain(part, "snapshots", recording.pass_ended, self)
+                        when_handed(lambda: ended(self), of_batch=False)
                     raise
-                if sampling.on:
-                    contain(part, "loaders", loaders.passed, self)
-                    return batch
-                contain(part, "loaders", loaders.loaded, self, batch)
-                contain(part, "snapshots", recording.batch_handed, self, batch)
+                when_handed(lambda: handed(self, batch), of_batch=True)
                 return batch
 
             return advance
 
-        self._replace(dataloader.DataLoader, "__iter__", begin)
-        self._replace(dataloader._BaseDataLoaderIter, "_next_index", draw)
+        def ended(iterator: Any) -> None:
+            contain(part, "loaders", loaders.ended, iterator)
+            contain(part, "snapshots", recording.pass_ended, iterator)
+
+        def handed(iterator: Any, batch: Any) -> None:
+            if sampling.on:
+                contain(part, "loaders", loaders.passed, iterator)
+                return
+            contain(part, "loaders", loaders.loaded, iterator, batch)
+            contain(part, "snapshots", recording.batch_handed, iterator, batch)
+
+        self._replace(dataloader.DataLoader, "__iter__", _around(begins, began))
+        self._replace(dataloader._BaseDataLoaderIter, "_next_index", _around(after=drawn))
         self._replace(dataloader._BaseDataLoaderIter, "__next__", load)
 
 
-def _followed_by(tell: Callable[[Any], None]) -> Callable[[Function], Function]:
-    """Make a method tell its object when it is done."""
+def _around(before: Function | None = None, after: Function | None = None) -> Wrap:
+    """Make a function tell of its calls: `before(*args)`, and `after(result, *args)`."""
 
     def make(original: Function) -> Function:
-        def method(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             if is_compiling():
-                return original(self, *args, **kwargs)
+                return original(*args, **kwargs)
+            if before is not None:
+                before(*args, **kwargs)
             try:
-                result = original(self, *args, **kwargs)
+                result = original(*args, **kwargs)
             except BaseException as err:
                 drop_own_frame(err)
                 raise
-            tell(self)
+            if after is not None:
+                after(result, *args, **kwargs)
             return result
 
-        return method
+        return call
 
     return make
 
 
-@uncompiled
-def drop_own_frame(err: BaseException) -> None:
-    """Take the wrapper's entry out of a traceback; a bare `raise` does not add it again."""
-    if err.__traceback__ is not None and err.__traceback__.tb_next is not None:
-        err.__traceback__ = err.__traceback__.tb_next
+def _followed_by(tell: Callable[[Any], None]) -> Wrap:
+    """Make a method tell its object when it is done."""
+    return _around(after=lambda _, owner, *__, **___: tell(owner))

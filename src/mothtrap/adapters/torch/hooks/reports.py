@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mothtrap.capture.looks import Looks
 from mothtrap.core.facts.data import (
     BatchesLoaded,
     IndicesShared,
@@ -53,6 +52,7 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
     UpdateDirection,
 )
+from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import Resumed, WeightsSaved, WorkerPace
@@ -67,7 +67,7 @@ IN_EACH_STEP: Final = (
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(EvaluationGraphsKept, EvaluationNorms),
-    *(WorkerPace, WeightsSaved, Resumed, ShapeChanged),
+    *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""
 
@@ -91,10 +91,3 @@ REPORTS: Final = Reports(
     facts=frozenset((*IN_EACH_STEP, *IN_FULL_STEPS)),
     modes=frozenset(Mode),
 )
-
-
-def looked(looks: Looks, step: int, *, light: bool) -> None:
-    """Say which observers stood ready in a step."""
-    looks.stood_ready(IN_EACH_STEP, step, "torch")
-    if not light:
-        looks.stood_ready(IN_FULL_STEPS, step, "torch")

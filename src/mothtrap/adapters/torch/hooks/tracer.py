@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import Any
@@ -12,7 +13,8 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.hooks.ending import Ending
 from mothtrap.adapters.torch.hooks.onset import Onset
-from mothtrap.adapters.torch.hooks.reports import looked
+from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
+from mothtrap.adapters.torch.job.devices import use_devices
 from mothtrap.adapters.torch.job.memory import MemoryObserver
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.job.observers import BackwardRoot, Observers
@@ -23,6 +25,7 @@ from mothtrap.adapters.torch.layers.buffers import BufferObserver
 from mothtrap.adapters.torch.layers.initial_weights import InitialWeightsObserver
 from mothtrap.adapters.torch.losses.backwards import LossObserver
 from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
+from mothtrap.adapters.torch.optimization.checkpoints import CheckpointObserver
 from mothtrap.adapters.torch.optimization.hand_steps import HandSteps
 from mothtrap.adapters.torch.optimization.inventory import InventoryObserver
 from mothtrap.adapters.torch.optimization.optimizer_facts import OptimizerFactsObserver
@@ -76,8 +79,16 @@ BY_HAND = "by hand"
 class Tracer(Parts):
     """Takes what hooks see, feeds the grouper, and closes steps.
 
-    Hooks call the methods of the section "Witnesses"; nothing that goes wrong in them
-    reaches the training.
+    Hooks call the methods of the section "Witnesses", and the first attributes; nothing that goes
+    wrong in them reaches the training.
+
+    Attributes:
+        backward_began: called with the roots when `backward` was entered.
+        backward_ended: called when it returned or raised.
+        step_began: called with an optimizer when its `step` was entered, and whether it has a
+            closure; by a hook that `step` itself calls.
+        step_ended: the same, when it returned.
+        gradients_zeroed: called with an optimizer, or a module, before `zero_grad` is done.
     """
 
     guard: Guard
@@ -97,6 +108,7 @@ class Tracer(Parts):
         self.losses = LossObserver(self, self.forwards)
         self._target_order = TargetOrderObserver(self, self.forwards.inputs.loaders)
         self.saved_weights = SavedWeights(self, self.optimizers, self.forwards.evaluated_losses)
+        self.checkpoints = CheckpointObserver(self, self.optimizers)
         self._initial_weights = InitialWeightsObserver(self, self.optimizers)
         self._facts = OptimizerFactsObserver(self, self.optimizers)
         self._pace = PaceObserver(self)
@@ -110,6 +122,35 @@ class Tracer(Parts):
         self.random_start = RandomStart()
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
+        self._serve()
+        contained = self.contained
+        self.backward_began = contained(self._backward_began)
+        self.backward_ended = contained(self._backward_ended)
+        self.step_began = contained(self._step_began)
+        self.step_ended = contained(self._step_ended)
+        self.gradients_zeroed = contained(self._gradients_zeroed)
+
+    def _serve(self) -> None:
+        """Say which services are told of which events, in this order."""
+        serve, recording, snapshots = self.observers.serve, self.recording, self.snapshots
+        serve("step_begins", "gradients", self.optimizers.rates)
+        serve("step_begins", "snapshots", recording.stepping)
+        serve("gradients_final", "gradients", self._read_gradients)
+        serve("gradients_final", "snapshots", snapshots.joined)
+        serve("gradients_final", "guard", self.guard.step_begins)
+        serve("gradients_final", "snapshots", snapshots.fulfil)
+        serve("gradients_final", "initial weights", self._initial_weights.step_began, light=False)
+        serve("step_ends", "snapshots", recording.applied)
+        serve("step_ends", "snapshots", snapshots.applied)
+        serve("step_ends", "gradients", self.optimizers.after_step)
+        serve("closing", "snapshots", functools.partial(recording.close, self.losses.values))
+        serve("closing", "snapshots", snapshots.truth.close)
+        serve("closing", "losses", self.losses.close)
+        serve("closing", "modes", self.forwards.modes.close)
+        serve("closing", "gradients", self.optimizers.new_step)
+        serve("closing", "samples", self.forwards.inputs.loaders.provenance.close)
+        serve("closing", "guard", self.guard.close)
+        serve("closing", "modes", self.forwards.bootstraps.close, light=False)
 
     def _observe(self) -> None:
         """Build the observers that are needed, in the order in which they are told."""
@@ -158,27 +199,10 @@ class Tracer(Parts):
         """An optimizer was given another parameter group."""
         self.contain(self.optimizers.refresh, optimizer)
 
-    def backward_began(self, tensors: Any) -> None:
-        """`backward` was entered."""
-        self.contain(self._backward_began, tensors)
-
     def gradient_taken(self, outputs: Any) -> None:
         """`torch.autograd.grad` was called."""
         if not self._backward_depth:
             self.contain(self.losses.gradient_taken, outputs)
-
-    def backward_ended(self) -> None:
-        """`backward` returned or raised."""
-        self.contain(self._backward_ended)
-
-    def step_began(self, optimizer: Optimizer, closure: bool) -> None:
-        """`optimizer.step` was entered; called by a hook that `step` itself calls."""
-        self._step_code = sys._getframe(2).f_code
-        self.contain(self._step_began, optimizer, closure)
-
-    def step_ended(self, optimizer: Optimizer, closure: bool) -> None:
-        """`optimizer.step` returned."""
-        self.contain(self._step_ended, optimizer, closure)
 
     def step_cancelled(self, optimizer: Optimizer) -> None:
         """`optimizer.step` was left before it was done, or was undone."""
@@ -189,13 +213,13 @@ class Tracer(Parts):
         """`module.state_dict` was called, by user code."""
         self.contain(self.contain_part, "checkpoints", self.saved_weights.state_asked, module)
 
+    def weights_written(self, value: Any, target: Any) -> None:
+        """A file was written, by user code or a library; maybe with the weights of a model."""
+        self.contain(self.contain_part, "checkpoints", self.checkpoints.saved, value, target)
+
     def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         """A gradient scaler has stepped an optimizer, or decided not to."""
         self.contain(self._scaler_stepped, scaler, optimizer, skipped)
-
-    def gradients_zeroed(self, optimizer: Optimizer) -> None:
-        """`optimizer.zero_grad` was called."""
-        self.contain(lambda: self.feed(GradientsZeroed(self.optimizers.add(optimizer).name)))
 
     def step_given(self, given: Given) -> None:
         """Attach what the user passes to the optimizer step just done, or make a step."""
@@ -221,92 +245,109 @@ class Tracer(Parts):
         """Return whether a backward is running."""
         return self._backward_depth > 0 or torch._C._current_graph_task_id() >= 0
 
+    def _gradients_zeroed(self, owner: Optimizer | torch.nn.Module) -> None:
+        self.contain_part("gradients", self.optimizers.clears, owner)
+        if isinstance(owner, Optimizer):
+            self.grouper.feed(GradientsZeroed(self.optimizers.add(owner).name))
+
     def _backward_began(self, tensors: Any) -> None:
         self._backward_depth += 1
         if self._backward_depth > 1:
             return
         self._backwards += 1
-        self._pace.backward_began()
+        self.forwards.close_path()  # a backward may run modules again
+        if self.recorder.depths.in_group:
+            self._pace.backward_began()
         self.recording.backward_began()
         self._process = os.getpid()  # a forked child inherits the count
-        self.contain_part("evaluations", self.forwards.evaluations.backward_began)
-        self.contain_part("steps by hand", self.hand_steps.backward_began, tensors)
-        inside_step = self.grouper.inside_step
+        evaluations, hand_steps = self.forwards.evaluations, self.hand_steps
+        if evaluations.open is not None or evaluations.in_doubt:
+            self.contain_part("evaluations", evaluations.backward_began)
+        if hand_steps.glimpses or not self.light:
+            self.contain_part("steps by hand", hand_steps.backward_began, tensors)
+        inside_step = self.grouper.running
         event, root = self.losses.began(tensors)
         self.feed(event)
         reads = self.optimizers
         began = reads.closure_backward_began if inside_step else reads.backward_began
         self.contain_part("gradients", began)
         if root is not None:
-            self.contain_part("snapshots", self.snapshots.backward_began, event.site, root)
+            self._loss_began(event.site, root)
+
+    def _loss_began(self, site: str, root: torch.Tensor) -> None:
+        if self.snapshots.active:
+            self.contain_part("snapshots", self.snapshots.truth.loss, site, root)
+        if self.forwards.inputs.loaders.made or not self.light:
             self.contain_part("data", self.forwards.inputs.loaders.trained_on)
-            place, again = self.losses.place(event.site), self.forwards.recomputes
-            loss = BackwardRoot(event.site, place, root, again)
-            self.observers.tell("loss_began", loss)
-            if root.device.type == "cpu":
-                if self.losses.nonfinite():
-                    if self.light:
-                        self.contain_part("loss graph", self.losses.loss_began, loss)
-                    self._onset.look(event.site, root)
-                else:
-                    self.forwards.retained.let_go()
+        place, again = self.losses.places.get(site), self.forwards.recomputes
+        loss = BackwardRoot(site, place, root, again)
+        self.contain_parts(self.observers.told["loss_began"], loss)
+        if root.is_cpu:
+            if self.losses.nonfinite():
+                if self.light:
+                    self.contain_part("loss graph", self.losses.loss_began, loss)
+                self._onset.look(site, root)
+            else:
+                self.forwards.retained.let_go()
 
     def _backward_ended(self) -> None:
         self._backward_depth = max(0, self._backward_depth - 1)
         if self._backward_depth:
             return
-        self.feed(BackwardEnded())
-        self.guarded.backward_ended()
-        self._pace.backward_ended()
-        self.forwards.retained.used()
-        if self.grouper.inside_step:  # a closure: its gradients are what will be applied
+        self.grouper.feed(BackwardEnded())
+        if self.guard.acts:
+            self.guarded.backward_ended()
+        if self.recorder.depths.in_group:
+            self._pace.backward_ended()
+        self.forwards.retained.used = True
+        if self.grouper.running:  # a closure: its gradients are what will be applied
             for known, optimizer in self.optimizers.alive():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
-                    self._gradients_are_final(known, optimizer)
+                    told = self.observers.told["gradients_final"]
+                    self.contain_parts(told, known, optimizer)
             self.contain_part("gradients", self.optimizers.closure_backward_ended)
         else:
             if not self.light or self.hand_steps.stand_in is not None:
                 self.contain_part("steps by hand", self.hand_steps.backward_ended)
 
-    def _gradients_are_final(self, known: Known, optimizer: Optimizer) -> None:
-        self.contain_part("gradients", self._read_gradients, known, optimizer)
-        self.contain_part("snapshots", self.snapshots.joined, optimizer)
-        self.contain_part("guard", self.guard.step_begins, known.name, optimizer)
-        self.contain_part("snapshots", self.snapshots.fulfil)
-        if not self.light:
-            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
-
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
-        if applies_nothing(optimizer):
+        self._step_code = sys._getframe(3).f_code
+        if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
         known = self.optimizers.add(optimizer)
         if not self.grouper.step and not self._backward_depth:
             self.forwards.bind_thread()
-        self.contain_part("checkpoints", self.saved_weights.step_begins)
-        self.losses.step_begins()
+        if self.job.process.resumption is not None:
+            self.contain_part("checkpoints", self.saved_weights.step_begins)
+        if self.losses.candidate is not None:
+            self.losses.step_begins()
         self.feed(StepBegan(known.name))
+        told = self.observers.told  # now that the step before is closed
         if closure:
             self.contain_part("gradients", self.losses.closure.entered, optimizer)
             self.contain_part("gradients", self.optimizers.closure_entered, optimizer)
-        self.contain_part("gradients", self.optimizers.rates, known, optimizer)
-        self.contain_part("snapshots", self.recording.stepping, known.name, optimizer)
-        self.observers.tell("stepping", optimizer)
+        self.contain_parts(told["step_begins"], known, optimizer)
+        if told["stepping"]:
+            self.contain_parts(told["stepping"], optimizer)
         if not closure:
-            self._gradients_are_final(known, optimizer)
+            self.contain_parts(told["gradients_final"], known, optimizer)
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
         known = self.optimizers.add(optimizer)
         self.feed(StepBegan(known.name))
-        self.observers.tell("stepping", optimizer)
+        self.contain_parts(self.observers.told["stepping"], optimizer)
         self.contain_part("gradients", self._read_gradients, known, optimizer)
         if not self.light:
-            self.contain_part("initial weights", self._initial_weights.step_began, optimizer)
-        self._stepped(known, optimizer, closure=False)
+            begins = self._initial_weights.step_began
+            self.contain_part("initial weights", begins, known, optimizer)
+        self.contain_parts(self.observers.told["stepped"], optimizer)
+        after, in_backward = self.optimizers.after_step, self._backward_depth > 0
+        self.contain_part("gradients", after, known, optimizer, False, in_backward)
 
     def _ended_by_hand(self, optimizer: Optimizer, changed: bool) -> None:
         name = self.optimizers.add(optimizer).name
         self.feed(StepEnded(name) if changed else StepCancelled(name))
-        self.observers.tell("applied", optimizer)
+        self.contain_parts(self.observers.told["applied"], optimizer)
 
     def _step_given(self, loss: Any, given: Given) -> None:
         for name, value in given.numbers.items():
@@ -323,11 +364,10 @@ class Tracer(Parts):
         self.optimizers.before_step(known, optimizer, digesting)
         if not self.light:
             self.contain_part("digests", self._read_digests, optimizer, digesting)
-        look = self.recorder.gradients.take()
-        self.guard.looked(known.name, look)
+        look = self.recorder.captures.gradients.take()
         if not look.is_late:
             self.recorder.depths.signal(self.grouper.step, known.name, look.norm)
-        if self.guard.sees_fault(look):
+        if self.guard.looked(known.name, look):
             self._onset.look()
 
     def _read_digests(self, optimizer: Optimizer, digesting: DigestingReducer | None) -> None:
@@ -335,22 +375,19 @@ class Tracer(Parts):
             self.digests.stepping(optimizer, self.optimizers.named(optimizer), digesting)
 
     def _step_ended(self, optimizer: Optimizer, closure: bool) -> None:
-        if applies_nothing(optimizer):
+        if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
-        known = self.optimizers.add(optimizer)
+        known, told = self.optimizers.add(optimizer), self.observers.told
         if closure:  # read when its first backward ended, where that was seen
             self.contain_part("gradients", self._read_gradients, known, optimizer)
-        self.feed(StepEnded(known.name))
-        self.contain_part("snapshots", self.recording.applied)
-        self.contain_part("snapshots", self.snapshots.applied)
-        self.observers.tell("applied", optimizer)
-        self._stepped(known, optimizer, closure)
+        self.grouper.feed(StepEnded(known.name))
+        if told["applied"]:
+            self.contain_parts(told["applied"], optimizer)
+        if told["stepped"]:
+            self.contain_parts(told["stepped"], optimizer)
+        in_backward = self._backward_depth > 0
+        self.contain_parts(told["step_ends"], known, optimizer, closure, in_backward)
         self.sampling.stepped(optimizer, plainly=not (closure or self._backward_depth))
-
-    def _stepped(self, known: Known, optimizer: Optimizer, closure: bool) -> None:
-        self.observers.tell("stepped", optimizer)
-        after, in_backward = self.optimizers.after_step, self._backward_depth > 0
-        self.contain_part("gradients", after, known, optimizer, closure, in_backward)
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         if skipped:
@@ -362,28 +399,25 @@ class Tracer(Parts):
 
     def closing(self, closed: ClosedStep) -> None:
         """Let every witness add what it has to a step that is over."""
-        self.contain_part("snapshots", self.recording.close, closed, self.losses.of)
-        self.contain_part("snapshots", self.snapshots.truth.close, closed.step)
-        self.contain_part("losses", self.losses.close, closed)
-        self.observers.tell("closed", closed.step)
-        self.contain_part("modes", self.forwards.modes.close, closed.step, closed.skipped)
-        self.contain_part("gradients", self.optimizers.new_step)
+        self.contain_parts(self.observers.told["closing"], closed)
+        self.contain_parts(self.observers.told["closed"], closed.step)
         if not self.light or self.recorder.depths.in_group:
             self.contain_part("pace", self._pace.close, closed.step)
-        samples = self.forwards.inputs.loaders.provenance
-        self.contain_part("samples", samples.close, closed.step)
-        self.contain_part("guard", self.guard.close, closed)
-        if not self.light:
-            self.contain_part("modes", self.forwards.bootstraps.close, closed.step)
-        if not self.light or self.recorder.depths.in_group:
             replicas = self.optimizers.distributed
             self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
             self.recorder.depths.in_group = in_group()
-        looked(self.recorder.looks, closed.step, light=self.light)
+        looks = self.recorder.looks
+        looks.stood_ready(IN_EACH_STEP, closed.step, "torch")
+        if not self.light:
+            looks.stood_ready(IN_FULL_STEPS, closed.step, "torch")
 
     def closed(self, closed: ClosedStep) -> None:
         """Begin the next step."""
-        self.light = self.recorder.is_light
+        self.light = self.recorder.plan.is_light
+        observers = self.observers
+        observers.told = observers.light if self.light else observers.full
+        if not self.light:
+            use_devices(self.job)
         self.sampling.closed(closed)
         self.forwards.new_step()
 
@@ -394,7 +428,9 @@ class Tracer(Parts):
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int, whole: bool) -> None:
         """So many steps of an optimizer were not watched; `whole`: the next one is from now on."""
-        self.light = self.recorder.is_light
+        self.light = self.recorder.plan.is_light
+        observers = self.observers
+        observers.told = observers.light if self.light else observers.full
         self.optimizers.passed_unobserved(optimizer, steps)
         self.forwards.inputs.loaders.passed_unobserved()
         self.recording.passed_unobserved(whole)

@@ -163,13 +163,13 @@ class DistributedObserver:
             digests = {
                 key: f"{arithmetic.fingerprint(tensors):016x}" for key, tensors in parts.items()
             }
-            self._job.recorder.observe(ReplicaDigests(step=step, digests=digests))
+            self._job.recorder.notes.observe(ReplicaDigests(step=step, digests=digests))
 
     def _tell_bypass(self, step: int, root: Root, called: str, place: str | None) -> None:
         self._bypassed += 1
         wrapper = root.module()
         if self._bypassed in TOLD_AT or self._bypassed % TOLD_EVERY == 0:
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 WrapperBypassed(
                     step=step,
                     wrapper=type(wrapper).__name__,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import sys
+from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Protocol
 
+import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.naming import NameBook, Root
@@ -26,13 +28,18 @@ from mothtrap.capture.recorder import Moment
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.job import ProcessJob
+from mothtrap.tracing.replacements import drop_own_frame
 
-for _neutral in (ProcessJob, AdapterJob):
+for _neutral in (ProcessJob, AdapterJob, drop_own_frame):
     uncompiled(_neutral)  # neutral code cannot mark itself for a compiler
 
 
 class RootObserver(Protocol):
     """Told of the forwards of models that user code calls."""
+
+    @property
+    def glimpses(self) -> Sequence[object]:
+        """Return what it waits for the next forward with."""
 
     def root_called(self, root: Root, trains: bool) -> None:
         """A model is called; `trains`: with a graph."""
@@ -54,6 +61,8 @@ class Job(abc.ABC):
         hand_steps: recognizes updates that no optimizer makes.
         contain: runs a hook; see `core.adapters.Job`.
         contain_part: runs what can fail alone.
+        contain_parts: runs several of these.
+        contained: makes a hook one that is contained.
     """
 
     hand_steps: RootObserver
@@ -62,6 +71,7 @@ class Job(abc.ABC):
         self.light = False
         self.job, self.config, self.recorder = job, job.config, job.recorder
         self.contain, self.contain_part = job.contain, job.contain_part
+        self.contain_parts, self.contained = job.contain_parts, job.contained
         self.book = book or NameBook()
         self.grouper = job.grouper
         self.random_states = RandomStates()
@@ -100,7 +110,7 @@ class Job(abc.ABC):
 
         Once one is applied, to the next.
         """
-        return self.recorder.next_is_light if self.grouper.between_steps else self.light
+        return self.recorder.plan.next_is_light if self.grouper.between_steps else self.light
 
     def _moment(self) -> Moment:
         if self.grouper.between_steps or self.sampling.is_between:
@@ -124,9 +134,14 @@ class Job(abc.ABC):
         if self.grouper.running and isinstance(event, (BackwardBegan, RootCalled)):
             self._forget_failed_step()
         closed = self.grouper.feed(event)
-        if closed is not None:
+        if closed is None:
+            return
+        process, framework = self.job.process, self.job.framework
+        if torch._C._functorch.peek_interpreter_stack() is None:  # private; a test pins it
+            process.close(closed, framework)
+        else:
             with outside_transforms():  # the forward that ends a step may be inside of one
-                self.job.close(closed)
+                process.close(closed, framework)
 
     def _forget_failed_step(self) -> None:
         """End a step that raised: no hook tells of it, but it has left the stack."""

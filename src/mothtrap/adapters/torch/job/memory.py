@@ -41,7 +41,7 @@ class MemoryObserver:
     """
 
     def __init__(self, job: Job) -> None:
-        self._recorder = job.recorder
+        self._notes = job.recorder.notes
         self._marks: deque[weakref.ref[_Mark]] = deque(maxlen=LOSSES_LOOKED_AT)
         self._place: str | None = None
         self._page_bytes = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 0
@@ -66,12 +66,12 @@ class MemoryObserver:
         with suppress(OSError, ValueError):
             with open("/proc/self/statm", encoding="ascii") as file:  # Linux
                 pages = int(file.read().split()[1])
-            self._recorder.scalar("memory_bytes", "process", float(pages * self._page_bytes))
+            self._notes.scalar("memory_bytes", "process", float(pages * self._page_bytes))
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             for device in range(torch.cuda.device_count()):
                 used = torch.cuda.memory_allocated(device)
                 if used:
-                    self._recorder.scalar("memory_bytes", f"cuda:{device}", float(used))
+                    self._notes.scalar("memory_bytes", f"cuda:{device}", float(used))
 
     def _count_losses(self, step: int) -> None:
         kept = 0
@@ -81,6 +81,4 @@ class MemoryObserver:
             kept += 1
         if kept >= LOSSES_TOLD:
             more = kept == LOSSES_LOOKED_AT
-            self._recorder.observe(
-                LossesKept(step=step, kept=kept, more=more, location=self._place)
-            )
+            self._notes.observe(LossesKept(step=step, kept=kept, more=more, location=self._place))

@@ -7,23 +7,23 @@ step. No observer knows another.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.core.fact import Fact
+from mothtrap.tracing.adapter_job import Part
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 EVENTS = ("loss_began", "stepping", "applied", "stepped", "closed")
-_Told = list[tuple[str, Callable[[Any], None]]]
+SERVICES = ("step_begins", "gradients_final", "step_ends", "closing")
+"""Events of which services are told that are there in any case, see `Observers.serve`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BackwardRoot:
+class BackwardRoot(NamedTuple):
     """The number that a backward begins with.
 
     Attributes:
@@ -41,7 +41,7 @@ class BackwardRoot:
 
 @uncompiled
 class Observers:
-    """Hands events on.
+    """Lists of those that are told of each event, decided when a step begins.
 
     An observer may have the methods
 
@@ -52,17 +52,21 @@ class Observers:
     - `closed(int)`: a step, of which the number is given, is over.
 
     Args:
-        job: contains what can fail alone, and says which steps are light.
+        job: says which facts are needed.
 
     Attributes:
         members: all that were added, in this order.
+        full: by event what is called in a full step, in the order in which it was added.
+        light: the same of a light one.
+        told: that of both which is of the step in progress.
     """
 
     def __init__(self, job: Job) -> None:
         self._job = job
         self.members: list[object] = []
-        self._full: dict[str, _Told] = {event: [] for event in EVENTS}
-        self._light: dict[str, _Told] = {event: [] for event in EVENTS}
+        self.full: dict[str, list[Part]] = {event: [] for event in (*EVENTS, *SERVICES)}
+        self.light: dict[str, list[Part]] = {event: [] for event in (*EVENTS, *SERVICES)}
+        self.told = self.full
 
     def add(
         self,
@@ -87,11 +91,12 @@ class Observers:
         for event in EVENTS:
             method = getattr(observer, event, None)
             if method is not None:
-                self._full[event].append((part, method))
+                self.full[event].append((part, method))
                 if each_step:
-                    self._light[event].append((part, method))
+                    self.light[event].append((part, method))
 
-    def tell(self, event: str, about: Any) -> None:
-        """Tell of an event, in the order in which observers were added."""
-        for part, method in (self._light if self._job.light else self._full)[event]:
-            self._job.contain_part(part, method, about)
+    def serve(self, event: str, part: str, act: Callable[..., None], *, light: bool = True) -> None:
+        """Tell a service of an event; not `light`: only of full steps."""
+        self.full[event].append((part, act))
+        if light:
+            self.light[event].append((part, act))

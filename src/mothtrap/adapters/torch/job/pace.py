@@ -25,7 +25,7 @@ class PaceObserver:
     """
 
     def __init__(self, job: Job) -> None:
-        self._recorder = job.recorder
+        self._notes = job.recorder.notes
         self._steps_s: list[float] = []
         self._own_s: list[float] = []
         self._backward_s = self._began_s = 0.0
@@ -49,7 +49,7 @@ class PaceObserver:
             self._own_s.append(max(0.0, self._steps_s[-1] - self._backward_s))
         self._closed_s, self._backward_s = now_s, 0.0
         if len(self._steps_s) == STEPS_TOLD:
-            self._recorder.observe(
+            self._notes.observe(
                 WorkerPace(
                     step=step,
                     steps=STEPS_TOLD,

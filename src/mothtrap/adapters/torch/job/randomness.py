@@ -39,39 +39,43 @@ class RandomStates:
         self._python: tuple[tuple[Mark, float | None], dict[str, Any]] | None = None
         self._numpy: tuple[Mark, dict[str, Any]] | None = None
         self._devices: dict[str, tuple[bytes, npt.NDArray[Any]]] = {}
+        self._read: list[tuple[str, Any]] = []
 
     def read(self) -> list[tuple[str, Any]]:
         """Return the state of every generator under a name: `python`, `numpy`, `cpu`, `cuda:0`...
 
         Those of Python and numpy are dicts with arrays in them, a device's is an array; what
-        has not changed since the last reading is the same object as it was then.
+        has not changed since the last reading is the same object as it was then. So is the list,
+        where nothing has.
         """
-        found: list[tuple[str, Any]] = [("python", self._of_python()), ("numpy", self._of_numpy())]
-        for name, state in _device_states():
-            # Past the dispatcher, where a mode of the user's may be on.
-            raw = (ctypes.c_char * state.nbytes).from_address(state.data_ptr()).raw
-            known = self._devices.get(name)
-            if known is None or known[0] != raw:
-                known = self._devices[name] = (raw, _packed(raw))
-            found.append((name, known[1]))
-        return found
-
-    def _of_python(self) -> dict[str, Any]:
-        mark, known = python_mark(_PYTHON), self._python
-        if known is None or not mark or known[0] != (mark, _PYTHON.gauss_next):
+        python, mark = self._python, python_mark(_PYTHON)
+        if python is None or not mark or python[0] != (mark, _PYTHON.gauss_next):
             version, words, gauss = random.getstate()
             packed = np.frombuffer(struct.pack(f"<{len(words)}I", *words), np.uint32)
-            state = {"version": version, "words": packed, "gauss": gauss}
-            known = self._python = ((mark, gauss), state)
-        return known[1]
-
-    def _of_numpy(self) -> dict[str, Any]:
-        mark, known = _numpy_mark(), self._numpy
+            python = (mark, gauss), {"version": version, "words": packed, "gauss": gauss}
+            self._read, self._python = [], python
+        numpy, mark = self._numpy, _numpy_mark()
         # A number that was drawn in a pair waits outside of what was compared.
-        if known is None or not mark or known[0] != mark or known[1].get("has_gauss"):
+        if numpy is None or not mark or numpy[0] != mark or numpy[1].get("has_gauss"):
             state: Any = np.random.get_state(legacy=False)
-            known = self._numpy = (mark, dict(state))
-        return known[1]
+            self._read, numpy = [], (mark, dict(state))
+            self._numpy = numpy
+        found: list[tuple[str, Any]] = [("python", python[1]), ("numpy", numpy[1])]
+        states = [("cpu", torch.default_generator.get_state())]
+        if _accelerators() or _has_mps():
+            states += _device_states()
+        for name, raw_state in states:
+            # Past the dispatcher, where a mode of the user's may be on.
+            size = raw_state.nbytes
+            raw = (ctypes.c_char * size).from_address(raw_state.data_ptr()).raw
+            known = self._devices.get(name)
+            if known is None or known[0] != raw:
+                self._read, known = [], (raw, _packed(raw))
+                self._devices[name] = known
+            found.append((name, known[1]))
+        if len(self._read) != len(found):
+            self._read = found
+        return self._read
 
 
 def restore(states: Mapping[str, Any]) -> list[str]:
@@ -121,7 +125,8 @@ def _unpacked(state: Any) -> npt.NDArray[np.uint8]:
 
 
 def _device_states() -> list[tuple[str, torch.Tensor]]:
-    found = [("cpu", torch.default_generator.get_state())]
+    """The states of generators of accelerators."""
+    found = []
     for kind, module in _accelerators():
         # Asking a device that is not in use would start it.
         if not module.is_initialized() or _is_capturing(kind):

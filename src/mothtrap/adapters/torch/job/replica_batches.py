@@ -62,7 +62,7 @@ class ReplicaBatchObserver:
         unseen, self._unseen = self._unseen, False
         if digests and not unseen:
             lowest, size = groups.pop()
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 ReplicaBatch(
                     step=step,
                     lowest=lowest,

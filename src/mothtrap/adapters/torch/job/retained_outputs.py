@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.readable import has_own_values, is_readable
 
-_next_operation: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
-"""Number that the next operation of this thread gets in the graph."""
+nodes_made: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
+"""Returns the number of graph nodes that this thread has made; private, a test pins it."""
 
 RETAINED_BYTES = 64 * 2**20
 """Outputs whose values are kept alive; beyond it they live as long as the training wants.
@@ -39,63 +39,63 @@ _Entry = tuple[weakref.ref[nn.Module] | None, torch.Tensor | weakref.ref[torch.T
 
 
 class RetainedOutputs:
-    """Outputs of modules in order of completion, and the inputs of root modules."""
+    """Outputs of modules in order of completion, and the inputs of root modules.
+
+    Attributes:
+        room: bytes of values that can still be kept.
+        ended: number of the first operation after the latest forward.
+        used: a backward has run: the outputs are needed until the next forward, not longer.
+    """
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        self._bytes = 0
-        self._used = False
-        self._began = self._ended = 0
+        self.room = RETAINED_BYTES
+        self.used = False
+        self._began = self.ended = 0
 
-    def root_called(self, inputs: Sequence[object], *, keep: bool) -> None:
+    def root_called(
+        self, args: Sequence[object], kwargs: Mapping[str, object], *, keep: bool
+    ) -> None:
         """A forward begins; what a backward has used is let go.
 
         Args:
-            inputs: what the root was called with.
+            args: what the root was called with.
+            kwargs: the same, by keyword.
             keep: the forward is part of a training.
         """
-        self._began = self._ended = _next_operation()
-        if self._used or len(self._entries) > RETAINED_OUTPUTS:
+        self._began = self.ended = nodes_made()
+        if self.used or len(self._entries) > RETAINED_OUTPUTS:
             self._entries.clear()
-            self._bytes = 0
-            self._used = False
+            self.room = RETAINED_BYTES
+            self.used = False
         if keep:
-            self._entries += [
-                (None, weakref.ref(value)) for value in inputs if isinstance(value, torch.Tensor)
-            ]
-
-    def root_returned(self) -> None:
-        """The latest forward is over."""
-        self._ended = _next_operation()
+            for value in (*args, *kwargs.values()):
+                if isinstance(value, torch.Tensor):
+                    self._entries.append((None, weakref.ref(value)))
 
     def made(self, node: torch.autograd.graph.Node) -> bool:
         """Report whether an operation of the graph ran inside the latest forward."""
-        return self._began <= node._sequence_nr() < self._ended
+        return self._began <= node._sequence_nr() < self.ended
 
     def add(self, module: nn.Module, output: torch.Tensor) -> None:
         """Keep an output."""
         kept: torch.Tensor | weakref.ref[torch.Tensor]
         size = output.nbytes if output.layout is torch.strided else RETAINED_BYTES + 1
-        if self._bytes + size <= RETAINED_BYTES and has_own_values(output):
-            self._bytes += size
+        if size <= self.room and has_own_values(output):
+            self.room -= size
             kept = output.detach()
         else:
             kept = weakref.ref(output)
         self._entries.append((weakref.ref(module), kept))
 
-    @property
-    def room(self) -> int:
-        """Bytes of values that can still be kept."""
-        return RETAINED_BYTES - self._bytes
-
     def extend(self, noted: Noted) -> None:
         """Keep outputs that were noted, as `add` does."""
         for owner, output, values, _, _ in noted:
             size = values.nbytes if values is not None else 0
-            if values is None or self._bytes + size > RETAINED_BYTES:
+            if values is None or size > self.room:
                 self._entries.append((owner, output))
             else:
-                self._bytes += size
+                self.room -= size
                 self._entries.append((owner, values))
 
     def let_go(self) -> None:
@@ -103,16 +103,11 @@ class RetainedOutputs:
 
         Without it a residual network has twice the page faults of plain training.
         """
-        if self._bytes:
-            self._entries = [
-                (owner, kept if isinstance(kept, weakref.ref) else None)
-                for owner, kept in self._entries
-            ]
-            self._bytes = 0
-
-    def used(self) -> None:
-        """A backward has run: the outputs are needed until the next forward, not longer."""
-        self._used = True
+        if self.room < RETAINED_BYTES:
+            for place, (owner, kept) in enumerate(self._entries):
+                if not isinstance(kept, weakref.ref):
+                    self._entries[place] = owner, None
+            self.room = RETAINED_BYTES
 
     def __iter__(self) -> Iterator[Retained]:
         """Modules with their outputs; no module for an input of a root, no tensor when gone."""

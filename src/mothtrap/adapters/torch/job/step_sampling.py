@@ -86,7 +86,7 @@ class StepSampling:
 
     def stepped(self, optimizer: Optimizer, *, plainly: bool) -> None:
         """An optimizer has stepped; `plainly`: outside of a backward, and without a closure."""
-        same = self._is_known(optimizer)
+        same = self._optimizer is not None and self._optimizer() is optimizer
         if not same:
             self._optimizer = weakref.ref(optimizer)
         self._steps_in_this += 1
@@ -110,7 +110,8 @@ class StepSampling:
         """A model is called by user code, which may begin a step: whether that is not watched."""
         grouper = self._job.grouper
         self._between = False
-        self._hand_on_logged()
+        if self._logged_step >= 0:
+            self._hand_on_logged()
         planned, self._next = self._next - grouper.step, 0
         if planned <= 0 or not (trains and module.training and grouper.knows_no_loss):
             return False

@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
-    from mothtrap.capture.recorder import Recorder
+    from mothtrap.capture.captures import Captures
 
 SHARES = frozenset({"inactive", "saturated"})
 """The statistics that are worked out here."""
@@ -57,8 +57,8 @@ ENDS: Final[Mapping[str, Ends]] = MappingProxyType(
 class Activity:
     """Keeps a mask of units per sampled batch, module and statistic."""
 
-    def __init__(self, recorder: Recorder[torch.Tensor]) -> None:
-        self._recorder = recorder
+    def __init__(self, captures: Captures[torch.Tensor]) -> None:
+        self._captures = captures
         self._masks: dict[tuple[int, str], deque[torch.Tensor]] = {}
         self._looked: dict[tuple[int, str], float] = {}
 
@@ -103,7 +103,7 @@ class Activity:
         host = torch.stack([share.to(shares[0].device) for share in shares]).tolist()
         reporting_s = (time.perf_counter() - began) / len(looked)
         for ((tensor_id, statistic), cost_s), share in zip(looked.items(), host, strict=True):
-            self._recorder.add_row(tensor_id, {statistic: share}, cost_s + reporting_s)
+            self._captures.add_row(tensor_id, {statistic: share}, cost_s + reporting_s)
 
     def _note(self, tensor_id: int, statistic: str, look: Callable[[], torch.Tensor]) -> None:
         began = time.perf_counter()

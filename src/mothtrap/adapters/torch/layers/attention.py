@@ -62,7 +62,7 @@ class AttentionObserver:
             complete = len(known) == len(entropies)
             if not complete and look.scale is None:
                 continue
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 AttentionLook(
                     step=step,
                     number=number,

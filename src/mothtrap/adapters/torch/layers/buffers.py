@@ -27,14 +27,14 @@ class BufferObserver:
 
     def closed(self, _: int) -> None:
         """A step is over, and no further forward has run."""
-        if not self._job.recorder.is_due("buffer"):
+        if not self._job.recorder.due.is_due("buffer"):
             return
         ids, values = [], []
         for root in self._job.book.roots:
             for number, value in self._buffers_of(root):
                 ids.append(number)
                 values.append(value)
-        self._job.recorder.reduce("buffer", ids, values)
+        self._job.recorder.captures.reduce("buffer", ids, values)
 
     def _buffers_of(self, root: Root) -> Iterator[tuple[int, torch.Tensor]]:
         whole = root.module()
@@ -53,7 +53,7 @@ class BufferObserver:
             known = self._ids[module] = {}
         if name not in known:
             book = self._job.book
-            known[name] = self._job.recorder.define(
+            known[name] = self._job.recorder.tensors.define(
                 TensorInfo(
                     kind="buffer",
                     name=full,

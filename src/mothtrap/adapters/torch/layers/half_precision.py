@@ -103,7 +103,7 @@ class HalfPrecisionObserver:
             tensor, module, elements, _ = measured[index]
             largest, small, zero = rows[index]
             book = self._job.book
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 HalfPrecision(
                     step=step,
                     tensor=tensor,

@@ -12,7 +12,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers.weighted import GATES, fan_in, unit_axis
-from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+from mothtrap.adapters.torch.optimization.optimizers import Known, OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.statistics.torch.plain import to_host
@@ -56,7 +56,7 @@ class InitialWeightsObserver:
         self._looked: ByIdentity[Optimizer, int] = ByIdentity()
         self._told = 0
 
-    def step_began(self, optimizer: Optimizer) -> None:
+    def step_began(self, _: Known, optimizer: Optimizer) -> None:
         """An optimizer is about to change weights, and gradients are there.
 
         Of a closure that is evaluated several times in a step, the first evaluation counts.
@@ -99,7 +99,7 @@ class InitialWeightsObserver:
         for (parameter, module), (square, variance, low, high) in zip(found, sizes, strict=True):
             name, path = self._optimizers.name_of(parameter)
             kind = class_name(module)
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 InitialWeights(
                     step=self._job.grouper.step,
                     name=name,
@@ -149,7 +149,7 @@ class InitialWeightsObserver:
     def _tell_same(
         self, parameter: torch.Tensor, gradient: torch.Tensor, suspect: _Suspect, moved: bool
     ) -> None:
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             IdenticalUnits(
                 step=self._job.grouper.step,
                 name=suspect.name,

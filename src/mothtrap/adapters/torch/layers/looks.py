@@ -147,7 +147,7 @@ class ForwardLooks:
         facts.mark_last([tensor for _, tensor in placed])
         self._inputs = []
         for observation in facts.observations(self._job.book):
-            self._job.recorder.observe(observation)
+            self._job.recorder.notes.observe(observation)
 
     def _take_data(self, facts: Facts, layer: LookedAtLayer, given: torch.Tensor) -> None:
         looked = input_features.look(layer.module, given)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,6 +19,7 @@ from mothtrap.adapters.torch.optimization.gradient_marks import ClosureGradients
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
 from mothtrap.capture.pending import PendingNumber
 from mothtrap.core.facts.losses import LossCall, LossSeries
+from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
 
@@ -47,27 +48,31 @@ class LossObserver:
 
     Attributes:
         closure: the gradients with which a step that has a closure began.
+        places: by the site of a backward the line of the loss.
+        candidate: the latest root of `torch.autograd.grad` since the last step.
     """
 
     def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
         self._job, self._forwards = job, forwards
-        self._recorder = job.recorder
+        recorder = job.recorder
+        self._captures, self._due, self._notes = recorder.captures, recorder.due, recorder.notes
         self.closure = ClosureGradients()
         self._values: dict[int, float] = {}
         self._waiting: dict[int, torch.Tensor | PendingNumber] = {}
         self._nonfinite: set[int] = set()
         self._keys = 0
         self._seen: dict[str, int] = {}
-        self._places: dict[str, str | None] = {}
+        self.places: dict[str, str | None] = {}
         self._dtypes: dict[str, torch.dtype] = {}
         self._calls: list[tuple[str, LossCall]] = []
         self._targets = TargetObserver(job, forwards)
         self._looks_at_nonfinite = MAX_NONFINITE_LOOKS
         self._scaled: ByIdentity[torch.Tensor, torch.Tensor] = ByIdentity()
         self._scaler: weakref.ref[torch.amp.GradScaler] | None = None
+        self._scales = False
         self._series: set[str] = set()
         self._given: tuple[str, float] | None = None
-        self._candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
+        self.candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
 
     @property
     def knows_none(self) -> bool:
@@ -76,7 +81,7 @@ class LossObserver:
 
     def scaled(self, scaler: torch.amp.GradScaler, originals: Any, results: Any) -> None:
         """Remember which losses a gradient scaler has multiplied."""
-        self._scaler = weakref.ref(scaler)
+        self._scaler, self._scales = weakref.ref(scaler), True
         if isinstance(originals, torch.Tensor):
             originals, results = [originals], [results]
         for original, result in zip(originals, results, strict=False):
@@ -94,32 +99,34 @@ class LossObserver:
         """
         frame = frames.user_frame()
         site = frames.location(frame) or "unknown"
-        adds = self._job.grouper.inside_step and self.closure.accumulates()
+        adds = bool(self._job.grouper.running) and self.closure.accumulates()
         root = scalar_root(tensors)
         if root is None:
             return BackwardBegan(site, accumulates=adds), None
-        if site not in self._places:
+        if site not in self.places:
             place = self._forwards.loss_location(root) or self._job.job.process.loss_place
             if place is None and frame is not None:
                 place = frames.assigned_at(frame)
-            self._places[site] = place or site
+            self.places[site] = place or site
         self._keys += 1
+        at_hand = type(root) is torch.Tensor and root.is_cpu and not self._scales
+        if at_hand and self._captures.rows.device is None:
+            self._dtypes[site], number = root.dtype, root.item()
+            if type(number) is not complex:
+                self._keep(self._keys, float(number))
+                return BackwardBegan(site, self._keys, adds), root
         value = self._unscaled(root)
         self._dtypes[site] = value.dtype
         self._keep(self._keys, self._begun(value))
         return BackwardBegan(site, self._keys, adds), root
 
-    def place(self, site: str) -> str | None:
-        """The line of the loss whose backward is called at a site."""
-        return self._places.get(site)
-
     def given(self, loss: Any) -> None:
         """Take the loss of the step just done from the user; a tensor tells how it was made."""
         frame = frames.user_frame()
         site = frames.location(frame) or "unknown"
-        if site not in self._places:
+        if site not in self.places:
             place = frames.assigned_at(frame) if frame is not None else None
-            self._places[site] = place or site
+            self.places[site] = place or site
         root = scalar_root(loss)
         self._given = (site, float(loss) if root is None else float(_value(root)))
         if root is not None:
@@ -132,11 +139,11 @@ class LossObserver:
         They are the loss of a loop that assigns gradients itself, if no backward comes before
         the step.
         """
-        self._candidate = self.began(outputs)
+        self.candidate = self.began(outputs)
 
     def step_begins(self) -> None:
         """Take the latest root of `torch.autograd.grad` for the loss of a step without one."""
-        candidate, self._candidate = self._candidate, None
+        candidate, self.candidate = self.candidate, None
         if candidate is None or not self._job.grouper.knows_no_loss:
             return
         event, root = candidate
@@ -152,12 +159,22 @@ class LossObserver:
             self._resolve()
         return bool(self._nonfinite)
 
+    def values(self, keys: Iterable[int]) -> tuple[float, ...]:
+        """Values of losses by key, of those that are known."""
+        if self._waiting:
+            self._resolve()
+        known, found = self._values, []
+        for key in keys:
+            if key in known:
+                found.append(known[key])
+        return tuple(found)
+
     def of(self, losses: Sequence[tuple[str, int]]) -> list[tuple[float, str]]:
         """Values of losses, by site and key, and the lines where they were computed."""
         if self._waiting:
             self._resolve()
         return [
-            (self._values[key], self._places.get(site) or site)
+            (self._values[key], self.places.get(site) or site)
             for site, key in losses
             if key in self._values
         ]
@@ -166,7 +183,9 @@ class LossObserver:
         """Hand the losses of a closed step to the recorder."""
         if self._waiting:
             self._resolve()
-        labels = {series.site: series.series for series in closed.series}
+        labels: dict[str, str] = {}
+        for series in closed.series:
+            labels[series.site] = series.series
         if self._given is not None:  # what the user says overrides what was seen
             site, value = self._given
             labels = dict.fromkeys((*labels, site), f"{site} {closed.owners}")
@@ -174,30 +193,33 @@ class LossObserver:
             self._given = None
         else:
             for series in closed.series:
-                total = sum([self._values[key] for key in series.losses if key in self._values])
+                total = sum(self.values(series.losses))
                 self._add(closed, series.series, series.site, total)
         for site, call in self._calls:
-            self._recorder.observe(
+            self._notes.observe(
                 msgspec.structs.replace(call, step=closed.step, series=labels.get(site))
             )
         self._calls.clear()
         # The backward that closed the step has begun the next one.
-        self._values = {k: v for k, v in self._values.items() if k == self._keys}
+        latest = self._values.get(self._keys)
+        self._values.clear()
+        if latest is not None:
+            self._values[self._keys] = latest
         self._nonfinite &= self._values.keys()
 
     def _add(self, closed: ClosedStep, series: str, site: str, value: float) -> None:
-        self._recorder.scalar("loss", series, value)
+        self._notes.scalar("loss", series, value)
         self._forwards.loss_trained(series, value)
-        self._forwards.loss_tensors.loss(
-            series, self._places.get(site), value, self._dtypes.get(site, torch.float64)
-        )
+        if "loss" in self._due.kinds[Mode.TRAIN]:
+            dtype = self._dtypes.get(site, torch.float64)
+            self._forwards.loss_tensors.loss(series, self.places.get(site), value, dtype)
         if series not in self._series:
             self._series.add(series)
-            self._recorder.observe(
+            self._notes.observe(
                 LossSeries(
                     step=closed.step,
                     series=series,
-                    location=self._places.get(site),
+                    location=self.places.get(site),
                     optimizers=closed.optimizers[:8],
                 )
             )
@@ -219,7 +241,7 @@ class LossObserver:
 
     def _begun(self, value: torch.Tensor) -> torch.Tensor | PendingNumber | float:
         """The number itself, or one that is on its way: the script may change the tensor."""
-        device = self._recorder.rows.device
+        device = self._captures.rows.device
         if device is not None and device.holds([value]):
             return device.bring(value)
         return float(value) if value.device.type == "cpu" else value.clone()
@@ -265,7 +287,7 @@ class LossObserver:
             return
         terms = graph.loss_terms(root.grad_fn)
         if not terms and count == 0:
-            self._recorder.blind(
+            self._notes.blind(
                 self._job.grouper.step,
                 f"how the loss at {site} is computed",
                 f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
@@ -281,17 +303,17 @@ class LossObserver:
 
     def read_labels(self, site: str, root: torch.Tensor) -> None:
         """Take the targets of a loss where they are due."""
-        if not self._recorder.is_due("label"):
+        if not self._due.is_due("label"):
             return
         terms = graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []
         checkpointed = self._forwards.recomputes
         found = [loss_values.target(term, checkpointed=checkpointed) for term in terms]
         targets = [target for target in found if target is not None]
-        place = self._places[site] or site
+        place = self.places[site] or site
         if targets:
             self._forwards.loss_tensors.labels(place, targets)
             return
-        self._recorder.blind(
+        self._notes.blind(
             self._job.grouper.step,
             f"labels of the loss at {place}",
             "its graph holds no target; dbg.log_tensor can record it",
@@ -313,7 +335,7 @@ class LossObserver:
             reduction=term.reduction,
             alone=term.alone,
             softmax_sizes=term.softmax_sizes,
-            location=self._places[site],
+            location=self.places[site],
             label_counts=loss_values.label_counts(term) if wants_values else None,
             prediction_spread=loss_values.prediction_spread(term) if wants_values else None,
         )
@@ -329,6 +351,10 @@ def scalar_root(tensors: Any) -> torch.Tensor | None:
     """The one-element tensor that a backward starts from, else None."""
     if isinstance(tensors, tuple | list) and len(tensors) == 1:
         tensors = tensors[0]
+    # Private: values of a transformed function are no values; a test pins it.
+    here = torch._C._functorch.peek_interpreter_stack() is None
+    if here and type(tensors) is torch.Tensor and tensors.is_cpu and tensors.numel() == 1:
+        return tensors  # as most are: the same, sooner
     if isinstance(tensors, torch.Tensor) and tensors.numel() == 1 and is_readable(tensors):
         # No worker has the value of a sum that is spread over workers.
         return tensors if own_value(tensors) is not None else None

@@ -69,10 +69,7 @@ class EvaluatedLosses:
         self._collected: dict[Site, _Collected] = {}
         self._latest: _Collected | None = None
         self._trained = TrainingMeans()
-
-    def trained(self, series: str, loss: float) -> None:
-        """Take the loss of a training step."""
-        self._trained.add(series, loss)
+        self.trained = self._trained.add
 
     def add(self, value: torch.Tensor, inputs: LossInputs, site: Site) -> None:
         """Take a loss that was computed in an evaluation.

@@ -93,24 +93,41 @@ def _is_loss(owner: nn.Module, output: torch.Tensor | None) -> bool:
 def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forward:
     """Leave out the argument from which a forward that computes its own loss made the targets.
 
-    That is the one which agrees with the targets at the same position, else at the next one (the
-    model shifts them itself); of several the last. A forward of one sequence keeps it.
+    That is the one which is the targets, one for each row. Of sequences it is that which agrees
+    with them at the same position, else at the next one (the model shifts them itself); of several
+    the last. A forward of one sequence keeps it.
 
     Args:
         forward: of the model.
         target: as the loss operation received it, in main memory.
         ignored: label that does not count; None = none.
     """
+    if not forward.has_loss or len(forward.inputs) < 2:
+        return forward
     places = [place for place, given in enumerate(forward.inputs) if are_tokens(given)]
-    if not forward.has_loss or len(places) < 2:
+    for place, given in enumerate(forward.inputs):
+        if place not in places and _is_of(given, target):
+            return _without(forward, place)
+    if len(places) < 2:
         return forward
     for offset in (0, 1):
         for place in reversed(places):
             tokens = forward.inputs[place].to("cpu")
             if _lies_along(tokens, target) and _agrees(tokens, target, offset, ignored):
-                kept = (*forward.inputs[:place], *forward.inputs[place + 1 :])
-                return dataclasses.replace(forward, inputs=kept)
+                return _without(forward, place)
     return forward
+
+
+def _without(forward: Forward, place: int) -> Forward:
+    kept = (*forward.inputs[:place], *forward.inputs[place + 1 :])
+    return dataclasses.replace(forward, inputs=kept)
+
+
+def _is_of(given: torch.Tensor, target: torch.Tensor) -> bool:
+    """Return whether an argument holds the targets, of which the first may be known only."""
+    if given.dtype != target.dtype or given.shape[1:] != target.shape[1:]:
+        return False
+    return torch.equal(given.detach()[: len(target)].to("cpu"), target) if target.ndim else False
 
 
 def _lies_along(tokens: torch.Tensor, target: torch.Tensor) -> bool:
@@ -139,7 +156,7 @@ def sample(
         whole = target.detach()
         rows = max(1, MAX_TARGETS // max(1, math.prod(whole.shape[1:])))
         values = whole[:rows].to("cpu") if whole.ndim else whole.to("cpu")
-        if forward.has_loss and not values.is_floating_point():
+        if forward.has_loss:
             ignored = getattr(term.node, "_saved_ignore_index", None)
             forward = without_labels(forward, values, ignored)
         return _described(term, values, forward, columns=columns)

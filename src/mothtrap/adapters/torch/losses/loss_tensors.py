@@ -23,7 +23,9 @@ class LossTensors:
     """Hands the recorder the tensors of kinds `loss` and `label`."""
 
     def __init__(self, job: Job) -> None:
-        self._job, self._recorder = job, job.recorder
+        self._job = job
+        recorder = job.recorder
+        self._captures, self._due, self._tensors = recorder.captures, recorder.due, recorder.tensors
         self._ids: dict[tuple[str, str], int] = {}
         self._targets = self._step = 0
 
@@ -36,8 +38,7 @@ class LossTensors:
             value: sum over micro-batches.
             dtype: that of the loss in the program.
         """
-        if self._recorder.is_due("loss"):
-            self._take("loss", series, place, torch.tensor(value, dtype=dtype), Mode.TRAIN)
+        self._take("loss", series, place, torch.tensor(value, dtype=dtype), Mode.TRAIN)
 
     def labels(self, place: str, targets: Sequence[torch.Tensor]) -> None:
         """Take the targets of the loss calls of one backward; the first has no number."""
@@ -52,11 +53,11 @@ class LossTensors:
 
     def evaluated(self, key: StepKey, place: str, value: torch.Tensor, target: Any) -> None:
         """Take a loss and its target outside of training."""
-        if self._recorder.is_due("loss", Mode.EVAL):
+        if self._due.is_due("loss", Mode.EVAL):
             self._take("loss", place, place, value, Mode.EVAL)
-        if self._recorder.is_due("label", Mode.EVAL) and isinstance(target, torch.Tensor):
+        if self._due.is_due("label", Mode.EVAL) and isinstance(target, torch.Tensor):
             self._take("label", place, place, target, Mode.EVAL)
-        self._recorder.commit_forward(key)
+        self._captures.commit_forward(key)
 
     def _take(
         self, kind: str, name: str, place: str | None, tensor: torch.Tensor, mode: Mode
@@ -71,5 +72,5 @@ class LossTensors:
                 dtype=type_name(tensor.dtype),
                 location=place,
             )
-            self._ids[kind, name] = self._recorder.define(info)
-        self._recorder.reduce(kind, [self._ids[kind, name]], [tensor], mode)
+            self._ids[kind, name] = self._tensors.define(info)
+        self._captures.reduce(kind, [self._ids[kind, name]], [tensor], mode)

@@ -35,7 +35,7 @@ class SavedValues:
     def __init__(self, left_bytes: int = READ_BYTES) -> None:
         self._left_bytes = left_bytes
         self._names: dict[str, tuple[str, ...]] = {}
-        self._finite: dict[tuple[int, int, tuple[int, ...]], bool] = {}
+        self._finite: dict[tuple[int, int, tuple[int, ...]], tuple[bool, torch.Tensor]] = {}
 
     def of(self, node: Node) -> dict[str, torch.Tensor]:
         """Return the plain tensors that a node has saved, by their names in its formula."""
@@ -58,11 +58,14 @@ class SavedValues:
         if not (tensor.is_floating_point() or tensor.is_complex()):
             return True
         key = tensor.data_ptr(), tensor._version, tuple(tensor.shape)
-        known = self._finite.get(key)
-        if known is None and tensor.nbytes <= self._left_bytes:
-            self._left_bytes -= tensor.nbytes
-            known = self._finite[key] = not any(arithmetic.nonfinite_counts(tensor))
-        return known
+        if key in self._finite:
+            return self._finite[key][0]
+        if tensor.nbytes > self._left_bytes:
+            return None
+        self._left_bytes -= tensor.nbytes
+        finite = not any(arithmetic.nonfinite_counts(tensor))
+        self._finite[key] = finite, tensor  # held, as another could lie there afterwards
+        return finite
 
 
 def _read(node: Node, name: str) -> torch.Tensor | None:

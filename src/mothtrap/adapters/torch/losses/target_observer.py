@@ -81,7 +81,7 @@ class TargetObserver:
             most = counts.argsort(descending=True)[:MAX_SHARES]
             total = int(counts.sum())
             shares = zip(values[most].tolist(), counts[most].tolist(), strict=True)
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 TokenShares(
                     step=self._job.grouper.step,
                     argument=str(place),

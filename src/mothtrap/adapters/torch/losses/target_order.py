@@ -95,7 +95,7 @@ class TargetOrderObserver:
             if spots is None or target is None:
                 continue
             size = target.shape[0] if target.ndim else 1
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 NonfiniteInput(
                     step=self._job.grouper.step,
                     tensor="target",
@@ -130,7 +130,7 @@ class TargetOrderObserver:
         classes = max((len(counts) for counts in known.counts), default=0)
         batch = self._loaders.latest
         source = batch.source if batch is not None and batch.trains else None
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             TargetOrder(
                 step=self._job.grouper.step,
                 site=site,

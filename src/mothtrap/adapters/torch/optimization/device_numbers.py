@@ -21,11 +21,11 @@ def add_scalar(
         of: whose it is.
         value: the number; a tensor of one element is read now, and not held.
     """
-    device = recorder.rows.device
+    device = recorder.captures.rows.device
     if device is not None and isinstance(value, torch.Tensor) and device.holds([value]):
-        recorder.rows.add_number(name, of, device.bring(value))
+        recorder.captures.rows.add_number(name, of, device.bring(value))
     else:
-        recorder.scalar(name, of, float(value))
+        recorder.notes.scalar(name, of, float(value))
 
 
 def scale_of(scaler: Any) -> torch.Tensor | float:

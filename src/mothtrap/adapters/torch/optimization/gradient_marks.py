@@ -32,11 +32,20 @@ def has_changed(mark: GradientMark) -> bool:
     return gradient is not None and reference() is gradient and gradient._version != version
 
 
-def are_clean(marks: Sequence[GradientMark]) -> bool:
-    """Return whether the gradients of the last step are gone or zero by now."""
-    there = [parameter for parameter, _, _ in marks if parameter.grad is not None]
-    if not there:
+def are_clean(marks: Sequence[GradientMark], reached: torch.Tensor | None = None) -> bool:
+    """Return whether the gradients of the last step are gone or zero by now.
+
+    Args:
+        marks: of the last step.
+        reached: a parameter whose gradient is not looked at: there is a new one already.
+    """
+    for parameter, _, _ in marks:
+        if parameter.grad is not None and parameter is not reached:
+            break
+    else:
         return True
+    if reached is not None:
+        marks = [mark for mark in marks if mark[0] is not reached]
     smallest = sorted(marks, key=lambda mark: mark[0].numel())[:SAMPLED_GRADIENTS]
     return not any(_dirty(parameter) for parameter, _, _ in smallest)
 

@@ -108,6 +108,7 @@ class HandSteps:
     Attributes:
         stand_in: holds the parameters once it is established that the script updates them.
         looks: False once nothing more is to be expected; nothing is asked then.
+        glimpses: of parameters that the last backward reached.
     """
 
     def __init__(
@@ -122,7 +123,7 @@ class HandSteps:
         self.looks = True
         self._called: dict[int, Root] = {}
         self._leaves: list[torch.Tensor] = []
-        self._glimpses: list[_Glimpse] = []
+        self.glimpses: list[_Glimpse] = []
         self.stand_in: ByHand | None = None
         self._directions = DIRECTIONS
         self._updated_at: str | None = None
@@ -151,7 +152,7 @@ class HandSteps:
             return
         self._backwards += 1
         if self.stand_in is None:
-            self._glimpses = [_Glimpse.of(p) for p in _some(self._reached())]
+            self.glimpses = [_Glimpse.of(p) for p in _some(self._reached())]
         elif self._is_taken_over(self.stand_in):
             self._give_up()
         elif self._backwards >= self._each:
@@ -160,12 +161,12 @@ class HandSteps:
                 self._updated_at = frames.updated_at(frame) if frame is not None else None
             own = self.stand_in.param_groups[0]["params"]
             reached = [p for p in own if p.grad is not None and is_plain(p)]
-            self._glimpses = [_Glimpse.of(p) for p in _some(reached)]
+            self.glimpses = [_Glimpse.of(p) for p in _some(reached)]
             self._began(self.stand_in)
 
     def settle(self) -> None:
         """Find out what the last backward was followed by."""
-        glimpses, self._glimpses = self._glimpses, []
+        glimpses, self.glimpses = self.glimpses, []
         if not glimpses:
             return
         changed = any(glimpse.has_changed() for glimpse in glimpses)
@@ -193,7 +194,7 @@ class HandSteps:
             parameter, cosine = glimpse.parameter(), glimpse.direction()
             if parameter is not None and cosine is not None:
                 seen[self._optimizers.name_of(parameter)[0]] = cosine
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             UpdateDirection(
                 step=self._job.grouper.step,
                 optimizer=self._optimizers.add(stand_in).name,
@@ -237,7 +238,7 @@ class HandSteps:
 
     def _give_up(self) -> None:
         self.looks, self.stand_in = False, None
-        self._called, self._leaves, self._glimpses = {}, [], []
+        self._called, self._leaves, self.glimpses = {}, [], []
 
 
 def _some(parameters: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -127,7 +127,7 @@ class InventoryObserver:
         if not alive or not hidden.reached_steps:
             return
         given = any(self._optimizers.owner(p) is not None for p in alive)
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             HiddenParameters(
                 step=step,
                 holder=hidden.holder,
@@ -162,7 +162,7 @@ class InventoryObserver:
             return
         idle.sort(key=lambda pair: -pair[0])
         book = self._job.book
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             FrozenParameters(
                 step=step,
                 root=root.path,

@@ -53,7 +53,7 @@ class OptimizerFactsObserver:
         seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at)
         if told is None or _settings(told) != _settings(seen):
             self._told[optimizer] = seen
-            self._job.recorder.observe(seen)
+            self._job.recorder.notes.observe(seen)
 
     def _facts(self, optimizer: Optimizer) -> OptimizerFacts:
         groups = optimizer.param_groups

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +22,15 @@ from mothtrap.adapters.torch.optimization.gradient_marks import (
     marks_of,
 )
 from mothtrap.adapters.torch.optimization.parameter_list import OptimizerParameters, parameters
+from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.statistics_rows import Reducer
 from mothtrap.core.records import GradientState
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing.gradient_order import GradientOrder
 from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.trainers_at_work import computes_in_closure
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -63,14 +66,23 @@ class Known:
 
 
 class OptimizerObserver:
-    """Observer of every optimizer made since the start, or passed by the user."""
+    """Observer of every optimizer made since the start, or passed by the user.
+
+    Attributes:
+        alive: returns every known optimizer that still exists, after what is known of it.
+        owned: indices of roots that are known to have parameters in an optimizer.
+    """
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._recorder = job.recorder
+        recorder = job.recorder
+        self._captures, self._due, self._notes = recorder.captures, recorder.due, recorder.notes
+        self._define = recorder.tensors.define
         self._known: ByIdentity[Optimizer, Known] = ByIdentity()
+        self.alive = self._known.turned
+        self._latest: tuple[weakref.ref[Optimizer], Known] | None = None
         self._made: dict[str, int] = {}
-        self._owned: set[int] = set()
+        self.owned: set[int] = set()
         self._owned_by: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
         self._gradient_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
         self._weight_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
@@ -86,8 +98,13 @@ class OptimizerObserver:
 
     def add(self, optimizer: Optimizer) -> Known:
         """Make an optimizer known, under its class name and a number from the second on."""
+        latest = self._latest
+        if latest is not None and latest[0]() is optimizer:
+            return latest[1]
         known = self._known.get(optimizer)
         if known is not None:
+            # What is known holds the parameters.
+            self._latest = weakref.ref(optimizer, self._forget_latest), known
             return known
         label = type(optimizer).__name__
         number = self._made[label] = self._made.get(label, -1) + 1
@@ -95,6 +112,9 @@ class OptimizerObserver:
         self._known[optimizer] = known
         self.refresh(optimizer)
         return known
+
+    def _forget_latest(self, _: object) -> None:
+        self._latest = None
 
     def steps_of(self, optimizer: Optimizer) -> int:
         """Return the number of steps of an optimizer so far."""
@@ -109,10 +129,6 @@ class OptimizerObserver:
         known = self._known.get(optimizer)
         if known is not None:
             known.held = {id(p) for p in parameters(optimizer)}
-
-    def alive(self) -> list[tuple[Known, Optimizer]]:
-        """Every known optimizer that still exists."""
-        return [(known, optimizer) for optimizer, known in self._known.items()]
 
     def held(self) -> Iterator[torch.Tensor]:
         """Every parameter of a live optimizer, once."""
@@ -146,13 +162,13 @@ class OptimizerObserver:
 
     def owns_root(self, root: Root) -> bool:
         """Return whether a live optimizer holds a parameter of a root (remembered once true)."""
-        if root.index in self._owned:
+        if root.index in self.owned:
             return True
         module = root.module()
         if module is None:
             return False
         if any(self.owner(p) is not None for p in module.parameters()):
-            self._owned.add(root.index)
+            self.owned.add(root.index)
             return True
         return False
 
@@ -174,11 +190,12 @@ class OptimizerObserver:
                 [p for p in parameter_list.parameters if id(p) not in self._captured]
             )
         self._captured.update(map(id, parameter_list.parameters))
-        if self._recorder.is_due("gradient"):
+        due = self._due.kinds[Mode.TRAIN]
+        if "gradient" in due:
             self._read_gradients(parameter_list, getattr(optimizer, "grad_scale", None), reducer)
         for kind in VALUES:
-            if self._recorder.is_due(kind):
-                self._recorder.reduce(kind, *self._values(parameter_list, kind), reducer=reducer)
+            if kind in due:
+                self._captures.reduce(kind, *self._values(parameter_list, kind), reducer=reducer)
 
     def _read_gradients(
         self,
@@ -198,11 +215,11 @@ class OptimizerObserver:
                 ids.append(tensor_id)
                 gradients.append(gradient)
         if scale is None:
-            self._recorder.reduce("gradient", ids, gradients, reducer=reducer)
+            self._captures.reduce("gradient", ids, gradients, reducer=reducer)
             return
         factor = 1.0 / float(scale)  # a fused optimizer unscales on its own; one copy at a time
         for tensor_id, gradient in zip(ids, gradients, strict=True):
-            self._recorder.reduce("gradient", [tensor_id], [gradient.detach() * factor])
+            self._captures.reduce("gradient", [tensor_id], [gradient.detach() * factor])
 
     def _values(
         self, parameter_list: OptimizerParameters, kind: str
@@ -220,16 +237,18 @@ class OptimizerObserver:
 
     def rates(self, known: Known, optimizer: Optimizer) -> None:
         """Note the learning rate of the step."""
-        groups = optimizer.param_groups
-        rates = [float(group["lr"]) for group in groups if "lr" in group]
+        rates = []
+        for group in optimizer.param_groups:
+            if "lr" in group:
+                rates.append(float(group["lr"]))
         if rates:
-            self._recorder.scalar("lr", known.name, max(rates))
+            self._notes.scalar("lr", known.name, max(rates))
 
     def clips(self) -> None:
         """See, before gradients are clipped, whether any of them is still to be applied."""
         self._clipping.clear()
         for known, optimizer in self.alive():
-            self._clipping.append((known, self._state(known, optimizer)))
+            self._clipping.append((known, self._state(known, parameters(optimizer))))
 
     def clipped(self, norm: Any, limit: Any = math.inf) -> None:
         """Note a gradient norm before clipping, as `clip_grad_norm_` returned it, and the limit."""
@@ -253,14 +272,18 @@ class OptimizerObserver:
         self, known: Known, optimizer: Optimizer, closure: bool, in_backward: bool
     ) -> None:
         """Judge whether the gradients were new, and remember them."""
-        state = GradientState.FRESH if closure or in_backward else self._state(known, optimizer)
+        own = known.parameter_list  # as of `before_step`
+        state = GradientState.FRESH
+        if not (closure or in_backward):
+            state = self._state(known, own.parameters)
         stale = known.steps > 0 and known.backward and not known.clean and not in_backward
         if not in_backward:
-            self._recorder.scalar("gradient_state", known.name, state)
             count = self._closure.left(optimizer) if closure else int(stale)
-            self._recorder.scalar("stale_gradient", known.name, float(count))
-            known.marks = marks_of(parameters(optimizer))
-            known.parameter_list.stepped(optimizer)
+            self._notes.numbers(
+                known.name, {"gradient_state": state, "stale_gradient": float(count)}
+            )
+            known.marks = marks_of(own.parameters)
+            own.stepped(optimizer)
         known.steps += 1
         told = known.order.stepped(
             self._job.grouper.step,
@@ -269,12 +292,15 @@ class OptimizerObserver:
             clean=known.clean and not closure,
         )
         for observation in told:
-            self._recorder.observe(observation)
+            self._notes.observe(observation)
         known.clean = known.backward = False
 
     def clears(self, owner: Optimizer | torch.nn.Module) -> None:
         """See `zero_grad` called, of an optimizer or a module, before it is done."""
-        made = [(known, optimizer) for known, optimizer in self.alive() if known.order.made]
+        made = []
+        for known, optimizer in self.alive():
+            if known.order.made:
+                made.append((known, optimizer))
         if not made:
             return
         if isinstance(owner, torch.nn.Module):
@@ -283,7 +309,7 @@ class OptimizerObserver:
         else:
             made = [(known, optimizer) for known, optimizer in made if optimizer is owner]
         for known, optimizer in made:
-            if self._state(known, optimizer) == GradientState.FRESH:
+            if self._state(known, parameters(optimizer)) == GradientState.FRESH:
                 known.order.clears()
 
     def backward_began(self, reached: torch.Tensor | None = None) -> None:
@@ -293,10 +319,11 @@ class OptimizerObserver:
             reached: a parameter whose gradient the backward has already added to.
         """
         for known, _ in self.alive():
-            known.order.backward_began()
+            order = known.order
+            order.made, order.cleared = True, False
             if known.steps and not known.clean:
                 known.backward = True
-                known.clean = are_clean([mark for mark in known.marks if mark[0] is not reached])
+                known.clean = are_clean(known.marks, reached)
 
     def closure_entered(self, optimizer: Optimizer) -> None:
         """See a step with a closure begin."""
@@ -320,18 +347,18 @@ class OptimizerObserver:
 
     def scaled_by(self, scaler: Any) -> None:
         """Note the factor of a gradient scaler."""
-        add_scalar(self._recorder, "loss_scale", "", scale_of(scaler))
+        add_scalar(self._job.recorder, "loss_scale", "", scale_of(scaler))
 
-    def new_step(self) -> None:
+    def new_step(self, _: ClosedStep | None = None) -> None:
         """Forget what was captured in the step that closed."""
         if self._clipped_norm is not None:
-            add_scalar(self._recorder, "gradient_norm", "", self._clipped_norm)
+            add_scalar(self._job.recorder, "gradient_norm", "", self._clipped_norm)
             limit, self._clipped_norm = float(self._clip_limit), None
             if math.isfinite(limit):  # infinite: only the norm was asked for
-                self._recorder.scalar("clip_limit", "", limit)
+                self._notes.scalar("clip_limit", "", limit)
         self._captured.clear()
 
-    def _state(self, known: Known, optimizer: Optimizer) -> float:
+    def _state(self, known: Known, own: Iterable[torch.Tensor]) -> float:
         marked = set()
         for parameter, reference, version in known.marks:
             gradient = parameter.grad
@@ -339,7 +366,7 @@ class OptimizerObserver:
                 if reference() is not gradient or gradient._version != version:
                     return GradientState.FRESH
                 marked.add(id(parameter))
-        for parameter in parameters(optimizer):
+        for parameter in own:
             if parameter.grad is not None and id(parameter) not in marked:
                 return GradientState.FRESH
         return GradientState.UNCHANGED if marked else GradientState.ABSENT
@@ -388,7 +415,7 @@ class OptimizerObserver:
     ) -> int:
         tensor_id = ids.get(parameter)
         if tensor_id is None:
-            tensor_id = ids[parameter] = self._recorder.define(self.describe(parameter, kind))
+            tensor_id = ids[parameter] = self._define(self.describe(parameter, kind))
         return tensor_id
 
     def describe(self, parameter: torch.Tensor, kind: str) -> TensorInfo:
@@ -411,8 +438,14 @@ class OptimizerObserver:
 
 
 def has_closure(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Return whether `step` was called with a closure; `args` begin with the optimizer."""
-    return callable(args[1] if len(args) > 1 else kwargs.get("closure"))
+    """Return whether `step` was called with a closure that may compute gradients.
+
+    Args:
+        args: begin with the optimizer.
+        kwargs: of the call.
+    """
+    passed = callable(args[1] if len(args) > 1 else kwargs.get("closure"))
+    return passed and computes_in_closure()
 
 
 def applies_nothing(optimizer: Optimizer) -> bool:

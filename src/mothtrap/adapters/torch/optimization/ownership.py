@@ -138,7 +138,7 @@ class OwnershipObserver:
                 fresh[root.index] = self._fresh_share(root)
             name, path = optimizers.name_of(parameter)
             module = book.module_called(path)
-            self._job.recorder.observe(
+            self._job.recorder.notes.observe(
                 UnownedParameter(
                     step=step,
                     name=name,

@@ -33,7 +33,9 @@ class OptimizerParameters:
 
     def is_of(self, optimizer: Optimizer) -> bool:
         """Return whether an optimizer holds just these parameters, in this order."""
-        own = [*parameters(optimizer)]
+        own: list[torch.Tensor] = []
+        for group in optimizer.param_groups:
+            own += group["params"]
         return len(own) == len(self.parameters) and all(map(operator.is_, own, self.parameters))
 
     def stepped(self, optimizer: Optimizer) -> None:

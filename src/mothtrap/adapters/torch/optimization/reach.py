@@ -223,14 +223,14 @@ class ReachObserver:
             seen = self._watched.get(module)
             if seen is not None:
                 seen.told = True
-                self._job.recorder.observe(self._unreached(module, own, seen, owner))
+                self._job.recorder.notes.observe(self._unreached(module, own, seen, owner))
 
     def _tell_reached(self) -> None:
         """Take back what was told of modules that are reached after all."""
         for module, seen in self._watched.items():
             if seen.told and _has_gradient(module):
                 seen.told = False
-                self._job.recorder.observe(
+                self._job.recorder.notes.observe(
                     UnreachedModule(
                         step=self._job.grouper.step,
                         module=self._job.book.module_name(module),
@@ -291,7 +291,7 @@ class ReachObserver:
                 if self._optimizers.owner(parameter) is None:
                     shapes[parameter.shape] -= 1
                     twins.append((module, parameter))
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             IdleOptimizer(
                 step=self._job.grouper.step,
                 optimizer=self._optimizers.add(optimizer).name,

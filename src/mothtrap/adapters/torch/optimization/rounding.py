@@ -109,7 +109,7 @@ class RoundingObserver:
             counts.append((int(same_N.sum()), int(sample.reached_N.sum()), name))
         worst = sorted(counts, key=lambda count: -count[0] / max(count[1], 1))
         kinds = {sample.parameter.dtype for sample in look.samples}
-        self._job.recorder.observe(
+        self._job.recorder.notes.observe(
             RoundedUpdates(
                 step=self._job.grouper.step,
                 since=look.since,

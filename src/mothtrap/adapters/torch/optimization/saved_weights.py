@@ -57,7 +57,7 @@ class SavedWeights:
             digest=_digest(whole),
             evaluations=self._evaluated.forwards,
         )
-        self._job.recorder.observe(saved)
+        self._job.recorder.notes.observe(saved)
         ended_s = time.perf_counter()
         self._free_from_s = ended_s + (ended_s - began_s) / COST_SHARE
 

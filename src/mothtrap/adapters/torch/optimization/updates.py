@@ -39,7 +39,8 @@ class UpdateObserver:
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
         self._job, self._optimizers = job, optimizers
-        self._recorder = job.recorder
+        recorder = job.recorder
+        self._captures, self._due, self._tensors = recorder.captures, recorder.due, recorder.tensors
         self._ids: ByIdentity[torch.Tensor, dict[tuple[str, str], int]] = ByIdentity()
         self._before: dict[int, torch.Tensor] = {}
         self._stepped: list[Optimizer] = []
@@ -50,7 +51,7 @@ class UpdateObserver:
 
     def stepping(self, optimizer: Optimizer) -> None:
         """Keep the parameters whose change is due as they are."""
-        due = self._recorder.is_due
+        due = self._due.is_due
         ratio_due = due("weight", statistic=RATIO) or due("bias", statistic=RATIO)
         if ratio_due or due("update"):
             began_s = time.perf_counter()
@@ -66,7 +67,7 @@ class UpdateObserver:
 
     def applied(self, optimizer: Optimizer) -> None:
         """Read what the step did, once no other one is running."""
-        due = self._recorder.is_due("optimizer_state")
+        due = self._due.is_due("optimizer_state")
         if not due and not self._before:
             return
         self._stepped.append(optimizer)
@@ -103,10 +104,10 @@ class UpdateObserver:
         self._copying_s = 0.0
         for place, size, change_l2 in zip(due, sizes, moved, strict=True):
             for asked in asking[place]:
-                self._recorder.add_row(asked, {RATIO: _ratio(change_l2, size)}, cost_s)
+                self._captures.add_row(asked, {RATIO: _ratio(change_l2, size)}, cost_s)
                 cost_s = 0.0  # booked once, on the first
         ids = [self._tensor_id(parameter, "update") for parameter in owners]
-        self._recorder.reduce("update", ids, changes)
+        self._captures.reduce("update", ids, changes)
 
     def _read_state(self, optimizer: Optimizer) -> None:
         ids, tensors = [], []
@@ -118,19 +119,19 @@ class UpdateObserver:
                 if is_readable(value):
                     ids.append(self._tensor_id(parameter, "optimizer_state", place, value))
                     tensors.append(value)
-        self._recorder.reduce("optimizer_state", ids, tensors)
+        self._captures.reduce("optimizer_state", ids, tensors)
 
     def _wants_change(self, parameter: torch.Tensor) -> bool:
         if self._job.book.parameter_name(parameter) is None:
             return True  # its name may come with a forward inside the step, a closure's
-        wanted = self._recorder.statistics(self._tensor_id(parameter, "update"))
+        wanted = self._due.statistics(self._tensor_id(parameter, "update"))
         return bool(wanted or self._asking_for_ratio(parameter))
 
     def _wants_ratio_alone(self, parameter: torch.Tensor) -> bool:
         """Return whether only the ratio of a parameter is due, and a part of it can be read."""
         if self._job.book.parameter_name(parameter) is None or not is_plain(parameter):
             return False
-        update = self._recorder.statistics(self._tensor_id(parameter, "update"))
+        update = self._due.statistics(self._tensor_id(parameter, "update"))
         return not update and parameter.is_contiguous()
 
     def _elements(self, parameter: torch.Tensor) -> torch.Tensor:
@@ -142,7 +143,7 @@ class UpdateObserver:
     def _asking_for_ratio(self, parameter: torch.Tensor) -> list[int]:
         """Ids of the tensors whose rows are to tell the ratio: the parameter, its update."""
         own = self._optimizers.parameter_id(parameter), self._tensor_id(parameter, "update")
-        return [i for i in own if RATIO in self._recorder.statistics(i)]
+        return [i for i in own if RATIO in self._due.statistics(i)]
 
     def _tensor_id(
         self,
@@ -166,7 +167,7 @@ class UpdateObserver:
                     scope=info.scope if alike else "",
                     global_shape=info.global_shape if alike else (),
                 )
-            ids[kind, place] = self._recorder.define(info)
+            ids[kind, place] = self._tensors.define(info)
         return ids[kind, place]
 
 

@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.job.job import Job
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.losses.backwards import LossObserver
-    from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
+    from mothtrap.adapters.torch.optimization.optimizers import Known, OptimizerObserver
     from mothtrap.adapters.torch.reproduce.recording.recording import Recording
     from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
 
@@ -26,7 +26,7 @@ class Guarding(Protocol):
 class Snapshotting(Protocol):
     """Takes snapshots of steps that are not applied."""
 
-    def joined(self, optimizer: Optimizer) -> None:
+    def joined(self, known: Known, optimizer: Optimizer) -> None:
         """The gradients of an optimizer are final."""
 
     def fulfil(self) -> None:

@@ -48,14 +48,14 @@ class Job:
 
     def __init__(self, **settings: object) -> None:
         self.config = Config(**settings)
-        self.recorder = self.grouper = self
+        self.recorder = self.notes = self.captures = self.grouper = self
         self.step, self.random_states = 0, RandomStates()
         self.told: list[str] = []
 
     def scalar(self, _: str, owner: str, __: float) -> None:
         self.told.append(owner)
 
-    def scalars(self, _: str, owners: Sequence[str], __: Sequence[float]) -> None:
+    def number_of_each(self, _: str, owners: Sequence[str], __: Sequence[float]) -> None:
         self.told += owners
 
 

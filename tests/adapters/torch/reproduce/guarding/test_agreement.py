@@ -97,7 +97,7 @@ def test_all_hear_the_worst_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(ranks.agreement.worst(unsound))
         ranks.grouper.step += 1
     assert found == [False, True, True]
-    assert not ranks.recorder.blind.called
+    assert not ranks.recorder.notes.blind.called
 
 
 def test_what_is_said_of_another_step_is_not_taken_for_this_one(
@@ -108,10 +108,10 @@ def test_what_is_said_of_another_step_is_not_taken_for_this_one(
     ranks.grouper.step += 1
     assert not ranks.agreement.worst(False)
     assert ranks.agreement.worst(True)  # alone from there on
-    (step, what, reason), _ = ranks.recorder.blind.call_args
+    (step, what, reason), _ = ranks.recorder.notes.blind.call_args
     assert (step, what) == (101, "what other workers say of a step")
     assert "different steps (0 to 1 since the start)" in reason
-    assert ranks.recorder.blind.call_count == 1
+    assert ranks.recorder.notes.blind.call_count == 1
 
 
 @pytest.mark.parametrize("fused", [False, True])
@@ -166,10 +166,10 @@ def test_when_the_others_do_not_answer_a_worker_decides_alone_and_says_so(
         True,
     ]
     assert len(asked) == 1
-    (step, what, reason), _ = recorder.blind.call_args
+    (step, what, reason), _ = recorder.notes.blind.call_args
     assert (step, what) == (7, "what other workers say of a step")
     assert "timed out" in reason
-    assert recorder.blind.call_count == 1
+    assert recorder.notes.blind.call_count == 1
 
 
 def test_a_job_of_one_asks_no_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ class Known:
     """As much of the known objects as attributes need."""
 
     def __init__(self, *roots: nn.Module) -> None:
-        self._roots = list(roots)
+        self._roots, self.book = list(roots), self
 
     def add(self, root: nn.Module) -> None:
         self._roots.append(root)

@@ -268,14 +268,14 @@ def test_memory_that_is_written_to_past_the_framework_is_seen_to_be() -> None:
     batch, copies = torch.from_numpy(memory), Copies(1 << 20)
     trees, kept = [], {}
     for step in range(3):
-        copies.new_batch()
+        copies.batch += 1
         memory[:] = step
         trees.append(copies.tree(batch, "a batch"))
         assert copies.tree(batch, "an argument") == trees[-1]
         kept |= copies.take()[0]
     arrays = [kept[tree["tensor"]].array() for tree in trees]
     assert [array.data.view(np.float32)[0] for array in arrays] == [0, 1, 2]
-    copies.new_batch()
+    copies.batch += 1
     assert copies.tree(batch, "a batch") == trees[-1]
 
 

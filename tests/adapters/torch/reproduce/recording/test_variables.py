@@ -142,7 +142,7 @@ def test_frames_that_cannot_be_read_are_told(monkeypatch: Any) -> None:
         assert own
         return _names(watch)
 
-    monkeypatch.setattr(frame_variables, "_locals", lambda frame: None)
+    monkeypatch.setattr(frame_variables, "_locals_of", lambda frame: None)
     watch = ChangedVariables()
     assert unread() == set()
     assert list(watch.unread) == ["the variables of unread"]

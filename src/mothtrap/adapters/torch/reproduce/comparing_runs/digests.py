@@ -61,7 +61,9 @@ class DigestObserver:
 
     def __init__(self, job: Job) -> None:
         self.active = job.config.capture != "off"
-        self._job, self._recorder = job, job.recorder
+        self._job = job
+        recorder = job.recorder
+        self._captures, self._notes = recorder.captures, recorder.notes
         self._loaded: list[tuple[str, float]] = []
         self._seen: dict[int, _Version] = {}
         self._given: dict[int, _Version] = {}
@@ -126,7 +128,7 @@ class DigestObserver:
         for owner, number in self._random.read():
             found.append((owner, as_scalar(number)))
         owners, values = zip(*found, strict=True)
-        self._recorder.scalars(DIGEST, owners, values)
+        self._notes.number_of_each(DIGEST, owners, values)
 
     def loss_called(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """A loss of the framework that is trained on returned.
@@ -143,7 +145,7 @@ class DigestObserver:
             if isinstance(value, torch.Tensor) and is_countable(value) and not value.requires_grad:
                 targets.append(("target", value))
         for owner, value in self._of_batch(targets):
-            self._recorder.scalar(DIGEST, owner, value)
+            self._notes.scalar(DIGEST, owner, value)
 
     # State
 
@@ -175,7 +177,7 @@ class DigestObserver:
 
         None: no gain.
         """
-        if not (self.active and self.every_tensor) or self._recorder.rows.device is not None:
+        if not (self.active and self.every_tensor) or self._captures.rows.device is not None:
             return None
         return DigestingReducer()
 
@@ -280,7 +282,7 @@ class DigestObserver:
                 size_gib, most = size / 2**30, STATE_BYTES >> 30
                 reason = f"the model has {size_gib:.1f} GiB; at most {most} are hashed"
                 step = self._job.grouper.step
-                self._recorder.blind(step, "digests of the first weights", reason)
+                self._notes.blind(step, "digests of the first weights", reason)
                 return
         self._tell(placed)
 
@@ -296,13 +298,13 @@ class DigestObserver:
         if known:
             found = [(owner, known[id(t)]) for owner, t in placed if id(t) in known]
             digest_T = np.array([digest for _, digest in found], np.uint64)
-            self._recorder.scalars(DIGEST, [owner for owner, _ in found], as_scalars(digest_T))
+            self._notes.number_of_each(DIGEST, [owner for owner, _ in found], as_scalars(digest_T))
             placed = [(owner, t) for owner, t in placed if id(t) not in known]
             if not placed:
                 return
         digest_T, taken_T = compiled.digests([t for _, t in placed])
         owners = [owner for owner, _ in placed]
-        self._recorder.scalars(
+        self._notes.number_of_each(
             DIGEST, list(compress(owners, taken_T)), as_scalars(digest_T[taken_T])
         )
         self._tell_others(list(compress(placed, ~taken_T)))
@@ -318,11 +320,11 @@ class DigestObserver:
             if not is_countable(values):  # of no values, or of a type with ways of its own
                 continue
             if values.device.type == "cpu" or values.layout is not torch.strided:
-                self._recorder.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))
+                self._notes.scalar(DIGEST, owner, as_scalar(_digest(values, _bytes(values))))
             else:
                 there.append((owner, values))
         for (owner, _), number in zip(there, bit_sums([t for _, t in there]), strict=True):
-            self._recorder.scalar(DIGEST_SUM, owner, as_scalar(number))
+            self._notes.scalar(DIGEST_SUM, owner, as_scalar(number))
 
 
 @functools.lru_cache(maxsize=1 << 14)

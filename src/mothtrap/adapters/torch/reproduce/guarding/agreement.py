@@ -61,7 +61,7 @@ class Agreement:
 
     def _end(self, why: str) -> None:
         self._off = True
-        self._job.recorder.blind(
+        self._job.recorder.notes.blind(
             self._job.grouper.step,
             "what other workers say of a step",
             f"{why}; from here on each worker decides alone which steps it leaves out",

@@ -24,6 +24,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.guards import StepGuarded
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.adapters.torch.reproduce.parts import Parts
 
 NAMED = 4
@@ -86,6 +87,7 @@ class Guard:
         self._judged: set[str] = set()
         self._losses_used = 0
         self._looks: dict[str, GradientLook] = {}
+        self._faulty = False
         self._in_backward: Fault | None = None
         self._told: list[tuple[Fault, str]] = []
         self.unsound_step = -2
@@ -93,25 +95,25 @@ class Guard:
 
     # What the tracer tells
 
-    def looked(self, optimizer: str, look: GradientLook) -> None:
-        """Capture has looked at the gradients of an optimizer that is about to step."""
-        self._looks[optimizer] = look
+    def looked(self, optimizer: str, look: GradientLook) -> bool:
+        """Capture has looked at the gradients of an optimizer that is about to step.
 
-    def sees_fault(self, look: GradientLook) -> bool:
-        """Return whether gradients or losses of the step in progress are known not to be finite.
-
-        Those of a device are waited for only where something depends on it before the step.
+        Returns:
+            Whether gradients or losses of the step in progress are known not to be finite.
+            Those of a device are waited for only where something depends on it before the step.
         """
-        if look.is_late and not self._waits:
-            return False
-        return look.nonfinite or self._tracer.losses.nonfinite()
+        self._looks[optimizer] = look
+        waits = look.is_late and not self._waits
+        self._faulty = not waits and (look.nonfinite or self._tracer.losses.nonfinite())
+        return self._faulty
 
-    def step_begins(self, name: str, optimizer: Optimizer) -> None:
+    def step_begins(self, known: Known, optimizer: Optimizer) -> None:
         """An optimizer steps; its gradients were read. Tells the onset, and changes nothing."""
         if self.acts:
             return
-        look = self._looks.get(name)
-        if math.isfinite(self.limit) or self.sees_fault(look or NONE_SEEN):
+        name = known.name
+        looked = name in self._looks or self.looked(name, NONE_SEEN)
+        if math.isfinite(self.limit) or (looked and self._faulty):
             fault = self._judge([optimizer])
             if fault is not None:
                 self._take_snapshot(fault)
@@ -133,7 +135,8 @@ class Guard:
         if self.acts:
             self._agreement.worst(False)  # an overflow is no fault, but the others ask
         tracer, snapshots = self._tracer, self._tracer.snapshots
-        tracer.contain_part("snapshots", snapshots.joined, optimizer)
+        known = tracer.optimizers.add(optimizer)
+        tracer.contain_part("snapshots", snapshots.joined, known, optimizer)
         for value, place in tracer.losses.of(tracer.grouper.losses):
             if not math.isfinite(value):
                 self._take_snapshot(self._loss_fault(value, place, [optimizer]))
@@ -150,7 +153,7 @@ class Guard:
             fault = self._told[0][0]
             concerned = tuple(dict.fromkeys(name for _, name in self._told))
             others = [name for name in closed.optimizers if name not in concerned]
-            self._tracer.recorder.observe(
+            self._tracer.recorder.notes.observe(
                 StepGuarded(
                     step=closed.step,
                     action=ACTIONS[self.policy],

@@ -134,7 +134,7 @@ class GuardedSteps:
     def _tell_of_threads(self) -> None:
         if not self._told_of_threads:
             self._told_of_threads = True
-            self._tracer.recorder.blind(
+            self._tracer.recorder.notes.blind(
                 self._tracer.grouper.step,
                 "whether steps in other threads are sound",
                 "losses and gradients are not told apart by thread: only the steps of the thread "

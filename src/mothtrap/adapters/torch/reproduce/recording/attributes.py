@@ -67,6 +67,9 @@ class Attributes:
 
     Nothing of the user's is held: what is in a graph is no state, and is left alone.
 
+    Attributes:
+        is_read: they were read in the step in progress.
+
     Args:
         known: the roots.
     """
@@ -74,26 +77,24 @@ class Attributes:
     def __init__(self, known: TrackedObjects) -> None:
         self._known = known
         self._places: list[_Place] = []
-        self._roots: list[int] = []
         self._values: list[Any] = []
         self._seen: dict[int, _Seen] = {}
         self._seen_before: dict[int, _Seen] = {}
         self._left = self._left_bytes = 0
         self._reads = self._roots_seen = 0
-        self._is_read = False
+        self.is_read = False
 
     def read(self) -> Attributes:
         """Read them now."""
         # New ones come to be in the first steps, if at all.
         look = self._reads & (self._reads - 1) == 0 or self._reads % LOOK_EVERY == 0
         self._reads += 1
-        if not (look or self._places) and self._known.roots_seen == self._roots_seen:
-            return self  # the roots that there were, or fewer, and they have none
-        self._roots_seen = self._known.roots_seen
-        roots = self._known.modules()
-        if look or [id(root) for root in roots] != self._roots:
-            self._roots = [id(root) for root in roots]
-            self._places = _places(roots)
+        roots_seen = self._known.book.roots_seen
+        if look or roots_seen != self._roots_seen:  # else those that there were, or fewer
+            self._roots_seen = roots_seen
+            self._places = _places(self._known.modules())
+        if not self._places:
+            return self
         self._seen, self._seen_before = {}, self._seen
         self._left, self._left_bytes = MAX_PLACES, COPIED_BYTES
         self._values = values = []
@@ -106,16 +107,6 @@ class Attributes:
             values += read
         self._seen_before = {}
         return self
-
-    def before_forward(self) -> None:
-        """Read them unless that was done since the last step."""
-        if not self._is_read:
-            self._is_read = True
-            self.read()
-
-    def new_step(self) -> None:
-        """Forget the values read in the step that is over."""
-        self._is_read = False
 
     def of(self, root: nn.Module) -> dict[str, dict[str, Any]]:
         """Those of the parts of a root, by path of the part and name."""

@@ -83,6 +83,7 @@ class Beforehand:
 
     Attributes:
         bytes_held: memory of all copies, of models that are gone until another is copied.
+        notes: parameters were noted that may be written to before an optimizer steps.
     """
 
     def __init__(self, limit_bytes: float) -> None:
@@ -91,7 +92,7 @@ class Beforehand:
         self._models: ByIdentity[nn.Module, _Model] = ByIdentity()
         self._done: set[int] = set()
         self._step = 0
-        self._notes = False
+        self.notes = False
 
     def new_step(self) -> None:
         """The next forward of a model is the first of a step."""
@@ -132,9 +133,9 @@ class Beforehand:
 
     def stepping(self) -> None:
         """An optimizer is about to step: parameters that are not as noted were written to."""
-        if not self._notes:
+        if not self.notes:
             return
-        self._notes = False
+        self.notes = False
         with torch._C.DisableTorchFunction():
             for _, own in self._models.items():
                 noted, own.noted = own.noted, []
@@ -196,13 +197,16 @@ class Beforehand:
                     left -= tensor.nbytes
             known.has_room = True
             own.kept.append(known)
-        self._notes = self._notes or bool(own.noted)
+        self.notes = self.notes or bool(own.noted)
 
     def _copy(self, stale: list[tuple[_Known, torch.Tensor]]) -> None:
         """Bring copies up to date, those of one type and place together."""
         groups: dict[tuple[torch.dtype, torch.device], tuple[list[torch.Tensor], ...]] = {}
         added: list[tuple[_Known, torch.Tensor]] = []
-        if not is_readable(stale[0][1]):  # e.g. while a graph of a device is captured
+        first = stale[0][1]
+        # Private: values of a transformed function are no values; a test pins it.
+        plain = first.is_cpu and torch._C._functorch.peek_interpreter_stack() is None
+        if not plain and not is_readable(first):  # e.g. while a graph of a device is captured
             for known, _ in stale:
                 known.copy, known.version = None, -1
             return

@@ -6,7 +6,7 @@ import math
 import random
 import sys
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -53,7 +53,6 @@ _PARTS = {
 }
 """Parts of a sparse tensor by name, and the methods that return them."""
 
-_CPU = torch.device("cpu")
 _GENERATORS = (np.random.Generator, np.random.RandomState, random.Random)
 _DTYPES = {getattr(torch, name): name for name in NAMES if hasattr(torch, name)}
 
@@ -124,6 +123,12 @@ class Copies:
     A tensor that was copied before, and has not been written to since (`_version`, and a glimpse
     of what lies on the host), is the copy that there is, also over steps.
 
+    Attributes:
+        batch: counts the moments from which on values may have been written to in ways that no
+            version shows.
+        used: the copies that trees name, by their keys, until they are taken.
+        missing: in words, what could not be kept.
+
     Args:
         limit_bytes: of the memory of all copies; what one value may take depends on it.
         redacted: whether of what bears a name only the type and shape are kept.
@@ -140,15 +145,11 @@ class Copies:
         self._blocks = Blocks(limit_bytes / IDLE_SHARE)
         self._redacted, self._later_bytes = redacted, later_bytes
         self._known: dict[tuple[Any, ...], _Known] = {}
-        self._keys = self._batch = 0
-        self._used: dict[str, Copy | Uncopied] = {}
+        self._keys = self.batch = 0
+        self.used: dict[str, Copy | Uncopied] = {}
         self._most_bytes, self._what, self._later = math.inf, "", True
         self._tree_bytes = 0
         self.missing: dict[str, None] = {}
-
-    def new_batch(self) -> None:
-        """Invalidate copies: values may have been written to in ways that no version shows."""
-        self._batch += 1
 
     def tree(
         self,
@@ -190,7 +191,7 @@ class Copies:
 
     def take(self) -> tuple[dict[str, Copy | Uncopied], int]:
         """Return the copies named by trees since the last call, and the trees' size in bytes."""
-        used, self._used = self._used, {}
+        used, self.used = self.used, {}
         size, self._tree_bytes = self._tree_bytes, 0
         return used, size
 
@@ -226,8 +227,10 @@ class Copies:
         if copy is None:
             self.missing[f"{self._what}: {described(tensor)} is too large"] = None
             return {"opaque": f"{described(tensor)}, too large to be kept"}
-        self._used[copy.key] = copy
-        return _tree(tensor, copy.key)
+        self.used[copy.key] = copy
+        if tensor.is_cpu and not tensor.requires_grad and tensor.is_contiguous():
+            return {"tensor": copy.key}  # as most are: the same, sooner
+        return tensor_tree(tensor, copy.key)
 
     def _known_or_made(self, tensor: torch.Tensor) -> Copy | Uncopied | None:
         """The copy of a view or of what wants a gradient, or a new one; None if too large."""
@@ -248,9 +251,7 @@ class Copies:
         else:
             return None
         if version >= 0:
-            self._remember(
-                mark, _Known(weakref.ref(owner), version, weakref.ref(made), self._batch)
-            )
+            self._remember(mark, _Known(weakref.ref(owner), version, weakref.ref(made), self.batch))
         return made
 
     def _sparse(self, tensor: torch.Tensor) -> Tree:
@@ -274,8 +275,8 @@ class Copies:
         # Arrays have no version: what is the same is seen by looking.
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
-            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy), self._batch)
-        self._used[copy.key] = copy
+            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy), self.batch)
+        self.used[copy.key] = copy
         return {"array": copy.key}
 
     def constants(self, value: Any) -> tuple[Tree, tuple[Copy, ...]]:
@@ -292,11 +293,6 @@ class Copies:
             copy = Copy(self._new_key(), value)
             return {"array": copy.key}, (copy,)
         return self.tree(value, "a random state"), ()
-
-    def use(self, copies: Iterable[Copy]) -> None:
-        """Say that a tree names copies that there are."""
-        for copy in copies:
-            self._used[copy.key] = copy
 
     def _new_key(self) -> str:
         self._keys += 1
@@ -321,10 +317,10 @@ class Copies:
             return None
         version = -1 if tensor.is_inference() else tensor._version
         copy = known.copy() if known.version == version else None
-        if known.batch != self._batch:
+        if known.batch != self.batch:
             if isinstance(copy, Copy) and not copy.shows(tensor):
                 return None  # written to past the framework: a loader's memory that is used again
-            known.batch = self._batch
+            known.batch = self.batch
         return copy
 
     def _remember(self, mark: tuple[Any, ...], known: _Known) -> None:
@@ -361,12 +357,6 @@ def _why_not(tensor: torch.Tensor) -> str | None:
     if not is_readable(tensor):
         return f"a {tensor.device.type} tensor whose values do not exist"
     return None if tensor.dtype in _DTYPES else f"a tensor of {tensor.dtype}"
-
-
-def _tree(tensor: torch.Tensor, key: str) -> Tree:
-    if tensor.is_contiguous() and not tensor.requires_grad and tensor.device == _CPU:
-        return {"tensor": key}  # as most are: the same, sooner
-    return tensor_tree(tensor, key)
 
 
 def _mark(tensor: torch.Tensor, owner: torch.Tensor) -> tuple[Any, ...]:

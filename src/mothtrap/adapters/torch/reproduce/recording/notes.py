@@ -34,34 +34,25 @@ class Noted:
 
 @dataclass(slots=True, eq=False)
 class Notes:
-    """Record of a step so far."""
+    """Record of a step so far.
+
+    `nbytes`: memory of all events and copies; what several events name counts for each.
+    """
 
     events: list[Noted] = field(default_factory=list)
     missing: dict[str, None] = field(default_factory=dict)
     rates: dict[str, tuple[float, ...]] = field(default_factory=dict)
     carried: bool = False
-
-    def nbytes(self) -> int:
-        """Memory of all events and copies; what several events name counts for each."""
-        return sum([noted.nbytes for noted in self.events])
-
-    def sizes(self, trees: str) -> dict[str, int]:
-        """Memory of each copy by its key, and that of the events under the name `trees`."""
-        found, tree_bytes = {}, 0
-        for noted in self.events:
-            tree_bytes += noted.tree_bytes
-            for key, copy in noted.copies.items():
-                found[key] = copy.nbytes
-        found[trees] = tree_bytes
-        return found
+    nbytes: int = 0
 
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """A step that is over."""
+    """A step that is over; `sizes`: memory of each copy by its key, and that of the events."""
 
     recorded: RecordedStep
     copies: Mapping[str, Copy | Uncopied]
+    sizes: Mapping[str, int]
 
     def kept(self) -> KeptStep:
         """Return the step with its arrays, as they go into a file.

@@ -7,7 +7,7 @@ was fed with. Nothing of the user's is held: neither frames nor objects.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from mothtrap.adapters.torch.data.inputs import argument_names
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.job.nested import tensors_in
+from mothtrap.adapters.torch.job.retained_outputs import nodes_made
 from mothtrap.adapters.torch.reproduce.recording.beforehand import Beforehand
 from mothtrap.adapters.torch.reproduce.recording.copies import Copies, Copy
 from mothtrap.adapters.torch.reproduce.recording.notes import (
@@ -42,11 +43,12 @@ from mothtrap.core.snapshots import (
     Tree,
 )
 from mothtrap.snapshot.ring import Ring
-from mothtrap.tracing import frames
+from mothtrap.tracing import frames, trainers_at_work
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.capture.grouper import ClosedStep
 
 MAX_EVENTS = 512
@@ -65,8 +67,8 @@ LATER_SHARE = 4
 """One part in so many of a snapshot's size that a larger array may take; it is not copied
 before the step is kept."""
 
-LossesOf = Callable[[Sequence[tuple[str, int]]], list[tuple[float, str]]]
-"""Returns the values of losses, by site and key, and the lines where they were computed."""
+LossesOf = Callable[[Iterable[int]], tuple[float, ...]]
+"""Returns the values of losses by their keys, as far as they are known, in the order of these."""
 
 
 class Recording:
@@ -142,22 +144,28 @@ class Recording:
     def batch_handed(self, iterator: object, batch: object) -> None:
         """A loader gave a batch to the user's code."""
         number = self._loader_of.get(iterator) if self.active else None
-        if number is None or self._is_elsewhere():
+        if number is None or threading.get_ident() != self._thread():
             return
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             self._note_batch(number, batch)
 
     def _note_batch(self, number: int, batch: object) -> None:
         site = frames.location(frames.user_frame()) or ""
-        notes = self._notes()
-        self._copies.new_batch()
+        notes = self._later if self._job.grouper.between_steps else self._now
+        self._copies.batch += 1
         self._drop_evaluated(number)
         if self._is_full(notes):
             return
         what = f"the batch of loader {number} at {site}"
         value = self._copies.tree(batch, what, self._limit_bytes / ARRAY_SHARE)
-        rng = self._random.read()
-        self._add(notes, BatchHanded(loader=number, site=site, value=value, rng=rng))
+        event = BatchHanded(
+            loader=number,
+            site=site,
+            value=value,
+            rng=self._random.read(),
+            counters=trainers_at_work.counters(),
+        )
+        self._add(notes, event)
         self._needs_rng = False
 
     def pass_ended(self, iterator: object) -> None:
@@ -174,12 +182,14 @@ class Recording:
         kwargs: Mapping[str, Any],
         trains: bool,
         frame: FrameType | None = None,
+        site: str | None = None,
     ) -> None:
-        """The user's code calls a model, in a frame that is looked for where it is not given."""
+        """The user's code calls a model, at a line; both are looked for where they aren't given."""
         if not self.active:
             return
-        notes = self._notes()
-        mark_batches(notes, evaluated=not trains, used=trains)
+        notes = self._later if self._job.grouper.between_steps else self._now
+        if notes.events:
+            mark_batches(notes, evaluated=not trains, used=trains)
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             if notes is self._later and not self._begun:
                 self.before.new_step()
@@ -187,9 +197,12 @@ class Recording:
             self.before.before_forward(module)
             if not trains and len(latest_evaluations(notes)) >= MAX_EVALUATIONS:
                 return
-            if not self._is_full(notes):
-                frame = frame or frames.user_frame()
-                self._note_forward(notes, module, root, args, kwargs, trains, frame)
+            full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
+            if not (full and self._is_full(notes)):
+                if frame is None:
+                    frame = frames.user_frame()
+                    site = frames.location(frame)
+                self._note_forward(notes, module, root, args, kwargs, trains, frame, site or "")
 
     def _note_forward(
         self,
@@ -200,11 +213,11 @@ class Recording:
         kwargs: Mapping[str, Any],
         trains: bool,
         frame: FrameType | None,
+        site: str,
     ) -> None:
-        site = frames.location(frame) or ""
         rng = self._random.read() if self._needs_rng and trains else None
         self._needs_rng = self._needs_rng and not trains
-        notes.carried = notes.carried or self._are_carried((*args, *kwargs.values()))
+        notes.carried = notes.carried or self._are_carried(args, kwargs)
         names = _names(module) if self._redacted is not None else ()
         given, named = self._arguments(f"an argument at {site}", names, args, kwargs)
         event = ForwardCalled(
@@ -215,64 +228,67 @@ class Recording:
             variables=self._changed_variables(frame),
             rng=rng,
             trains=trains,
+            counters=trainers_at_work.counters(),
         )
         self._add(notes, event)
 
     def loss_called(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """A loss is called, or was: by the name of its function, or of its module's class."""
+        notes = self._later if self._job.grouper.between_steps else self._now
         if not self.active:
             return
         with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
             for tensor in tensors_in((*args, *kwargs.values())):
                 if tensor.requires_grad:
-                    self._note_loss(function, args, kwargs)
                     break
-
-    def _note_loss(self, function: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        notes = self._notes()
-        if self._is_full(notes):
-            return
-        site = frames.location(frames.user_frame()) or ""
-        what, names = f"an argument of {function} at {site}", ("input", "target")
-        given, named = self._arguments(what, names, args, kwargs)
-        self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))
+            else:
+                return
+            full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
+            if full and self._is_full(notes):
+                return
+            site = frames.location(frames.user_frame()) or ""
+            what, names = f"an argument of {function} at {site}", ("input", "target")
+            given, named = self._arguments(what, names, args, kwargs)
+            self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))
 
     def backward_began(self) -> None:
         """A backward was entered: what comes next is another micro-batch."""
         self._needs_rng = True
-        self._copies.new_batch()
+        self._copies.batch += 1
 
-    def stepping(self, name: str, optimizer: Optimizer) -> None:
+    def stepping(self, known: Known, optimizer: Optimizer) -> None:
         """An optimizer is about to step."""
         if not self.active:
             return
-        self.before.stepping()
+        if self.before.notes:
+            self.before.stepping()
         rates = []
         for group in optimizer.param_groups:
             rate = group.get("lr")
             if not isinstance(rate, float):
                 return
             rates.append(rate)
-        self._now.rates[name] = tuple(rates)
+        self._now.rates[known.name] = tuple(rates)
 
-    def applied(self) -> None:
+    def applied(self, *_: Any) -> None:
         """An optimizer has stepped, or a scaler has decided that it does not."""
         if self.active:
-            self._sequence = _nodes_made()
+            self._sequence = nodes_made()
             self._needs_rng = True
 
-    def close(self, closed: ClosedStep, losses_of: LossesOf) -> None:
+    def close(self, losses_of: LossesOf, closed: ClosedStep) -> None:
         """A step is over."""
         if not self.active:
             return
-        keys = sorted([(key, series.site) for series in closed.series for key in series.losses])
-        found = losses_of([(site, key) for key, site in keys])
-        values = tuple([value for value, _ in found])
+        keys: list[int] = []
+        for series in closed.series:
+            keys += series.losses
+        values = losses_of(sorted(keys))
         entry = self._entry(self._now, closed.step, closed.optimizers, values, closed.skipped)
         self._ring.limit_bytes = self._limit_bytes - self.before.bytes_held
-        self._ring.push(closed.step, entry, self._now.sizes(f"trees of {closed.step}"))
+        self._ring.push(closed.step, entry, entry.sizes)
         self._now, self._later = self._later, Notes()
-        self._bytes = self._now.nbytes()
+        self._bytes = self._now.nbytes
         if not self._begun:
             self.before.new_step()
         self._begun, self.whole = False, True
@@ -290,21 +306,19 @@ class Recording:
     def _is_elsewhere(self) -> bool:
         return threading.get_ident() != self._thread()
 
-    def _notes(self) -> Notes:
-        """Of the step that what happens belongs to."""
-        return self._later if self._job.grouper.between_steps else self._now
-
     def _add(self, notes: Notes, event: RecordedEvent) -> None:
-        copies, tree_bytes = self._copies.take()
+        own = self._copies
+        copies, tree_bytes = own.take()
         tree_bytes += EVENT_BYTES
         size = tree_bytes
         for copy in copies.values():
             size += copy.nbytes
         notes.events.append(Noted(event, copies, tree_bytes, size))
+        notes.nbytes += size
         self._bytes += size
-        if self._copies.missing:
-            notes.missing |= self._copies.missing
-            self._copies.missing = {}
+        if own.missing:
+            notes.missing |= own.missing
+            own.missing = {}
         if self._bytes > self._limit_bytes:
             self._make_room()
 
@@ -326,6 +340,7 @@ class Recording:
 
     def _forget(self, notes: Notes, noted: Noted) -> None:
         notes.events.remove(noted)
+        notes.nbytes -= noted.nbytes
         self._bytes -= noted.nbytes
 
     def _drop_evaluated(self, number: int) -> None:
@@ -359,9 +374,9 @@ class Recording:
             found.append([name, tree])
         return {"dict": found} if found else None
 
-    def _are_carried(self, values: Sequence[Any]) -> bool:
+    def _are_carried(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> bool:
         """Return whether a tensor has a graph that was made before this step."""
-        for tensor in tensors_in(values):
+        for tensor in tensors_in((*args, *kwargs.values())):
             if (node := tensor.grad_fn) is not None and node._sequence_nr() < self._sequence:
                 return True
         return False
@@ -375,11 +390,18 @@ class Recording:
         skipped: bool = False,
     ) -> Entry:
         copies: dict[str, Copy | Uncopied] = {}
+        sizes: dict[str, int] = {}
+        events, tree_bytes = [], 0
         for noted in notes.events:
             copies |= noted.copies
+            events.append(noted.event)
+            tree_bytes += noted.tree_bytes
+        for key, copy in copies.items():
+            sizes[key] = copy.nbytes
+        sizes[f"trees of {step}"] = tree_bytes
         recorded = RecordedStep(
             step=step,
-            events=tuple([noted.event for noted in notes.events]),
+            events=tuple(events),
             optimizers=optimizers,
             losses=losses,
             carried=notes.carried,
@@ -387,15 +409,10 @@ class Recording:
             rates=notes.rates,
             missing=(*self.blind, *self._variables.unread, *notes.missing),
         )
-        return Entry(recorded, copies)
+        return Entry(recorded, copies, sizes)
 
 
 def _names(module: nn.Module) -> Sequence[str]:
     """Of the positional arguments of a model."""
     kind: type = type(unwrapped(module))
     return argument_names(kind)
-
-
-def _nodes_made() -> int:
-    """Return the number of graph nodes that this thread has made; private, pinned by a test."""
-    return int(torch.autograd._get_sequence_nr())  # type: ignore[attr-defined]

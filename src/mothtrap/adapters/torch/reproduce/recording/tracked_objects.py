@@ -34,13 +34,16 @@ class TrackedRoot:
 class TrackedObjects:
     """Finds roots, optimizers, schedulers and scalers, each kind in a steady order.
 
-    Args:
+    Attributes:
         book: knows the modules.
+
+    Args:
+        book: the value of the attribute.
         optimizers: knows the optimizers.
     """
 
     def __init__(self, book: NameBook, optimizers: OptimizerObserver) -> None:
-        self._book, self._optimizers = book, optimizers
+        self.book, self._optimizers = book, optimizers
         self._made: dict[str, int] = {}
         self._schedulers: ByIdentity[Any, str] = ByIdentity()
         self._scalers: ByIdentity[Any, str] = ByIdentity()
@@ -62,25 +65,20 @@ class TrackedObjects:
 
     def roots(self) -> Iterator[TrackedRoot]:
         """Every module that user code has called, in the order of its first call."""
-        for root in self._book.roots:
+        for root in self.book.roots:
             module = root.module()
             if module is not None:
-                birth = self._book.birth(module)
+                birth = self.book.birth(module)
                 yield TrackedRoot(root.path, root.prefix, class_name(module), birth, module)
-
-    @property
-    def roots_seen(self) -> int:
-        """Return the number of roots so far, including those that are gone or wrapped now."""
-        return self._book.roots_seen
 
     def modules(self) -> list[nn.Module]:
         """Those of `roots` alone."""
-        return [m for root in self._book.roots if (m := root.module()) is not None]
+        return [m for root in self.book.roots if (m := root.module()) is not None]
 
     def uncalled(self) -> Iterator[TrackedRoot]:
         """Every other module that was seen to be made and is no part of one, in that order."""
-        for module, birth in self._book.tops():
-            if self._book.root_of(module) is None:
+        for module, birth in self.book.tops():
+            if self.book.root_of(module) is None:
                 yield TrackedRoot("", "", class_name(module), birth, module)
 
     def optimizers(self) -> Iterator[tuple[str, Optimizer]]:

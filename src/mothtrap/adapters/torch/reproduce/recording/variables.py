@@ -132,11 +132,21 @@ class ChangedVariables:
                 elif type(before) is not type(value) or before != value:
                     found.append((prefix + name, value))
                 continue
-            mark = mark_of(value) if kind == _GENERATOR else self._mark(code, name, value, kind)
+            size, mark = 0, None
+            if kind == _TENSOR:
+                if value.grad_fn is not None:  # known by what it was computed from
+                    continue
+                mark = weakref.ref(value), -1 if value.is_inference() else value._version
+                if not value.requires_grad and value.layout is torch.strided:
+                    size = int(value.nbytes)
+            elif kind == _GENERATOR:
+                mark = mark_of(value)
+            else:
+                mark = self._mark(code, name, value, kind)
+                size = int(value.nbytes) if kind == _ARRAY else 0
             if mark is None:
                 continue
-            size = _small_size(value, kind)
-            if size and small + size <= SMALL_TOTAL:
+            if 0 < size <= SMALL_BYTES and small + size <= SMALL_TOTAL:
                 small += size
                 found.append((prefix + name, value))
             elif not first and not _is_same(seen.get(name), mark):
@@ -229,14 +239,6 @@ def _kind_of(cls: type) -> int:
 
 def _is_long(value: Any) -> bool:
     return isinstance(value, str | bytes) and len(value) > MAX_TEXT
-
-
-def _small_size(value: Any, kind: int) -> int:
-    """Bytes of a small tensor or array; 0 for anything else."""
-    if kind not in (_TENSOR, _ARRAY) or (kind == _TENSOR and value.requires_grad):
-        return 0
-    size = int(value.nbytes) if kind == _ARRAY or value.layout is torch.strided else 0
-    return size if size <= SMALL_BYTES else 0
 
 
 def _parts(value: Any) -> list[Any] | None:

@@ -19,7 +19,6 @@ from torch.optim import Optimizer
 from torch.optim import optimizer as optim_optimizer
 from torch.utils.data import DataLoader
 
-from mothtrap.adapters.torch.hooks.process_hooks import drop_own_frame
 from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
 from mothtrap.adapters.torch.reproduce.replaying.handing import (
@@ -27,6 +26,8 @@ from mothtrap.adapters.torch.reproduce.replaying.handing import (
     HandingIterator,
     LoaderNumbers,
 )
+from mothtrap.tracing import read_ahead
+from mothtrap.tracing.replacements import drop_own_frame
 
 Function = Callable[..., Any]
 
@@ -88,10 +89,14 @@ class Interception:
 
         @functools.wraps(begin)
         def iterate(loader: DataLoader[Any]) -> Any:
-            if threading.get_ident() != thread:
+            if threading.get_ident() != thread or read_ahead.is_running():
                 return begin(loader)
             return HandingIterator(loader, begin, numbers.of(loader), ask)
 
+        def iterate_ahead(loader: Any, own: Callable[[Any], Any]) -> Any:
+            return HandingIterator(loader, own, numbers.of(loader), ask)
+
+        read_ahead.intercepts.append(iterate_ahead)
         setattr(DataLoader, "__iter__", iterate)  # noqa: B010  # for the type checker
 
     def _hook_modules(self) -> None:

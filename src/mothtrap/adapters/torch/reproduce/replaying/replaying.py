@@ -40,7 +40,7 @@ from mothtrap.snapshot.code_locations import CodeLocations
 from mothtrap.snapshot.cues import Cues
 from mothtrap.snapshot.format import Loaded
 from mothtrap.snapshot.microbatches import MicroBatches
-from mothtrap.tracing import debugging, frames
+from mothtrap.tracing import debugging, frames, trainers_at_work
 from mothtrap.tracing.anticipation import Anticipation
 from mothtrap.tracing.outcome import Outcome
 
@@ -264,6 +264,7 @@ class Replaying:
 
     def _came_on(self, event: BatchHanded | ForwardCalled) -> None:
         """An event was matched."""
+        trainers_at_work.restore(event.counters)
         if self.cues.is_last or self.loaded.snapshot.steps[-1].carried:
             trees = (event.value,) if isinstance(event, BatchHanded) else (event.args, event.kwargs)
             self.localization.came(event, lambda: self.values.made_together(*trees))

@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.snapshots import ReferenceDigests
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.torch.dtypes import type_name
@@ -56,16 +57,17 @@ class StepDigests:
         self._losses.clear()
         self._calls.clear()
 
-    def close(self, step: int) -> None:
+    def close(self, closed: ClosedStep) -> None:
         """Forget the step that closed, but for the digests of its losses.
 
         Of losses on an accelerator these are not taken: each would be waited for.
         """
         if self._remembers and self._losses and all(root.is_cpu for root in self._losses.values()):
-            self._past[step] = {site: _hex(root) for site, root in self._losses.items()}
+            self._past[closed.step] = {site: _hex(root) for site, root in self._losses.items()}
             if len(self._past) > PAST_STEPS:
                 del self._past[next(iter(self._past))]
-        self.new_step()
+        self._losses.clear()
+        self._calls.clear()
 
     def told(self, step: int) -> ReferenceDigests | None:
         """Return the losses of an earlier step, as far as they are remembered."""

@@ -9,9 +9,8 @@ from __future__ import annotations
 import dataclasses
 import weakref
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.reproduce.snapshots.reference_digests import StepDigests
@@ -22,6 +21,7 @@ from mothtrap.snapshot.retention import is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.adapters.torch.reproduce.parts import Parts
 
 MAX_ORDERS = 16
@@ -88,12 +88,7 @@ class TorchSnapshotTaker:
 
     # What the witnesses tell
 
-    def backward_began(self, site: str, root: torch.Tensor) -> None:
-        """A backward begins with one number."""
-        if self.active:
-            self.truth.loss(site, root)
-
-    def joined(self, optimizer: Optimizer) -> None:
+    def joined(self, _: Known, optimizer: Optimizer) -> None:
         """An optimizer is about to apply a step, or a closure of its has come to gradients."""
         step = self._tracer.grouper.step
         if self._joined_step != step:
@@ -104,7 +99,7 @@ class TorchSnapshotTaker:
             return
         self._joined.append(weakref.ref(optimizer))
 
-    def applied(self) -> None:
+    def applied(self, *_: Any) -> None:
         """An optimizer has applied a step, or a scaler has left it out."""
         self._applied = self._tracer.grouper.step
 
@@ -113,7 +108,7 @@ class TorchSnapshotTaker:
         if self.active:
             self._take_onset(SnapshotOrder(reason=f"unsound step: {reason}"))
 
-    def fulfil(self) -> None:
+    def fulfil(self, *_: Any) -> None:
         """Nothing of the step in progress was applied: take what is due or wished for."""
         step = self._tracer.grouper.step
         if not self.active or self._begun == step or self._applied == step:
