@@ -1,0 +1,175 @@
+"""Replacements in the classes of gluon, and the handle that takes them out again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from mxnet import autograd, gluon
+from mxnet.ndarray import NDArray
+
+from mothtrap.adapters.mxnet.forward import Forward, LayerCall
+from mothtrap.adapters.mxnet.looks import OF_LAYERS, Looks
+from mothtrap.adapters.mxnet.losses import series_of
+from mothtrap.adapters.mxnet.parameters import Parameters
+from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, TrainingMode
+from mothtrap.core.facts.layers import InitialWeights
+from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.tracing import frames
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
+
+EACH_STEP: Final = (LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, TrainingMode)
+SAMPLED: Final = (*OF_LAYERS, InitialWeights)
+MAX_LAYERS: Final = 256
+
+
+class GluonHandle:
+    """Gluon at work.
+
+    Args:
+        job: takes what is seen.
+        targets: blocks and trainers that are watched; none = all of the process.
+    """
+
+    def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
+        self._job, self._targets = job, targets
+        self._here = Forward()
+        self._looks, self._weights = Looks(job), Parameters(job)
+        self._evaluated: dict[str | None, tuple[float, int]] = {}
+        replaced = self._replaced = Replacements(job.contain)
+        replaced.replace(gluon.Block, "__call__", self._around_call)
+        replaced.around(autograd, "backward", self._differentiated, None)
+        replaced.around(NDArray, "backward", self._differentiated, None)
+        for name in ("step", "update"):
+            replaced.around(gluon.Trainer, name, self._stepping, self._stepped)
+
+    @property
+    def snapshots(self) -> SnapshotTaker | None:
+        """No snapshots are taken of this framework."""
+        return None
+
+    def step(self, given: Given) -> None:
+        """Attach numbers of the user's to the step in progress; never raises."""
+        for name, value in given.numbers.items():
+            self._job.number(name, value)
+        if given.loss is not None:
+            self._job.number("loss", given.loss)
+
+    def surroundings(self) -> Surroundings | None:
+        """Return None: no state that numbers depend on can be read."""
+        return None
+
+    def stop(self, _: str) -> bool:
+        """Return False: the loop is the script's own."""
+        return False
+
+    def detach(self) -> None:
+        """Report the last evaluation, restore everything that was replaced."""
+        self._job.contain(self._tell_evaluations)
+        self._replaced.undo()
+
+    def abandon(self) -> None:
+        """See nothing from here on: the job is not live in a forked child."""
+        self._replaced.undo()
+
+    def _around_call(self, original: Any) -> Any:
+        here, job = self._here, self._job
+
+        def call(block: Any, *args: Any) -> Any:
+            is_loss = isinstance(block, gluon.loss.Loss)
+            if not job.live or not (is_loss or autograd.is_recording()):
+                return original(block, *args)
+            is_root = not is_loss and here.root is None
+            if is_root:
+                here.root, here.given, here.trains = block, args, autograd.is_training()
+            try:
+                result = original(block, *args)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                if is_root:
+                    here.root = None
+            job.contain(self._lost if is_loss else self._called, block, args, result)
+            if is_root:
+                here.latest, here.gave = block, result
+            return result
+
+        return call
+
+    def _called(self, block: Any, args: tuple[Any, ...], gave: Any) -> None:
+        """Hold what a layer took and gave until the step is over, where that is looked at."""
+        calls = self._here.calls
+        is_layer = not block._children or isinstance(
+            getattr(block, "weight", None), gluon.Parameter
+        )
+        if not is_layer or len(calls) >= MAX_LAYERS or not args:
+            return
+        arrays = isinstance(args[0], NDArray) and isinstance(gave, NDArray)
+        if arrays and (self._looks.are_due() or self._job.wants("activation")):
+            is_data = any(args[0] is given for given in self._here.given)
+            calls.append(LayerCall(block, args[0], gave, is_data))
+
+    def _lost(self, loss: Any, args: tuple[Any, ...], result: Any) -> None:
+        """Take the call of a loss: of training, or of an evaluation, where it is not recorded."""
+        place = frames.location(frames.user_frame())
+        if autograd.is_recording():
+            self._here.losses.append((loss, args[:2], place))
+        elif isinstance(result, NDArray):
+            values = result.asnumpy()
+            total, rows = self._evaluated.get(place, (0.0, 0))
+            self._evaluated[place] = total + float(values.sum()), rows + values.size
+
+    def _differentiated(self, heads: Any, *_: object) -> None:
+        """Take the values that a backward begins with, before it runs."""
+        heads = heads if isinstance(heads, list | tuple) else [heads]
+        value = np.mean([head.asnumpy().mean(dtype=np.float64) for head in heads])
+        frame = frames.user_frame()
+        made = frames.assigned_at(frame) if frame is not None else None
+        if made is None and self._here.losses:
+            made = self._here.losses[-1][2]
+        self._here.heads.append((float(value), made or frames.location(frame)))
+
+    def _is_watched(self, trainer: Any) -> bool:
+        if not self._targets or any(target is trainer for target in self._targets):
+            return True
+        own = {id(parameter) for parameter in trainer._params}
+        blocks = [target for target in self._targets if isinstance(target, gluon.Block)]
+        return any(id(each) in own for one in blocks for each in one.collect_params().values())
+
+    def _stepping(self, trainer: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Look at what a trainer is about to apply; return whether it is watched."""
+        if not self._is_watched(trainer):
+            return False
+        self._tell_evaluations()
+        self._weights.before(trainer, trainer._scale / (args[0] if args else kwargs["batch_size"]))
+        return True
+
+    def _stepped(self, trainer: Any, *state: Any) -> None:
+        """Close the step, where the trainer is watched."""
+        if not state[-1]:
+            return
+        here = self._here
+        name = self._weights.after(trainer)
+        self._looks.tell(here)
+        self._job.stood_ready(EACH_STEP)
+        if self._looks.are_due():
+            self._job.stood_ready(SAMPLED)
+        by_place: dict[str | None, list[float]] = {}
+        for value, place in here.heads:
+            by_place.setdefault(place, []).append(value)  # parts of an accumulated step
+        losses = [
+            Losses(series=series_of(place), value=float(np.mean(values)), location=place)
+            for place, values in by_place.items()
+        ]
+        here.clear()
+        self._job.step(losses, optimizer=name)
+
+    def _tell_evaluations(self) -> None:
+        found, self._evaluated = self._evaluated, {}
+        for place, (total, rows) in found.items():
+            mean = total / max(rows, 1)
+            self._job.evaluation(series_of(place), {"loss": mean}, loss="loss", rows=rows)

@@ -1,0 +1,186 @@
+"""Layers of a gluon forward: data, units, outputs, activations, modes."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from mxnet import gluon
+from mxnet.ndarray import NDArray
+
+from mothtrap.adapters.mxnet import losses
+from mothtrap.adapters.mxnet.forward import Forward, LayerCall
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.evaluations import TrainingMode
+from mothtrap.core.facts.layers import DataTaken, OutputSpread, UnitInputs
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.core.tensors import Role, TensorInfo
+from mothtrap.tracing import layer_looks
+from mothtrap.tracing.adapter_job import traced
+
+Array = npt.NDArray[Any]
+OF_LAYERS: Final = (LossCall, DataTaken, OutputSpread, UnitInputs)
+WHEN: Final = Schedule(logarithmic=True)
+"""Steps whose layers and losses are described: the first ones, then ever more rarely."""
+HIDDEN: Final = "it is hybridized, so its layers are not called one by one"
+SATURATING: Final = ("sigmoid", "tanh")
+MAX_NAMES: Final = 8
+
+
+class Looks:
+    """Describes the layers and the losses of a step.
+
+    Args:
+        job: takes the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._ids: dict[str, int] = {}
+        self._modes: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
+
+    def are_due(self) -> bool:
+        """Return whether layers and losses are described in the step in progress."""
+        return WHEN.is_due(self._job.now.step)
+
+    def tell(self, forward: Forward) -> None:
+        """Report what a forward has shown."""
+        step, root = self._job.now.step, forward.latest
+        if root is not None:
+            self._tell_mode(root, forward.trains, step)
+        if forward.calls and self._job.wants("activation"):
+            self._take_activations(forward.calls)
+        if not self.are_due():
+            return
+        chains = {id(call.gave): _chain(call.layer) for call in forward.calls}
+        inputs = [given.asnumpy() for given in forward.given if isinstance(given, NDArray)]
+        for loss, args, place in forward.losses:
+            found = losses.fact(
+                loss, args, place, chains, inputs, step=step, alone=len(forward.losses) == 1
+            )
+            if found is not None:
+                self._job.fact(found)
+        for call in forward.calls:
+            self._tell_layer(call, step)
+        if root is not None and getattr(root, "_active", False):
+            self._job.blind(f"layers of {root.name}", HIDDEN)
+        if root is not None and isinstance(forward.gave, NDArray):
+            self._tell_output(root, forward.gave.asnumpy(), inputs, step)
+
+    def _take_activations(self, calls: Sequence[LayerCall]) -> None:
+        captures = traced(self._job).recorder.captures
+        found: dict[int, Array] = {}
+        for call in calls:
+            name = call.layer.name
+            if name not in self._ids:
+                self._ids[name] = self._job.define(
+                    TensorInfo(
+                        kind="activation",
+                        name=name,
+                        module=name,
+                        module_type=type(call.layer).__name__,
+                        role=_role(call.layer),
+                        shape=call.gave.shape,
+                        dtype=np.dtype(call.gave.dtype).name,
+                    )
+                )
+            found[self._ids[name]] = call.gave.asnumpy()
+        step = self._job.now.step
+        captures.begin_forward()
+        self._job.take("activation", list(found), list(found.values()))
+        captures.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
+
+    def _tell_mode(self, root: Any, trains: bool, step: int) -> None:
+        """Report whether dropouts and batch norms behave as in training."""
+        parts = list(_parts(root))
+        dropouts = [part.name for part in parts if _is_dropout(part)]
+        norms = [part.name for part in parts if isinstance(part, gluon.nn.BatchNorm)]
+        state = trains, len(dropouts), len(norms)
+        if not (dropouts or norms) or self._modes.get(root) == state:
+            return
+        self._modes[root] = state
+        self._job.fact(
+            TrainingMode(
+                step=step,
+                module=root.name,
+                module_type=type(root).__name__,
+                trains=trains,
+                dropouts=tuple(dropouts[:MAX_NAMES]),
+                norms=tuple(norms[:MAX_NAMES]),
+                sleeping=() if trains else tuple((dropouts + norms)[:MAX_NAMES]),
+            )
+        )
+
+    def _tell_layer(self, call: LayerCall, step: int) -> None:
+        layer, function = call.layer, getattr(call.layer, "_act_type", "")
+        weight = getattr(layer, "weight", None)
+        if call.is_data and isinstance(weight, gluon.Parameter) and len(weight.shape) >= 2:
+            is_grid, given = len(weight.shape) > 2, call.given.asnumpy()
+            values = np.moveaxis(given, 1, -1) if is_grid else given.reshape(len(given), -1)
+            fields = layer_looks.data_taken(values, grid=is_grid)
+            if fields is not None and values.dtype.kind == "f":
+                weights = weight.list_data()[0].asnumpy().astype(np.float64)
+                gain = float(np.sqrt(np.square(weights).mean() * math.prod(weight.shape[1:])))
+                fields |= {"layer": layer.name, "layer_type": type(layer).__name__}
+                shape = tuple(given.shape)
+                self._job.fact(DataTaken(step=step, shape=shape, gain=gain, grid=is_grid, **fields))
+        if function in SATURATING:
+            counted = layer_looks.unit_inputs(call.gave.asnumpy(), function)
+            if counted is not None:
+                self._job.fact(
+                    UnitInputs(
+                        step=step,
+                        module=layer.name,
+                        module_type=type(layer).__name__,
+                        function=function,
+                        units=counted[0],
+                        edges=layer_looks.EDGES,
+                        counts=counted[1],
+                    )
+                )
+
+    def _tell_output(self, root: Any, gave: Array, inputs: list[Array], step: int) -> None:
+        found = layer_looks.spread(gave)
+        if found is not None:
+            self._job.fact(
+                OutputSpread(
+                    step=step,
+                    root=root.name,
+                    place="",
+                    shape=gave.shape,
+                    spread=found[0],
+                    rms=found[1],
+                    largest=found[2],
+                    inputs_differ=layer_looks.rows_differ(inputs[0]) if inputs else None,
+                )
+            )
+
+
+def _chain(layer: Any) -> tuple[str, ...]:
+    """The operations of a layer, the last first, in the words of `LossCall.chain`."""
+    function = getattr(layer, "_act_type", None) or getattr(
+        getattr(layer, "act", None), "_act_type", None
+    )
+    own = (str(function),) if function else ()
+    return (*own, "linear") if isinstance(getattr(layer, "weight", None), gluon.Parameter) else own
+
+
+def _role(layer: Any) -> Role:
+    function = getattr(layer, "_act_type", "")
+    return "rectifier" if function == "relu" else "saturating" if function in SATURATING else ""
+
+
+def _parts(block: Any) -> Iterator[Any]:
+    yield block
+    for child in block._children.values():
+        yield from _parts(child)
+
+
+def _is_dropout(block: Any) -> bool:
+    return isinstance(block, gluon.nn.Dropout) and block._rate > 0

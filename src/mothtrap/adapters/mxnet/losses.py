@@ -1,0 +1,114 @@
+"""Losses of gluon in the words of facts: operation, logits, targets, predictions.
+
+Shape suffix: R = rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from mxnet import gluon
+from mxnet.ndarray import NDArray
+
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.tracing import loss_looks
+from mothtrap.tracing.loss_looks import Called
+
+Array = npt.NDArray[Any]
+ELEMENTWISE: Final = ("L2Loss", "L1Loss", "HuberLoss", "PoissonNLLLoss")
+
+
+def fact(
+    loss: Any,
+    args: tuple[Any, ...],
+    place: str | None,
+    chains: dict[int, tuple[str, ...]],
+    inputs: list[Array],
+    *,
+    step: int,
+    alone: bool,
+) -> LossCall | None:
+    """Return what is recorded of a loss call; None where it is of no known kind.
+
+    Args:
+        loss: the block.
+        args: prediction and target.
+        place: line of the call.
+        chains: operations of layers by the identity of what they gave.
+        inputs: of the model.
+        step: in progress.
+        alone: the step has no other loss.
+    """
+    if len(args) < 2 or not all(isinstance(each, NDArray) for each in args):
+        return None
+    prediction, target = (each.asnumpy() for each in args)
+    one = _loss_call(loss, chains.get(id(args[0]), ()), prediction, target)
+    if one is None:
+        return None
+    finite = prediction[np.isfinite(prediction)]
+    return LossCall(
+        step=step,
+        operation=one.operation,
+        series=series_of(place),
+        chain=one.chain,
+        prediction_shape=prediction.shape,
+        target_shape=target.shape,
+        classes=None if one.is_binary else one.classes,
+        location=place,
+        rows_are_probabilities=_are_probabilities(prediction),
+        label_counts=loss_looks.label_counts(one),
+        prediction_spread=loss_looks.prediction_spread(one),
+        reduction="mean",  # over an example; a step divides by the size of the batch
+        model_inputs=tuple(given.dtype.name for given in inputs),
+        targets=loss_looks.sample(one, inputs, columns=True),
+        alone=alone,
+        function=type(loss).__name__,
+        predicted_least=float(finite.min()) if finite.size else None,
+        predicted_greatest=float(finite.max()) if finite.size else None,
+    )
+
+
+def series_of(place: str | None) -> str:
+    """Return the name of the losses of a line."""
+    return Path(place).name if place else "loss"
+
+
+def _loss_call(
+    loss: Any, chain: tuple[str, ...], prediction: Array, target: Array
+) -> Called | None:
+    """Return a loss in neutral words; None where it is of another kind."""
+    kind, values, classes = type(loss).__name__, prediction.astype(np.float64), None
+    if isinstance(loss, gluon.loss.SoftmaxCrossEntropyLoss):
+        operation = "nll" if loss._from_logits else "cross_entropy"
+        values = np.moveaxis(values, loss._axis, -1)
+        classes = values.shape[-1]
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = np.exp(values - values.max(axis=-1, keepdims=True))
+            values /= values.sum(axis=-1, keepdims=True)
+        if loss._sparse_label and target.size * classes == values.size:
+            target = target.reshape(values.shape[:-1])
+            whole = np.isfinite(target).all() and (target == np.round(target)).all()
+            target = target.astype(np.int64) if whole else target
+    elif isinstance(loss, gluon.loss.SigmoidBinaryCrossEntropyLoss):
+        classes, of_logits = 2, not loss._from_sigmoid
+        operation = "binary_cross_entropy" + ("_with_logits" if of_logits else "")
+        values = 1 / (1 + np.exp(-np.clip(values, -60, 60))) if of_logits else values
+        target = target.reshape(values.shape) if target.size == values.size else target
+    elif kind in ELEMENTWISE:
+        operation = "elementwise"
+    else:
+        return None
+    return Called(
+        operation=operation, chain=chain, classes=classes, target=target, prediction=values
+    )
+
+
+def _are_probabilities(values: Array) -> bool | None:
+    if values.ndim != 2 or values.shape[1] < 2 or not np.isfinite(values).all():
+        return None
+    sums_R = values.sum(axis=1, dtype=np.float64)
+    in_range = bool((values >= 0).all() and (values <= 1).all())
+    return in_range and bool(np.abs(sums_R - 1).max() < 1e-3) and bool(np.ptp(values) > 0)
