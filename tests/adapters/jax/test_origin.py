@@ -78,7 +78,7 @@ def test_inside_a_scan() -> None:
         return total
 
     found = first_bad(train(loss, 0.5))
-    assert found.operation == "sqrt"
+    assert (found.operation, found.rows) == ("sqrt", (5,))
     assert source(found).endswith("# the culprit")
 
 
@@ -102,6 +102,7 @@ def test_the_gradient_of_a_root() -> None:
     assert not np.isfinite([r for record in process.records for r in _losses(record)]).all()
     found = first_bad(process)
     assert source(found).endswith("# the culprit")
+    assert found.rows == (5,)
 
 
 def test_nothing_behind_a_where_is_blamed() -> None:

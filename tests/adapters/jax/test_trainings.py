@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 
 pytest.importorskip("jax")
@@ -10,6 +13,7 @@ pytest.importorskip("equinox")
 from tests.adapters.jax.training import PROGRAMS, STEPS, as_bytes
 
 from mothtrap.adapters import jax as adapter
+from mothtrap.capture.depths import Depths
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.testing.adapters import Process
 
@@ -22,8 +26,16 @@ def test_weights_are_bit_identical(name: str) -> None:
     train = PROGRAMS[name]
     plain = as_bytes(train())
     assert plain == as_bytes(train()), "not the same twice without mothtrap"
+    watched_in_full(train, plain, every=3)
     process = Process("jax")
     with process.watched(adapter):
         assert as_bytes(train()) == plain
     assert not [fact for fact in process.facts() if isinstance(fact, ToolError)], process.said
     assert [step for step, _ in process.steps()] == list(range(MADE.get(name, STEPS)))
+
+
+def watched_in_full(train: Callable[[], Any], plain: bytes, *, every: int) -> None:
+    process = Process("jax")
+    with pytest.MonkeyPatch.context() as patch, process.watched(adapter):
+        patch.setattr(Depths, "is_full", lambda _, step: step % every == 0)
+        assert as_bytes(train()) == plain, f"each {every}th step in full"

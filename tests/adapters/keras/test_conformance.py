@@ -15,6 +15,7 @@ from keras.src.backend.tensorflow.trainer import TensorFlowTrainer  # noqa: E402
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
 
@@ -95,3 +96,13 @@ class Unreached(keras.Model):
         super().__init__(given, gives)
         self.aside = keras.layers.Dense(2)
         self.aside.build((None, 6))
+
+
+def test_an_old_version_is_said_and_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(keras, "version", lambda: "3.1.0")
+    process = Process(adapter.ARRAYS)
+    with process.watched(adapter):
+        TestKeras().train()
+    assert not process.steps()
+    [why] = process.recorder.notes.unstepped
+    assert "Keras 3.1.0 is installed; keras>=3.3 is observed" in str(why)

@@ -11,10 +11,12 @@ from typing import Final, Literal
 
 import jax
 
+from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.by_hand import StepsByHand, is_tree_of_arrays
 from mothtrap.adapters.jax.describing import OF_LOSSES, OF_SHADOWS, OF_UPDATES, OF_WIRING
 from mothtrap.adapters.jax.faults import OF_CALLS, OF_PROGRAMS
 from mothtrap.adapters.jax.handle import JaxHandle
+from mothtrap.adapters.jax.replaying import begin
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
@@ -74,16 +76,12 @@ def attach_process(job: Job) -> JaxHandle:
     return JaxHandle(traced(job))
 
 
-def attach_replay(_: ReplayPlan) -> None:
-    """Do nothing: no snapshots are taken."""
+def attach_replay(plan: ReplayPlan) -> None:
+    """Replay a recorded step in this process (`session.replay`)."""
+    begin(plan)
 
 
 def environment() -> Environment:
     """Return the place of this process among those of `jax.distributed`."""
-    from jax._src import distributed
-
-    versions = {"jax": jax.__version__}
-    state = distributed.global_state
-    if state.client is None:
-        return Environment(versions=versions)
-    return Environment(rank=state.process_id, size=state.num_processes or 1, versions=versions)
+    rank, size = internals.place_among_processes()
+    return Environment(rank=rank, size=size, versions={"jax": jax.__version__})

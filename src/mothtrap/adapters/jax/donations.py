@@ -8,7 +8,7 @@ its place. The script's own executable makes the inputs of a later call from tha
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -47,6 +47,7 @@ class Stretch:
         later: leaves of each later call's, or where they come from.
         held: bytes of these.
         losses: that calls returned, by their place in the stretch.
+        steps: numbers of the steps that calls made, by their place.
     """
 
     tree: Any
@@ -54,6 +55,7 @@ class Stretch:
     later: list[list[Any]] = field(default_factory=list)
     held: int = 0
     losses: dict[int, float] = field(default_factory=dict)
+    steps: dict[int, int] = field(default_factory=dict)
 
     @property
     def size(self) -> int:
@@ -79,36 +81,47 @@ class Again:
         """Return the way to the inputs of the call before; None where it is not held."""
         return Again(self.jitted, self.stretch, self.calls - 1) if self.calls else None
 
-    def note(self, loss: float) -> None:
-        """Keep the loss that the call returned."""
-        self.stretch.losses[self.calls] = loss
+    def note(self, step: int, loss: float | None) -> None:
+        """Keep the number of the step that the call made, and the loss that it returned."""
+        self.stretch.steps[self.calls] = step
+        if loss is not None:
+            self.stretch.losses[self.calls] = loss
 
-    def inputs(self, layout: Layout) -> Any:
+    def inputs(self, layout: Layout, met: Callable[[int, float], None] | None = None) -> Any:
         """Return arguments, by position and by name, with the bits that they had.
 
         Args:
             layout: of the function.
+            met: gets the place of each call on the way, and the loss that it came to.
 
         Raises:
-            NotTheSame: a loss on the way came out different.
+            NotTheSame: a loss on the way came out different, and there is no `met`.
         """
+        met = met or self._same
         leaves = [copied(leaf) for leaf in self.stretch.start]
         for call in range(self.calls):
             args, kwargs = jax.tree_util.tree_unflatten(self.stretch.tree, leaves)
             results = jax.tree_util.tree_leaves(self.jitted.raw(*args, **kwargs))
-            before = self.stretch.losses.get(call, math.nan)
-            if layout.loss is not None and math.isfinite(before):
-                now = float(np.mean(np.asarray(results[layout.loss], dtype=np.float64)))
-                if now != before:
-                    raise NotTheSame(
-                        f"{self.calls - call} steps before, the loss was {before:.9g}, and "
-                        f"{now:.9g} when repeated"
-                    )
+            if layout.loss is not None:
+                met(call, mean_of(results[layout.loss]))
             leaves = [
                 results[leaf.index] if isinstance(leaf, Result) else copied(leaf)
                 for leaf in self.stretch.later[call]
             ]
         return jax.tree_util.tree_unflatten(self.stretch.tree, leaves)
+
+    def _same(self, call: int, now: float) -> None:
+        before = self.stretch.losses.get(call, math.nan)
+        if math.isfinite(before) and now != before:
+            raise NotTheSame(
+                f"{self.calls - call} steps before, the loss was {before:.9g}, and "
+                f"{now:.9g} when repeated"
+            )
+
+
+def mean_of(loss: Any) -> float:
+    """Return the mean of the losses that a call returned."""
+    return float(np.mean(np.asarray(loss, dtype=np.float64)))
 
 
 def donates(jitted: Jitted) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 import jax
@@ -85,14 +86,14 @@ class Evaluation:
                 results = _LOOPS[name](self, eqn.params, values, inside)
             else:
                 results = internals.bind(eqn, values)
-                own = Caller(scope, caller.place, caller.name)
+                own = replace(caller, scope=scope)
                 self._looker.operation(eqn, own, values, results)
             known.update(zip(eqn.outvars, results, strict=True))
         return [read(atom) for atom in jaxpr.outvars]
 
     def _inside(self, eqn: Any, caller: Caller, scope: str) -> Caller:
         place = internals.line_of_equation(eqn, caller)
-        return Caller(scope, place, str(eqn.params.get("name", "")))
+        return Caller(scope, place, str(eqn.params.get("name", "")), caller.turn)
 
     def _call(self, inner: Any, values: Sequence[Any], caller: Caller) -> list[Any]:
         consts = getattr(inner, "consts", ())
@@ -106,7 +107,8 @@ class Evaluation:
         stacked: list[list[Any]] = []
         for index in reversed(order) if params["reverse"] else order:
             given = [*consts, *carry, *(row[index] for row in rows)]
-            results = self._call(params["jaxpr"], given, caller)
+            turn = replace(caller, turn=(index, params["length"]))
+            results = self._call(params["jaxpr"], given, turn)
             carry = results[:carried]
             stacked.append(results[carried:])
         if params["reverse"]:

@@ -30,9 +30,10 @@ from mothtrap.adapters.jax.functions import (
 from mothtrap.adapters.jax.guard import Fault, Guard, without_the_step
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.logs import TracedLogs
-from mothtrap.adapters.jax.pacing import Pace
+from mothtrap.adapters.jax.pacing import LookBudget, Pace
 from mothtrap.adapters.jax.searching import all_here, is_given_away, search
 from mothtrap.adapters.jax.shadow import Looks, Shadow
+from mothtrap.adapters.jax.snapshots import JaxSnapshotTaker
 from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
 from mothtrap.adapters.jax.symmetry import Symmetry
 from mothtrap.adapters.jax.tensors import Tensors
@@ -45,15 +46,14 @@ class JaxHandle:
 
     Args:
         job: takes what is seen.
-
-    Attributes:
-        snapshots: None; none are taken.
     """
 
     def __init__(self, job: AdapterJob) -> None:
         self._job, self._book = job, Book()
         self._tensors, self._by_hand = Tensors(job), StepsByHand(job)
-        self._steps = Steps(job, self._tensors)
+        self._taker = JaxSnapshotTaker(job)
+        self._budget = LookBudget(job.config.overhead)
+        self._steps = Steps(job, self._tensors, self._taker, self._budget)
         self._describer, self._faults = Describer(job), Faults(job)
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
@@ -76,8 +76,8 @@ class JaxHandle:
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
-        """No snapshots are taken of this framework."""
-        return None
+        """Taker of snapshots, of calls of compiled functions that make steps."""
+        return self._taker
 
     def step(self, given: Given) -> None:
         """Add what the user passes to the step in progress, or make it; never raises."""
@@ -179,7 +179,7 @@ class JaxHandle:
             noted.again = self._donations.before(jitted, args, kwargs)
             noted.began_s = time.process_time()
         elif layout.makes_steps:
-            if self._steps.broken is not None and not self._steps.is_broken:
+            if self._steps.broken is not None and not self._steps.is_broken(jitted):
                 noted.again = self._donations.before(jitted, args, kwargs)
             noted.full = self._look(jitted, layout, args, kwargs)
         if donates(jitted) and self._guard.policy == "skip" and self._job.config.guard_copies:
@@ -191,12 +191,13 @@ class JaxHandle:
             return False
         self._steps.settle(all_of_them=True)
         weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
-        self._tensors.take("weight", tuple(layout.weights), weights)
         pace = self._shadows.setdefault(jitted.traced, Pace())
-        if self._can_shadow(jitted, layout, pace, (args, kwargs)):
-            self._job.contain_part(
-                f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
-            )
+        with self._budget.look(counts=pace.shadow is not None):
+            self._tensors.take("weight", tuple(layout.weights), weights)
+            if self._can_shadow(jitted, layout, pace, (args, kwargs)):
+                self._job.contain_part(
+                    f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
+                )
         return True
 
     def _can_shadow(self, jitted: Jitted, layout: Layout, pace: Pace, inputs: Any) -> bool:
@@ -279,7 +280,8 @@ class JaxHandle:
             self._donations.after(jitted, out)
             self._faults.called(jitted.traced, layout, inputs)
             call = Call(jitted=jitted, layout=layout, inputs=inputs, again=noted.again)
-            call.loss = leaves[layout.loss] if layout.loss is not None else self._loss
+            call.shown = leaves[layout.loss] if layout.loss is not None else None
+            call.loss = call.shown if call.shown is not None else self._loss
             self._loss = None
             if layout.totals is not None:  # they are given away to the next call
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
@@ -294,7 +296,7 @@ class JaxHandle:
             return judged
         if layout.gradients and layout.weights:
             call = Call(jitted=jitted, layout=layout, inputs=inputs)
-            call.loss = leaves[layout.loss] if layout.loss is not None else None
+            call.loss = call.shown = leaves[layout.loss] if layout.loss is not None else None
             full = self._steps.is_full()
             if full:
                 self._steps.settle(all_of_them=True)

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import jax
-from jax._src import core, debugging, source_info_util, traceback_util
+from jax._src import core, debugging, distributed, source_info_util, traceback_util
 from jax._src.interpreters import ad, batching, mlir, partial_eval
+from jax._src.lax import lax
 
 from mothtrap.tracing.frames import is_users_file, line_of
 
@@ -22,17 +23,27 @@ TRIED: Final = ("0.10",)
 class Caller:
     """A call inside a jaxpr: the modules and the line in which it is, and what is called.
 
-    `name` is '' for calls whose jaxpr is of that one call.
+    `name` is '' for calls whose jaxpr is of that one call. `turn` is the place in a scan, and
+    its length; None outside of any.
     """
 
     scope: str = ""
     place: str | None = None
     name: str = ""
+    turn: tuple[int, int] | None = None
 
 
 def is_tried() -> bool:
     """Return whether the private names in use are tested with the installed version."""
     return jax.__version__.rpartition(".")[0] in TRIED
+
+
+def place_among_processes() -> tuple[int | None, int]:
+    """Return the rank in `jax.distributed`, None where it was not begun, and the processes."""
+    state = distributed.global_state
+    if state.client is None:
+        return None, 1
+    return state.process_id, state.num_processes or 1
 
 
 def is_top_level() -> bool:
@@ -51,6 +62,11 @@ def bind(eqn: Any, values: list[Any]) -> list[Any]:
     with source_info_util.user_context(eqn.source_info.traceback), eqn.ctx.manager:
         found = eqn.primitive.bind(*values, **parameters)
     return list(found) if eqn.primitive.multiple_results else [found]
+
+
+def weakly_typed(array: Any) -> Any:
+    """Return an array whose type gives way to that of others, as Python's numbers do."""
+    return lax._convert_element_type(array, array.dtype, weak_type=True)
 
 
 def scope_of(eqn: Any) -> str:

@@ -17,6 +17,7 @@ from mothtrap.adapters.jax.functions import MOMENTS, Layout, name_of
 from mothtrap.adapters.jax.graph import Evaluation
 from mothtrap.adapters.jax.internals import Caller
 from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.leaves import batch_of
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 
@@ -51,9 +52,14 @@ class TooLong(Exception):
 
 
 class Search:
-    """Hears of operations; remembers where values that are not finite come from."""
+    """Hears of operations; remembers where values that are not finite come from.
 
-    def __init__(self) -> None:
+    Args:
+        count: rows of the batch; 0 where that is not known.
+    """
+
+    def __init__(self, count: int = 0) -> None:
+        self._count = count
         self._bad: dict[int, Bad | None] = {}
         self._kept: list[Any] = []
         self._until = time.monotonic() + MAX_S
@@ -75,12 +81,19 @@ class Search:
                 scope=caller.scope,
                 location=internals.line_of_equation(eqn, caller),
                 inputs=tuple(_range(one) for one in values if _is_float(one))[:4],
-                rows=_rows(value),
+                rows=self._rows(value, caller),
                 nan=bool(np.isnan(value).any()),
                 causes=tuple(one for one in known if one is not None),
                 from_constant=any(one is None for one in known),
             )
             self._kept.append(result)
+
+    def _rows(self, value: np.ndarray[Any, Any], caller: Caller) -> tuple[int, ...]:
+        """Return rows of a result; in a scan over the batch, which of them it was."""
+        turn, length = caller.turn or (0, 0)
+        if length and length == self._count and (value.ndim < 1 or len(value) != length):
+            return (turn,)
+        return _rows(value)
 
     def of(self, value: Any) -> Bad | None:
         """Return the operation that made a value, where it is not finite."""
@@ -133,7 +146,9 @@ def first_bad_operation(
         None where all results are finite when done so.
     """
     closed = jitted.raw.trace(*args, **kwargs).jaxpr
-    search = Search()
+    given = jax.tree_util.tree_leaves((tuple(args), kwargs))
+    weights = jitted.traced.layout.weights.values() if jitted.traced.layout is not None else ()
+    search = Search(batch_of(tuple(weights), given)[0])
     evaluation = Evaluation(search, loops=True, keeps_derivatives=False)
     leaves = jax.tree_util.tree_leaves(dynamic(jitted, args, kwargs))
     try:

@@ -1,9 +1,14 @@
-"""The time at which the shadow of a function is made."""
+"""When the shadow of a function is made, and which of the full steps are looked at."""
 
 from __future__ import annotations
 
+import functools
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Final
+
+import jax
 
 from mothtrap.adapters.jax.shadow import Shadow
 
@@ -11,6 +16,56 @@ SOON_S: Final = 5.0
 """A function that compiles in less processor time gets its shadow at its first call."""
 LATE_CALLS, LATE_S = 20, 60.0
 """Calls, or seconds, after which every other one gets it."""
+
+FREE_LOOKS, FREE_S = 10, 1.0
+"""Looks that are taken whatever they cost, and seconds that looks may take beside their share."""
+TOGETHER: Final = 2
+"""Full steps one after the other that are looked at alike: what one did shows in the next."""
+
+
+class LookBudget:
+    """Time that looks at full steps may take, of the time of the training.
+
+    A look is a forward and a backward more, and a pass over all weights: for a large model many
+    times what full steps of other frameworks cost.
+
+    Args:
+        share: of the training time; 0 = all full steps are looked at.
+    """
+
+    def __init__(self, share: float) -> None:
+        self._share, self._began_s = share, 0.0
+        self._spent_s, self._looks = 0.0, 0
+        self._answer = -TOGETHER, True
+
+    @functools.cached_property
+    def _clock(self) -> Callable[[], float]:
+        """On a CPU the time of all threads: what else the machine does changes nothing.
+
+        It is made at the first look: to ask for the device before that would choose it.
+        """
+        clock = time.process_time if jax.default_backend() == "cpu" else time.perf_counter
+        self._began_s = clock()
+        return clock
+
+    def allows(self, step: int) -> bool:
+        """Return whether a full step is to be looked at."""
+        first, answer = self._answer
+        if first <= step < first + TOGETHER:
+            return answer
+        free_s = FREE_S + self._share * (self._clock() - self._began_s)
+        answer = not self._share or self._looks < FREE_LOOKS or self._spent_s <= free_s
+        self._answer = step, answer
+        return answer
+
+    @contextmanager
+    def look(self, *, counts: bool = True) -> Iterator[None]:
+        """Take the time of a part of a look; False for one that compiles."""
+        began = self._clock()
+        yield
+        if counts:
+            self._looks += 1
+            self._spent_s += self._clock() - began
 
 
 class Pace:

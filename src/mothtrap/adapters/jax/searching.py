@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -9,8 +11,32 @@ import jax
 from mothtrap.adapters.jax import origin
 from mothtrap.adapters.jax.donations import Again, NotTheSame
 from mothtrap.adapters.jax.functions import Layout
+from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.steps import Call, leaves_at
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.tracing.adapter_job import AdapterJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Origin of what is not finite in a step.
+
+    Attributes:
+        facts: arguments that were not finite, and the first bad operation.
+        operation: the last of these; None where the step is finite when done by operations.
+        inputs: with which it is made again: those of the call before where that broke it.
+        targets: results in which to look.
+    """
+
+    facts: list[Fact]
+    operation: FirstBadOperation | None
+    inputs: Any
+    targets: tuple[int, ...]
+
+
+class UnknownOrigin(Exception):
+    """A step cannot be repeated; says why."""
 
 
 def search(job: AdapterJob, call: Call, previous: Call | None) -> None:
@@ -21,32 +47,49 @@ def search(job: AdapterJob, call: Call, previous: Call | None) -> None:
         call: the first with such a loss.
         previous: the call before, where its inputs are held.
     """
-    jitted, layout, step = call.jitted, call.layout, job.now.step
+    jitted = call.jitted
     assert jitted is not None
+
+    def before() -> Any:
+        same = previous is not None and previous.jitted is jitted
+        again = call.again.before() if call.again is not None else None
+        if again is None and not same:
+            raise UnknownOrigin("the weights were not finite before the step")
+        return _inputs(previous if previous is not None and same else call, again)
+
     try:
         inputs = _inputs(call, call.again)
-        for fact in origin.nonfinite_inputs(layout, inputs, step=step):
+        for fact in located(jitted, call.layout, inputs, before, step=job.now.step).facts:
             job.fact(fact)
-        targets: tuple[int, ...] = () if layout.loss is None else (layout.loss,)
-        if not _are_finite(layout, inputs):  # the gradients of the call before have broken them
-            same = previous is not None and previous.jitted is jitted
-            again = call.again.before() if call.again is not None else None
-            if again is None and not same:
-                raise _Unknown("the weights were not finite before the step")
-            inputs = _inputs(previous if previous is not None and same else call, again)
-            targets = layout.updated
-            if not _are_finite(layout, inputs):
-                raise _Unknown("the weights were not finite before the steps that are held")
-    except _Unknown as why:
+    except UnknownOrigin as why:
         job.blind("the first bad operation", str(why))
-        return
+
+
+def located(
+    jitted: Jitted, layout: Layout, inputs: Any, before: Callable[[], Any], *, step: int
+) -> Found:
+    """Return what broke a call.
+
+    Args:
+        jitted: the compiled function.
+        layout: of it.
+        inputs: of the call, by position and by name.
+        before: returns those of the call before, whose gradients may have broken the weights.
+        step: number of the step.
+
+    Raises:
+        UnknownOrigin: the step in which it began cannot be repeated.
+    """
+    facts: list[Fact] = [*origin.nonfinite_inputs(layout, inputs, step=step)]
+    targets: tuple[int, ...] = () if layout.loss is None else (layout.loss,)
+    if not _are_finite(layout, inputs):
+        inputs, targets = before(), layout.updated or layout.gradients
+        if not _are_finite(layout, inputs):
+            raise UnknownOrigin("the weights were not finite before the steps that are held")
     found = origin.first_bad_operation(jitted, *inputs, step=step, targets=targets)
     if found is not None:
-        job.fact(found)
-
-
-class _Unknown(Exception):
-    """A step cannot be repeated; says why."""
+        facts.append(found)
+    return Found(facts=facts, operation=found, inputs=inputs, targets=targets)
 
 
 def _inputs(call: Call, again: Again | None) -> Any:
@@ -54,18 +97,20 @@ def _inputs(call: Call, again: Again | None) -> Any:
     jitted, inputs = call.jitted, call.inputs
     assert jitted is not None
     if jitted.is_mapped:
-        raise _Unknown("the step is mapped over devices by pmap")
+        raise UnknownOrigin("the step is mapped over devices by pmap")
     if again is not None:
         if jitted.raw.trace(*inputs[0], **inputs[1]).jaxpr.effects:
-            raise _Unknown("the steps before would have to be repeated, and call back into Python")
+            raise UnknownOrigin(
+                "the steps before would have to be repeated, and call back into Python"
+            )
         try:
             inputs = again.inputs(call.layout)
         except NotTheSame as other:
-            raise _Unknown(f"the steps before it are not the same again: {other}") from None
+            raise UnknownOrigin(f"the steps before it are not the same again: {other}") from None
     elif is_given_away(inputs):
-        raise _Unknown("the step gave its inputs away (donated), and none were kept")
+        raise UnknownOrigin("the step gave its inputs away (donated), and none were kept")
     if not all_here(inputs):
-        raise _Unknown("arrays are spread over processes")
+        raise UnknownOrigin("arrays are spread over processes")
     return inputs
 
 

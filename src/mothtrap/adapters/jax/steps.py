@@ -7,14 +7,16 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
+from weakref import WeakSet
 
 import jax
 import numpy as np
 
-from mothtrap.adapters.jax.donations import Again, has_room
-from mothtrap.adapters.jax.functions import Layout, series_of
+from mothtrap.adapters.jax.donations import Again, has_room, mean_of
+from mothtrap.adapters.jax.functions import Layout, Traced, series_of
 from mothtrap.adapters.jax.jitted import Jitted
+from mothtrap.adapters.jax.pacing import LookBudget
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Losses
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
@@ -35,6 +37,8 @@ class Call:
     Attributes:
         inputs: arguments, by position and by name; for the search of what broke.
         loss, rate: arrays, maybe still on their way.
+        shown: what the function itself returned as its loss, where that is known.
+        updated: the new weights.
         count: of the rows of all calls so far, where `loss` is the sum over them.
         again: how its inputs are made again, where the call gives them away.
         skipped: its results were not handed to the script.
@@ -44,6 +48,8 @@ class Call:
     layout: Layout
     inputs: Any
     loss: Any = None
+    shown: Any = None
+    updated: Sequence[Any] = ()
     rate: Any = None
     count: Any = None
     again: Again | None = None
@@ -64,6 +70,22 @@ class Call:
             return values_N.tolist() if self.layout.repeats else [float(values_N.mean())]
         return []
 
+    def shown_loss(self) -> float | None:
+        """Return the mean of what the function returned as its loss; waits for it."""
+        with suppress(RuntimeError):  # donated to a later call
+            return mean_of(self.shown) if self.shown is not None else None
+        return None
+
+
+class TakesSteps(Protocol):
+    """Takes snapshots of calls whose losses are known."""
+
+    def unsound(self, call: Call, previous: Call | None) -> None:
+        """Take the first call with a loss that is not finite."""
+
+    def sound(self, call: Call) -> None:
+        """Take a call, if that is due or was asked for."""
+
 
 class Steps:
     """Makes steps of the calls of one process.
@@ -71,17 +93,22 @@ class Steps:
     Args:
         job: takes what is seen.
         tensors: of weights and gradients.
+        taker: of snapshots.
+        budget: of full steps.
     """
 
-    def __init__(self, job: AdapterJob, tensors: Tensors) -> None:
-        self._job, self._tensors = job, tensors
+    def __init__(
+        self, job: AdapterJob, tensors: Tensors, taker: TakesSteps, budget: LookBudget
+    ) -> None:
+        self._job, self._tensors, self._taker = job, tensors, taker
+        self._budget = budget
         self._waiting: deque[Call] = deque()
         self._weights: set[int] = set()
         self._held: list[Any] = []  # so that their ids stay their own
         self._evaluated: dict[str, dict[str, list[Any]]] = {}
         self.broken: Callable[[Call, Call | None], None] | None = None
         self._previous: Call | None = None
-        self.is_broken = False
+        self._broken: WeakSet[Traced] = WeakSet()
         self._totals: dict[str, tuple[float, float]] = {}
 
     @property
@@ -94,9 +121,14 @@ class Steps:
         """Return whether compiled functions make the steps of this training."""
         return bool(self._weights or self._waiting)
 
+    def is_broken(self, jitted: Jitted | None) -> bool:
+        """Return whether a function has returned a loss that was not finite."""
+        return jitted is not None and jitted.traced in self._broken
+
     def is_full(self) -> bool:
         """Return whether the next call is to be captured in full."""
-        return self._job.recorder.depths.is_full(self.next)
+        step = self.next
+        return self._job.recorder.depths.is_full(step) and self._budget.allows(step)
 
     def add(self, call: Call, updated: Sequence[Any], *, full: bool) -> None:
         """Take a call that has returned.
@@ -108,10 +140,13 @@ class Steps:
         """
         self.end_evaluation()
         self._weights, self._held = {id(leaf) for leaf in updated}, []
+        call.updated = updated
         self._waiting.append(call)
         if full:
             before = leaves_at(call.inputs, tuple(call.layout.weights.values()))
-            self._tensors.take_changes(tuple(call.layout.weights), before, updated)
+            jax.block_until_ready(updated)
+            with self._budget.look():
+                self._tensors.take_changes(tuple(call.layout.weights), before, updated)
         self.settle(all_of_them=full)
 
     def add_gradients(
@@ -154,12 +189,16 @@ class Steps:
         if call.rate is not None:
             with suppress(RuntimeError):
                 job.scalar("lr", layout.function, float(np.mean(np.asarray(call.rate))))
-        if call.again is not None and len(losses) == 1:
-            call.again.note(losses[0])
-        if not all(map(math.isfinite, losses)) and not self.is_broken:
-            self.is_broken = True
+        if call.again is not None:
+            call.again.note(job.now.step, call.shown_loss())
+        if not all(map(math.isfinite, losses)) and not self.is_broken(call.jitted):
+            if call.jitted is not None:
+                self._broken.add(call.jitted.traced)
             if self.broken is not None and call.jitted is not None:
                 job.contain_part("first bad operation", self.broken, call, self._previous)
+            job.contain_part("snapshots", self._taker.unsound, call, self._previous)
+        else:
+            job.contain_part("snapshots", self._taker.sound, call)
         if self.broken is not None:
             self._keep(call)
         series, place = series_of(layout), layout.location
@@ -179,7 +218,7 @@ class Steps:
         """Hold the inputs of a call for one more: its gradients may show in the next loss."""
         leaves = jax.tree_util.tree_leaves(call.inputs)
         gone = any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)
-        held = not (gone or self.is_broken) and has_room(leaves)
+        held = not (gone or self.is_broken(call.jitted)) and has_room(leaves)
         self._previous = call if held else None
 
     def _since(self, function: str, total: float, count: float) -> list[float]:

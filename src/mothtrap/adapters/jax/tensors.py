@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
 
 import jax
 import numpy as np
+import numpy.typing as npt
 
 from mothtrap.adapters.jax.shadow import Activation
 from mothtrap.core.steps import Mode
@@ -17,6 +19,8 @@ from mothtrap.tracing.layer_looks import inactive_units
 
 BIASES = ("bias", "b")
 RATIO = "update_ratio"
+SAFE = (1e-25, 1e35)
+"""Sums of squares that float32 holds without loss of small parts, or overflow."""
 
 
 class Tensors:
@@ -48,37 +52,36 @@ class Tensors:
         self, names: Sequence[str], before: Sequence[Any], after: Sequence[Any]
     ) -> None:
         """Take the size of the change of weights, relative to theirs before."""
-        recorder = self._job.recorder
+        captures, due = self._job.recorder.captures, self._job.recorder.due
         for name, old, new in zip(names, before, after, strict=True):
             if not (_can_be_read(old) and _can_be_read(new)) or old.shape != new.shape:
                 continue
             own = "bias" if _last(name) in BIASES else "weight"
             tensor_id = self._id(own, name, new)
-            if RATIO not in recorder.statistics(tensor_id, Mode.TRAIN):
+            if RATIO not in due.statistics(tensor_id, Mode.TRAIN):
                 continue
-            old_N, new_N = (np.asarray(one, np.float64).reshape(-1) for one in (old, new))
-            size = float(np.linalg.norm(old_N))
+            old_N, new_N = (_wide(np.asarray(one)).reshape(-1) for one in (old, new))
+            size = _norm(old_N)
             if size:
-                change = float(np.linalg.norm(new_N - old_N))
-                recorder.add_row(tensor_id, {RATIO: change / size})
+                captures.add_row(tensor_id, {RATIO: _norm(new_N - old_N) / size})
 
     def take_activations(self, infos: Sequence[Activation], arrays: Sequence[Any]) -> None:
         """Take the activations of one training forward."""
-        recorder = self._job.recorder
+        captures, due = self._job.recorder.captures, self._job.recorder.due
         if not infos or not self._job.wants("activation"):
             return
         ids = []
         for info, array in zip(infos, arrays, strict=True):
             ids.append(self._id("activation", info.name, array, info))
-        recorder.begin_forward()
+        captures.begin_forward()
         self._job.take("activation", ids, arrays)
-        recorder.commit_forward(self._job.now)
+        captures.commit_forward(self._job.now)
         for tensor_id, array, info in zip(ids, arrays, infos, strict=True):
-            wanted = recorder.statistics(tensor_id, Mode.TRAIN)
+            wanted = due.statistics(tensor_id, Mode.TRAIN)
             if info.role == "rectifier" and "inactive" in wanted:
                 asleep_F = inactive_units(np.asarray(array))
                 if asleep_F is not None:
-                    recorder.add_row(tensor_id, {"inactive": float(asleep_F.mean())})
+                    captures.add_row(tensor_id, {"inactive": float(asleep_F.mean())})
 
     def _id(self, kind: str, name: str, array: Any, info: Activation | None = None) -> int:
         known = self._ids.get((kind, name))
@@ -96,6 +99,22 @@ class Tensors:
                 )
             )
         return known
+
+
+def _wide(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return values that numpy can subtract without loss: half precision becomes float32."""
+    return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
+
+
+def _norm(values_N: npt.NDArray[Any]) -> float:
+    """Return the root of the sum of squares, in the type of the values where its range is enough.
+
+    The dot product is some ten times faster than a copy in float64.
+    """
+    squares = float(np.dot(values_N, values_N))
+    if not SAFE[0] < squares < SAFE[1]:
+        squares = float(np.square(values_N, dtype=np.float64).sum())
+    return math.sqrt(squares) if squares >= 0 else math.nan
 
 
 def _last(name: str) -> str:

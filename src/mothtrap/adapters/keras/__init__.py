@@ -11,6 +11,7 @@ from typing import Final, Literal
 
 import keras
 
+from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.reports import REPORTS
 from mothtrap.adapters.keras.unseen import UnseenHandle
 from mothtrap.core.adapters import Environment, Handle, Job
@@ -19,7 +20,7 @@ from mothtrap.core.replays import ReplayPlan
 __all__ = ["REPORTS"]
 
 FRAMEWORK: Final = "keras"
-REQUIRES: Final = "keras>=3.3"
+REQUIRES: Final = f"keras>={'.'.join(map(str, names.FLOOR))}"
 ARRAYS: Final = "numpy"
 STEPS: Final[Literal["own", "base", "none"]] = "own"
 
@@ -55,6 +56,8 @@ def attach_process(job: Job) -> Handle:
 
 
 def _handle(job: Job, targets: Sequence[object]) -> Handle:
+    if not names.is_new_enough():
+        return UnseenHandle(job, f"Keras {keras.version()} is installed; {REQUIRES} is observed")
     backend = keras.backend.backend()
     if backend == "jax" and not targets:
         from mothtrap.adapters.keras.on_jax import KerasOnJaxHandle

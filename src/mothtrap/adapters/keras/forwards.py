@@ -61,7 +61,8 @@ class Forwards:
 
     def _take_activations(self, calls: Sequence[LayerCall]) -> None:
         recorder = traced(self._job).recorder
-        if "activation" not in recorder.due_kinds():
+        captures, due = recorder.captures, recorder.due
+        if "activation" not in due.kinds[Mode.TRAIN]:
             return
         ids: list[int] = []
         arrays: list[Array] = []
@@ -69,7 +70,7 @@ class Forwards:
             if call.gave is None:
                 continue
             number = self._tensor(call, call.gave)
-            wanted = recorder.statistics(number)
+            wanted = due.statistics(number)
             if not wanted:
                 continue
             values = call.gave.read()
@@ -78,10 +79,10 @@ class Forwards:
             for share in wanted & {"inactive", "saturated"}:
                 self._note(number, share, values, call)
         if ids:
-            recorder.begin_forward()
+            captures.begin_forward()
             self._job.take("activation", ids, arrays)
             step = self._job.now.step
-            recorder.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
+            captures.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
 
     def _tensor(self, call: LayerCall, gave: Slot) -> int:
         layer = call.layer
@@ -117,7 +118,7 @@ class Forwards:
             masks.clear()
         masks.append(found)
         always_F = np.logical_and.reduce(list(masks))
-        traced(self._job).recorder.add_row(number, {share: float(always_F.mean())})
+        traced(self._job).recorder.captures.add_row(number, {share: float(always_F.mean())})
 
     def _tell_modes(self, calls: Sequence[LayerCall], step: int) -> None:
         """Report with which flag the layers of a model run that differ by it."""

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from mothtrap.adapters.keras.state import Held
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker, Made
+from mothtrap.adapters.tensorflow.batches import SEVERAL
 from mothtrap.adapters.tensorflow.looks import Applied
 from mothtrap.core.adapters import Losses
 from mothtrap.core.errors import NonFiniteStepError
@@ -60,26 +60,31 @@ class Guard:
 
     @property
     def needs_state(self) -> bool:
-        """Return whether the state before a step has to be held."""
+        """Return whether the state before a step has to be known."""
         return self.acts or self._taker.active
 
-    def judge(self, made: Made, held: Held | None) -> bool:
+    @property
+    def asks(self) -> bool:
+        """Return whether the step in progress is kept whatever it comes to."""
+        return self._taker.is_due(self._job.grouper.step)
+
+    def judge(self, made: Made) -> bool:
         """Judge a step that was made; return whether it was taken back."""
         step = self._job.grouper.step
         fault = _fault(made.applied, made.losses)
         if fault is None:
-            self._job.contain_part("snapshots", self._taker.made, made, held)
+            self._job.contain_part("snapshots", self._taker.sound, made)
             return False
-        onset = self._unsound < step - 1
+        onset = self._unsound < step - made.count
         self._unsound = step
         if onset:
-            self._job.contain_part("snapshots", self._taker.onset, made, held, fault.reason)
+            self._job.contain_part("snapshots", self._taker.unsound, made, fault.reason)
         if not self.acts:
             return False
-        if held is None:
-            self._refuse(made.why_no_state)
+        if made.held is None or made.count > 1:
+            self._refuse(made.why_no_state or SEVERAL)
             return False
-        held.put_back()
+        made.held.put_back()
         self._act(step, fault, made, onset=onset)
         return True
 
@@ -160,14 +165,13 @@ def nonfinite_gradients(applied: Sequence[Applied]) -> tuple[tuple[str, ...], in
     names: list[str] = []
     count = 0
     for each in applied:
-        if each.gradients is None or each.scaled:
+        if each.scaled:
             continue
-        for variable, slot in zip(each.variables, each.gradients, strict=True):
-            if slot is None:
-                continue
-            count += 1
-            if not is_finite(slot.read()):
-                names.append(str(variable.path))
+        pairs = each.pairs()
+        count += len(pairs)
+        if each.half_squares() is not None:
+            continue
+        names += [str(variable.path) for variable, slot in pairs if not is_finite(slot.read())]
     return tuple(reversed(names)), count
 
 

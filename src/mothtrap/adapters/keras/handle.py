@@ -17,8 +17,10 @@ from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.models import Fit, Models, began
 from mothtrap.adapters.keras.steps import Before, Steps
+from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker
 from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
+from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.batches import Batches
 from mothtrap.adapters.tensorflow.errors import explain
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
@@ -30,8 +32,10 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
+from mothtrap.tracing.rests import Rests
 
 Function = Callable[..., Any]
+FAMILY = frozenset({"keras", "tensorflow"})
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")
 """Parts of names of metrics that shrink as a model becomes better; all others grow."""
 
@@ -55,10 +59,14 @@ class KerasHandle:
         self._steps, self._models = Steps(job, self._guard), Models(job)
         self._traces = Traces(job)
         self._tracing = Tracing(job, self._steps)
+        self._rests = Rests(traced(job), FAMILY, lambda: not self._taker.is_awaited)
         self._steps.broke = self._models.broke
         self._here = _Thread()
         self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
+        self._described: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        self._pipelines: dict[str, str] = {}
+        self._owners: set[Any] = set()  # of the train steps that are replaced
         self._replacements = Replacements(job.contain)
         try:
             self._install()
@@ -80,8 +88,8 @@ class KerasHandle:
             self._job.number("loss", given.loss)
 
     def surroundings(self) -> Surroundings | None:
-        """Return None: the settings of a model are facts of the run."""
-        return None
+        """Read seeds, and what leaves the order of batches open."""
+        return KerasSurroundings(self._pipelines)
 
     def stop(self, _: str) -> bool:
         """End `fit` after the step in progress."""
@@ -93,6 +101,7 @@ class KerasHandle:
 
     def detach(self) -> None:
         """Explain what has ended the script, restore everything that was replaced."""
+        self._job.contain(self._rests.end)
         self._job.contain_part("explanation of the exception", self._explain)
         self._put_back()
 
@@ -113,7 +122,7 @@ class KerasHandle:
         found = explain(error, step, shapes_of_latest()) if error is not None else None
         if found is not None:
             recorder.evaluation(StepKey(step=step, mode=Mode.PREDICT), (), (found,))
-            recorder.unstepped.append(found)
+            recorder.notes.unstepped.append(found)
 
     def _install(self) -> None:
         trainer, replace = names.trainer_type(), self._replacements
@@ -125,9 +134,13 @@ class KerasHandle:
             replace.around(kind, "__init__", None, self._made)
             replace.replace(kind, "apply", self._around_apply)
         replace.after_new(keras.layers.Layer, self._made)
-        replace.around(trainer, "make_train_function", None, self._made_train_function)
+        make = self._making_train_function, self._made_train_function
+        replace.around(trainer, "make_train_function", *make)
         replace.replace(trainer, "fit", self._around_fit)
         replace.around(trainer, "evaluate", None, self._evaluated)
+        if not (names.is_tried() and tensorflow_names.is_tried()):
+            versions = f"Keras {keras.version()} and TensorFlow {tf.__version__}"
+            self._job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
         for model in self._targets:
             if isinstance(model, keras.Model):
                 self._made_train_function(model)  # where `fit` has begun already
@@ -162,11 +175,27 @@ class KerasHandle:
         location = frames.location(frames.user_frame())
         fit = began(model, location)
         self._fits[model] = fit
+        if given and given.get("x") is None:
+            traced(self._job).recorder.notes.never_stepped(
+                f"`fit` was called without data ({location})"
+            )
+        self._job.contain_part("pipeline", self._look_at_pipeline, given.get("x"), location)
         self._job.contain_part("data", self._tell_data, fit, given)
         return fit
 
+    def _look_at_pipeline(self, data: Any, location: str | None) -> None:
+        found = open_order(data)
+        if found:
+            self._pipelines[location or "fit"] = found
+
     def _tell_data(self, fit: Fit, given: dict[str, Any]) -> None:
         self._steps.calls.loader = self._models.data(fit, given)
+
+    def _making_train_function(self, model: Any, *_: object) -> None:
+        owner = names.step_owner(model)
+        if owner not in self._owners and self._is_watched(model):
+            self._owners.add(owner)
+            self._replacements.around(owner, "train_step", self._tracing.step_began, None)
 
     def _made_train_function(self, model: Any, *_: object) -> None:
         original = getattr(model, "train_function", None)
@@ -175,9 +204,15 @@ class KerasHandle:
         handle = self
 
         def train_function(iterator: Any) -> Any:
-            before = handle._job.contain(handle._call_began, model_of(), original, iterator)
-            if not isinstance(iterator, names.iterators()):
-                iterator = handle._batches.passing(iterator)
+            contain, unwatched = handle._job.contain, False
+            if handle._rests.on:
+                unwatched = bool(contain(handle._rests.passes, original))
+            before = None
+            if not unwatched:
+                before = contain(handle._call_began, model_of(), original, iterator)
+                if not isinstance(iterator, names.iterators()):
+                    iterator = handle._batches.passing(iterator)
+            SHARED.passing = unwatched
             try:
                 found = original(iterator)
             except BaseException as err:
@@ -185,8 +220,13 @@ class KerasHandle:
                 handle._batches.end()
                 drop_own_frame(err)
                 raise
+            finally:
+                SHARED.passing = False
+            if unwatched:
+                before = contain(handle._passed, model_of(), found)
             if before is not None:
-                handle._job.contain(handle._call_ended, before, found)
+                contain(handle._call_ended, before, found)
+                contain(handle._rest, original)
             ending, handle._guard.ending = handle._guard.ending, None
             if ending is not None:
                 raise ending
@@ -202,7 +242,7 @@ class KerasHandle:
         if model is None:
             return None
         self._here.depth += 1
-        self._batches.begin()
+        self._batches.begin(wanted=names.hides_steps(model))
         fit = self._here.fit
         place = fit.location if fit is not None else frames.location(frames.user_frame())
         return self._steps.begin(model, place)
@@ -212,9 +252,31 @@ class KerasHandle:
         self._here.depth = max(0, self._here.depth - 1)
         self._batches.end()
         looks = LOOKS.take()
+        if self._described.get(before.model) is not before.model.train_function:
+            self._described[before.model] = before.model.train_function
+            self._job.contain_part("model", self._describe, before, looks)
+        self._steps.end(before, looks, LOOKS.hidden())
+
+    def _describe(self, before: Before, looks: list[Look]) -> None:
         scaled = self._tracing.is_scaled(before.model, looks)
         self._models.describe(before.model, scaled=scaled, location=before.location)
-        self._steps.end(before, looks, LOOKS.hidden())
+
+    def _rest(self, function: Function) -> None:
+        """Let the next steps go by unwatched, where it takes too long to look at each."""
+        self._rests.watched(function, plain=self._steps.was_plain)
+        if self._rests.on:
+            self._steps.rest()
+
+    def _passed(self, model: Any, found: Any) -> Before | None:
+        """Count a step that went by; one whose loss is not finite is looked at after all."""
+        loss = found.get("loss") if isinstance(found, dict) else None
+        if loss is None or names.is_finite_here(loss):
+            self._rests.passed()
+            return None
+        self._rests.end()
+        fit = self._here.fit
+        self._here.depth += 1
+        return self._steps.begin_late(model, fit.location if fit is not None else None)
 
     def _evaluated(self, model: Any, _: Any, args: Any, kwargs: dict[str, Any], __: object) -> None:
         fit = self._here.fit or self._fits.get(model)

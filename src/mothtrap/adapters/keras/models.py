@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.adapters.keras import layers, losses, names
+from mothtrap.adapters.keras import layers, losses, names, wiring
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import InputDistribution, LoaderBegan, NonfiniteInput, RowsShared
@@ -147,6 +147,7 @@ class Models:
         if key in self._described:
             return
         self._described.add(key)
+        linear = wiring.linear_layers(model)
         self._job.fact(
             ModelCompiled(
                 step=self._job.now.step,
@@ -158,6 +159,8 @@ class Models:
                 steps_per_execution=int(model.steps_per_execution or 1),
                 policy=str(model.dtype_policy.name),
                 loss_scaled=scaled,
+                linear_layers=tuple(layers.name_of(layer) for layer in linear),
+                linear_location=layers.LOCATIONS.get(linear[0]) if linear else None,
                 location=location,
             )
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -11,9 +12,18 @@ TRIED: Final = ("3.15",)
 """Versions with which everything here was tried."""
 
 
+FLOOR: Final = (3, 3)
+"""The oldest version that is observed."""
+
+
 def is_tried() -> bool:
     """Return whether the private names were tried with the version that is installed."""
     return keras.version().rpartition(".")[0] in TRIED
+
+
+def is_new_enough() -> bool:
+    """Return whether the version that is installed is observed at all."""
+    return tuple(int(part) for part in keras.version().split(".")[:2]) >= FLOOR
 
 
 def trainer_type() -> Any:
@@ -24,6 +34,29 @@ def trainer_type() -> Any:
     module = importlib.import_module(f"keras.src.backend.{backend}.trainer")
     found = {"tensorflow": "TensorFlowTrainer", "torch": "TorchTrainer", "jax": "JAXTrainer"}
     return getattr(module, found[backend])
+
+
+def global_seed() -> int | None:
+    """Return the seed of `keras.utils.set_random_seed`; None where it was not called."""
+    from keras.src.utils.rng_utils import get_random_seed
+
+    seed = get_random_seed()
+    return None if seed is None else int(seed)
+
+
+def step_owner(model: Any) -> Any:
+    """Return the class in which the `train_step` of a model is defined."""
+    return next(kind for kind in type(model).__mro__ if "train_step" in kind.__dict__)
+
+
+def has_plain_step(model: Any) -> bool:
+    """Return whether a model trains with the `train_step` of Keras itself."""
+    return step_owner(model) is trainer_type()
+
+
+def hides_steps(model: Any) -> bool:
+    """Return whether no program can keep what a step of a model began with."""
+    return bool(model.jit_compile or model.run_eagerly or runs_all_eagerly())
 
 
 def iterators() -> tuple[Any, ...]:
@@ -93,6 +126,13 @@ def plain_loss(model: Any, returned: Any) -> float | None:
         return None
     value = keras.ops.convert_to_numpy(returned)
     return float(value) if value.size == 1 else None
+
+
+def is_finite_here(loss: Any) -> bool:
+    """Return whether a loss is finite, or lies on a device: what it is shows later then."""
+    if "CPU" not in getattr(loss, "device", ""):
+        return True
+    return math.isfinite(loss.numpy())
 
 
 def losses_of(loss: Any) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 import keras
 
 from mothtrap.adapters.keras.layers import LOCATIONS
+from mothtrap.adapters.keras.state import read
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.optimizers import OptimizerFacts
 
@@ -32,6 +33,8 @@ def learning_rate(optimizer: Any) -> float:
     if isinstance(schedule, keras.optimizers.schedules.LearningRateSchedule):
         made = int(keras.ops.convert_to_numpy(inner.iterations))
         return float(keras.ops.convert_to_numpy(schedule(max(0, made - 1))))
+    if isinstance(schedule, keras.Variable):
+        return float(read(schedule).numpy())
     return float(keras.ops.convert_to_numpy(inner.learning_rate))
 
 

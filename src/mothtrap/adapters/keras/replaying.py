@@ -7,9 +7,6 @@ run. Then the step is done eagerly, and each operation is looked at. The process
 
 from __future__ import annotations
 
-import atexit
-import sys
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,27 +23,17 @@ from mothtrap.adapters.keras.handle import KerasHandle
 from mothtrap.adapters.keras.state import restore, variables_of
 from mothtrap.adapters.keras.steps import Before
 from mothtrap.adapters.keras.taker import Made, rows_of, tensors_of, truth
+from mothtrap.adapters.tensorflow import as_test
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.origin import Bad, origin_of
-from mothtrap.capture.containment import Containment, say_on_stderr
-from mothtrap.capture.recorder import Recorder
-from mothtrap.core import registry
-from mothtrap.core.config import Config
-from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded
-from mothtrap.snapshot.format import load
-from mothtrap.snapshot.row_search import guilty
 from mothtrap.snapshot.tree import value_of
 from mothtrap.tracing import debugging
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.comparison import compared, raised_at
-from mothtrap.tracing.job import ProcessJob
-from mothtrap.tracing.outcome import Outcome
+from mothtrap.tracing.playback import Playback, quiet_job, with_rows
 
-QUIET = Config(capture="off", overhead=0.0, ring_mb=0.0)
-"""Nothing is captured: the handle only names what it sees."""
-MAX_TRIALS = 48
 ONLY_COMPILED = (
     "done eagerly, operation by operation, the step is finite: only the compiled program makes "
     "what is not"
@@ -56,16 +43,9 @@ ONLY_COMPILED = (
 def begin(plan: ReplayPlan) -> None:
     """Play a snapshot to the script that is about to run."""
     tf.get_logger().setLevel("INFO")
-    recorder: Recorder[Any] = Recorder(
-        registry.load("mothtrap.statistics", "numpy"),
-        (),
-        Containment(say_on_stderr),
-        overhead=0.0,
-        on_first_step=lambda: None,
-    )
-    job = AdapterJob(ProcessJob(recorder, QUIET), "keras")
-    handle = ReplayingHandle(job, plan)
-    atexit.register(handle.script_ended)
+    if plan.dtype:
+        keras.config.set_floatx(plan.dtype)  # models are made with it, and states converted
+    ReplayingHandle(quiet_job("keras"), plan)
 
 
 class ReplayingHandle(KerasHandle):
@@ -78,9 +58,9 @@ class ReplayingHandle(KerasHandle):
 
     def __init__(self, job: AdapterJob, plan: ReplayPlan) -> None:
         super().__init__(job)
-        number = min(plan.workers)
-        self._plan, self._outcome = plan, Outcome(plan, number)
-        self._loaded = load(Path(plan.workers[number]))
+        self._playback = Playback(plan, "a train function of a model was called")
+        self._plan, self._outcome = plan, self._playback.outcome
+        self._loaded = self._playback.loaded
         [event] = self._loaded.snapshot.steps[-1].events
         assert isinstance(event, BatchHanded)
         self._batch = value_of(event.value, self._loaded.steps, lambda _: None)
@@ -88,45 +68,25 @@ class ReplayingHandle(KerasHandle):
             "model"
         ]
 
-    def script_ended(self) -> None:
-        """Say why the step was not reached."""
-        error = getattr(sys, "last_value", None)
-        why = "the script ended before a train function of a model was called"
-        if error is not None:
-            why = f"the script failed: {in_one_line(error)}"
-        self._outcome.unreached(ReplayResult(notes=(why,)))
-
     def _call_began(self, model: Any, original: Callable[..., Any], iterator: Any) -> Before | None:
-        if model is None:
-            return None
-        try:
-            self._play(model, original, iterator)
-        except Exception as err:
-            traceback.print_exc(file=sys.stderr)
-            self._outcome.finish(
-                ReplayResult(notes=(f"the replay itself failed: {in_one_line(err)}",))
-            )
+        if model is not None:
+            self._playback.play(lambda: self._play(model, original, iterator))
         return None
 
-    def _play(self, model: Any, original: Callable[..., Any], iterator: Any) -> None:
+    def _play(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult | None:
         if str(model.name) != self._name and not self._is_like(model):
-            return  # another model is trained first
-        self._convert()
+            return None  # another model is trained first
+        self._playback.refuse_conversions("Keras", dtype=False)
         result = self._compiled(model, original, iterator)
         bad_here = result.nonfinite or result.exception
         if bad_here and (self._plan.narrow or self._plan.debug):
             result = self._narrowed(model, result)
-        self._outcome.finish(result)
+        return result
 
     def _is_like(self, model: Any) -> bool:
         content = dict(self._loaded.snapshot.state["dict"])  # type: ignore[index,arg-type]
         recorded = {each["list"][0] for each in content["variables"]["list"]}
         return {str(v.path) for v in model.trainable_variables} <= recorded
-
-    def _convert(self) -> None:
-        for name, given in (("device", self._plan.device), ("dtype", self._plan.dtype)):
-            if given and not (name == "device" and given == "cpu"):
-                self._outcome.note(f"--{name} is not possible for Keras: the step is as recorded")
 
     def _restore(self, model: Any) -> None:
         for path in restore(model, self._loaded.snapshot.state, self._loaded.state):
@@ -181,9 +141,12 @@ class ReplayingHandle(KerasHandle):
         if self._plan.debug:
             self._debug(model, self._plan.stop_at or _location(bad))
             return result
+        origin = origin_of(bad) if bad is not None else None
+        if self._plan.test_file:
+            result = self._tested(result, origin, Path(self._plan.test_file))
         if bad is None and not holder:
             return msgspec.structs.replace(result, told=(ONLY_COMPILED,))
-        found = _named(result, origin_of(bad) if bad is not None else None, holder)
+        found = _named(result, origin, holder)
         count = rows_of(self._batch)
         if count < 2 or holder.startswith("weight"):
             return found
@@ -198,9 +161,19 @@ class ReplayingHandle(KerasHandle):
             except Exception:  # the model cannot do with such a batch
                 return None
 
-        verdict = guilty(trial, count, suspects, most=MAX_TRIALS)
-        told = (*found.told, verdict.sentence)
-        return msgspec.structs.replace(found, told=told, rows=verdict.rows, batch_rows=count)
+        return with_rows(found, trial, count, suspects)
+
+    def _tested(self, result: ReplayResult, bad: Bad | None, path: Path) -> ReplayResult:
+        """Write a test of the operation that was found, or say why there is none."""
+        if bad is None or not bad.tensors:
+            return msgspec.structs.replace(result, untested=as_test.NO_OPERATION)
+        place = f" ({bad.place.location})" if bad.place.location else ""
+        title = f"Step {self._plan.step}: {bad.told}{place} makes what is not finite."
+        try:
+            self._outcome.note(as_test.write(path, bad.operation, bad.tensors, bad.attrs, title))
+        except as_test.NotWrittenError as err:
+            return msgspec.structs.replace(result, untested=str(err))
+        return result
 
     def _debug(self, model: Any, location: str | None) -> None:
         """Do the step once more, with a debugger before a line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,7 @@ import tensorflow as tf
 
 from mothtrap.core.snapshot_orders import StateCopy
 from mothtrap.core.snapshots import Array, Tree
-from mothtrap.snapshot.tree import values_of
+from mothtrap.snapshot.tree import array_from, values_of
 
 
 @dataclass(slots=True, eq=False)
@@ -61,7 +62,7 @@ class Held:
 def hold(model: Any) -> Held:
     """Read all variables that a training step of a model may change."""
     variables = variables_of(model)
-    return Held(model, variables, [_read(variable) for variable in variables])
+    return Held(model, variables, [read(variable) for variable in variables])
 
 
 def variables_of(model: Any) -> list[Any]:
@@ -71,10 +72,14 @@ def variables_of(model: Any) -> list[Any]:
     return list({id(variable): variable for variable in every}.values())
 
 
+def size_of(variables: Sequence[Any]) -> int:
+    """Return the bytes of some variables."""
+    return sum(math.prod(v.shape) * tf.as_dtype(v.dtype).size for v in variables)
+
+
 def array_of(value: Any) -> Array:
     """Return a tensor or array of the host for a snapshot."""
-    array = np.asarray(value.numpy() if hasattr(value, "numpy") else value, order="C")
-    return Array(dtype=array.dtype.name, shape=array.shape, data=array.reshape(-1).view(np.uint8))
+    return array_from(np.asarray(value.numpy() if hasattr(value, "numpy") else value))
 
 
 def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
@@ -89,8 +94,10 @@ def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
         (path, values_of(arrays[leaf["array"]]))
         for path, leaf in (each["list"] for each in content["variables"]["list"])
     ]
-    if model.optimizer is not None and not model.optimizer.built:
-        model.optimizer.build(model.trainable_variables)
+    outer = model.optimizer
+    for one in (outer, getattr(outer, "inner_optimizer", None)):
+        if one is not None and not one.built:
+            one.build(model.trainable_variables)
     pairs, missing = _paired(variables_of(model), recorded)
     for variable, value in pairs:
         variable.assign(value)
@@ -100,13 +107,16 @@ def restore(model: Any, tree: Tree, arrays: Mapping[str, Array]) -> list[str]:
 def _paired(
     variables: Sequence[Any], recorded: Sequence[tuple[str, Any]]
 ) -> tuple[list[tuple[Any, Any]], list[str]]:
-    """Pairs by path, in their order where several have the same one."""
+    """Pairs by path, in their order where several have the same one.
+
+    The optimizer within a loss scale has another path where it was not built by its first step.
+    """
     waiting: dict[str, list[Any]] = {}
     for variable in variables:
         waiting.setdefault(str(variable.path), []).append(variable)
     pairs, missing = [], []
     for path, value in recorded:
-        found = waiting.get(path)
+        found = waiting.get(path) or waiting.get(path.partition("/")[2])
         if found and tuple(found[0].shape) == tuple(value.shape):
             pairs.append((found.pop(0), value))
         else:
@@ -114,7 +124,8 @@ def _paired(
     return pairs, missing
 
 
-def _read(variable: Any) -> Any:
+def read(variable: Any) -> Any:
+    """Return the value of a variable, as a tensor that shares its memory."""
     inner = variable.value
     handle = getattr(inner, "handle", None)
     if handle is None:

@@ -6,7 +6,7 @@ import math
 import os
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import keras
@@ -15,12 +15,13 @@ import numpy as np
 from mothtrap.adapters.keras import names, optimizers
 from mothtrap.adapters.keras.forwards import Forwards
 from mothtrap.adapters.keras.guard import Guard
+from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.losscalls import LossCalls
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
-from mothtrap.adapters.keras.state import Held, hold
+from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.weights import Weights
-from mothtrap.adapters.tensorflow.looks import Applied, Look
+from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.adapter_job import traced
@@ -33,12 +34,16 @@ UNSEEN: Final = Reports(
 """Reports that a program hidden from mothtrap cannot give."""
 
 
+NO_KEEPER: Final = "the program of this step was made before it was watched"
+
+
 @dataclass(slots=True)
 class Before:
     """The state before a call that may make steps; `totals` as of `names.loss_totals`.
 
     `returned`: the loss that a train step returned. `held`: the variables; None where they are
-    not held, for the reason `why_no_state`.
+    not held, for the reason `why_no_state`, or as the program keeps them (see `keeping`). `late`:
+    the call has been made already, and its program was not looked into.
     """
 
     model: Any = None
@@ -48,6 +53,7 @@ class Before:
     totals: tuple[float, float] | None = None
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
+    late: bool = False
 
 
 class Steps:
@@ -59,6 +65,7 @@ class Steps:
 
     Attributes:
         broke: called with a step whose loss is not finite.
+        was_plain: the latest call made one step, and its program was seen.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
@@ -66,8 +73,9 @@ class Steps:
         self._weights = Weights(job)
         self.forwards, self.calls = Forwards(job), LossCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
-        self._looked_into = False
+        self._looked_into = self.was_plain = False
         self.broke: Callable[[int], None] = lambda _: None
 
     def applied(self, optimizer: Any, variables: Sequence[Any]) -> None:
@@ -78,7 +86,8 @@ class Steps:
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
         """Look at the state before a call."""
-        totals = names.loss_totals(model) if model is not None else None
+        LOOKING.set(not traced(self._job).recorder.plan.is_light)
+        totals = self._totals(model)
         own = getattr(model, "optimizer", None)
         if own is not None and own.built and own not in self._optimizers:
             self._optimizers[own] = iterations(own)
@@ -87,9 +96,27 @@ class Steps:
         made = {id(one): iterations(one) for one in self._optimizers if one.built}
         before = Before(model=model, totals=totals, location=location, made=made)
         if model is not None and self._guard.needs_state:
+            ASKED.set(self._guard.asks)
             before.why_no_state = _obstacle(model)
-            before.held = hold(model) if not before.why_no_state else None
+            if not before.why_no_state and names.hides_steps(model):
+                before.held = hold(model)
         return before
+
+    def begin_late(self, model: Any, location: str | None) -> Before:
+        """Return what is known of the state before a call that was to go by unwatched."""
+        made = {id(one): iterations(one) - 1 for one in self._optimizers if one.built}
+        return Before(model=model, location=location, made=made, late=True, why_no_state="")
+
+    def rest(self) -> None:
+        """Let programs pass their probes by, from the next step on."""
+        LOOKING.set(False)
+        ASKED.set(False)
+
+    def _totals(self, model: Any) -> tuple[float, float] | None:
+        """Sum and weight of the losses, where no loss is seen in the program itself."""
+        if model is None or self._sees_losses.get(model):
+            return None
+        return names.loss_totals(model)
 
     def end(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> bool:
         """Close the steps that a call has made; return whether it has made any."""
@@ -107,20 +134,65 @@ class Steps:
         acting = next((one for one, made in stepped.items() if made), None)
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
-        if count > 1:
-            self._job.step(count=count - 1, optimizer=name)
         losses = self.losses(before, looks)
-        self._tell(before, looks, hidden, applied, losses)
+        if before.model is not None and looks:
+            self._sees_losses[before.model] = any(look.targets for look in looks)
         made = Made(
             site=before.location,
             optimizer=name,
             applied=applied,
             losses=losses,
+            held=before.held,
             why_no_state=before.why_no_state,
+            count=count,
         )
-        skipped = self._guard.judge(made, before.held) or skipped
+        made = self._kept(made, looks, count) if not before.why_no_state else made
+        if count > 1:
+            self._count(made)
+        self._tell(before, looks, hidden, applied, losses)
+        skipped = self._guard.judge(made) or skipped
+        self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
+
+    def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
+        """Add what the program has kept of a step that is not finite, or was asked for."""
+        keepers = [look for look in looks if look.keeper is not None]
+        if len(keepers) != 1:
+            return made if made.held is not None else replace(made, why_no_state=NO_KEEPER)
+        [look] = keepers
+        if look.keeper.why:
+            return replace(made, why_no_state=look.keeper.why)
+        if count == 1 and not self._guard.asks and made.is_finite:
+            return made  # nothing was kept
+        kept = look.keeper.take(look.ran - count)
+        if kept is None:
+            return made
+        losses = made.losses
+        if len(kept.losses) == len(losses):
+            pairs = zip(losses, kept.losses, strict=True)
+            losses = [
+                Losses(series=loss.series, value=value, location=loss.location)
+                for loss, value in pairs
+            ]
+        return replace(
+            made,
+            step=self._job.now.step + min(kept.place, count - 1),
+            held=kept.held,
+            batch=kept.batch,
+            graph=look.keeper.graph,
+            kept_losses=losses,
+        )
+
+    def _count(self, made: Made) -> None:
+        """Make the steps of a call but for the last one; one that was kept has its losses."""
+        first = self._job.now.step
+        early = made.step - first + 1 if made.step is not None else made.count
+        if early < made.count:
+            self._job.step(made.kept_losses, count=early, optimizer=made.optimizer)
+        rest = made.count - 1 - early if early < made.count else made.count - 1
+        if rest:
+            self._job.step(count=rest, optimizer=made.optimizer)
 
     def _delta(self, optimizer: Any, before: Before) -> int:
         known = before.made.get(id(optimizer), self._optimizers[optimizer])
@@ -163,7 +235,9 @@ class Steps:
             self.broke(step)
         for each in applied:
             self._gradients(each)
-        self._weights.after(applied)
+        is_light = before.late or traced(job).recorder.plan.is_light
+        called = [call.layer for look in looks for call in look.layers]
+        self._weights.after(applied, called, looked=not is_light)
         for optimizer in {id(a.optimizer): a.optimizer for a in applied}.values():
             self._facts.step(optimizer)
         own = getattr(before.model, "optimizer", None)
@@ -172,7 +246,7 @@ class Steps:
         job.stood_ready(EVERY_STEP)
         if looks:
             self._looked_into = True
-            if not traced(job).recorder.is_light:
+            if not is_light:
                 series = losses[0].series if len(losses) == 1 else None
                 for look in looks:
                     job.contain_part("layers", self.forwards.tell, look, step)
@@ -190,27 +264,41 @@ class Steps:
         clip = getattr(optimizers.innermost(applied.optimizer), "global_clipnorm", None)
         if not job.wants("gradient") and not clip:
             return
-        pairs = [
-            (variable, slot)
-            for variable, slot in zip(applied.variables, applied.gradients, strict=True)
-            if slot is not None
-        ]
+        pairs = applied.pairs()
+        ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
+        if traced(job).recorder.plan.is_light and applied.squares is not None:
+            found = applied.half_squares()
+            if found is not None:
+                self._norms(applied, ids, np.sqrt(2 * found.astype(np.float64)), clip)
+                return
         scale = optimizers.loss_scale(applied.optimizer) if applied.scaled else 1.0
         arrays = [slot.read() for _, slot in pairs]
         if scale != 1.0:
             arrays = [array / array.dtype.type(scale) for array in arrays]
-        ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
         job.take("gradient", ids, arrays)
         if clip:
             squares = [float(np.square(array, dtype=np.float64).sum()) for array in arrays]
-            job.scalar("gradient_norm", applied.optimizer.name, math.sqrt(sum(squares)))
-            job.scalar("clip_limit", applied.optimizer.name, float(clip))
+            self._clipped(applied.optimizer.name, math.sqrt(sum(squares)), clip)
+
+    def _norms(self, applied: Applied, ids: Sequence[int], norms: Any, clip: Any) -> None:
+        """Take the norms that the program has computed, of gradients that are all finite."""
+        captures = traced(self._job).recorder.captures
+        for number, norm in zip(ids, norms.tolist(), strict=True):
+            captures.add_row(number, {"l2": norm, "nan": 0.0, "inf": 0.0})
+        if clip:
+            self._clipped(applied.optimizer.name, math.sqrt(float(np.square(norms).sum())), clip)
+
+    def _clipped(self, optimizer: str, norm: float, limit: Any) -> None:
+        self._job.scalar("gradient_norm", optimizer, norm)
+        self._job.scalar("clip_limit", optimizer, float(limit))
 
 
 def _obstacle(model: Any) -> str:
     """Why the state before a step of `fit` is not known; '' where it is."""
-    if names.steps_per_call(model) > 1:
+    if names.steps_per_call(model) > 1 and names.hides_steps(model):
         return "one call makes several steps (steps_per_execution)"
+    if names.hides_steps(model) and size_of(variables_of(model)) > LARGE_BYTES:
+        return LARGE
     if model.distribute_strategy.num_replicas_in_sync > 1:
         return "the step runs on several replicas"
     return ""
@@ -218,7 +306,10 @@ def _obstacle(model: Any) -> str:
 
 def iterations(optimizer: Any) -> int:
     """Return how many updates an optimizer has made."""
-    return int(keras.ops.convert_to_numpy(optimizer.iterations))
+    made = optimizer.iterations
+    if not isinstance(made, keras.Variable):  # worked out of the micro-batches
+        return int(keras.ops.convert_to_numpy(made))
+    return int(read(made).numpy())
 
 
 def _mean_since(

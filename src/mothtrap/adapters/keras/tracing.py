@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, names, optimizers
+from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
 from mothtrap.adapters.tensorflow.hooks import LOOKS
@@ -62,7 +63,7 @@ class Tracing:
             if not LOOKS.tapes:
                 return original(self, *args, **kwargs)
             if here.depth == 0:
-                here.root, here.trained = self, False
+                here.root, here.trained, here.look = self, False, contain(LOOKS.current)
             here.depth += 1
             training = contain(names.training_flag, kwargs)
             try:
@@ -92,6 +93,7 @@ class Tracing:
             for made in map(look.made.get, map(id, tf.nest.flatten(result))):
                 if isinstance(made, Made) and made.call is not None:
                     made.call.last = True
+            look.flush()
         if not names.is_leaf(layer):
             return
         given = _first_tensor([*args, *kwargs.values()])
@@ -108,18 +110,20 @@ class Tracing:
     ) -> LayerCall | None:
         if look.why or len(look.layers) >= MAX_LAYERS:
             return None
-        if tf.executing_eagerly() and traced(self._job).recorder.is_light:
+        if tf.executing_eagerly() and traced(self._job).recorder.plan.is_light:
             return None
         weighted = layers.kernel_of(layer) is not None
         call = LayerCall(
             layer=layer,
             root=self._here.root,
             training=training,
-            given=_slot(given) if weighted else None,
-            gave=_slot(gave),
+            given=_slot(given, look) if weighted else None,
+            gave=_slot(gave, look),
             data=data and weighted,
         )
         look.layers.append(call)
+        if look is not self._here.look:  # a function within the model: nothing flushes it later
+            look.flush()
         return call
 
     def _lost(
@@ -137,8 +141,8 @@ class Tracing:
         look.losses.append(
             LossCall(
                 loss=loss,
-                target=None if look.why else Slot(target, rows=LOSS_ROWS),
-                prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS),
+                target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=look),
+                prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=look),
                 chain=_chain(look, prediction),
                 location=frames.location(frames.user_frame()),
                 classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
@@ -162,12 +166,34 @@ class Tracing:
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             with tf.init_scope():
                 self._steps.applied(optimizer, keras_variables)
-        slots = None
-        if not look.why:
-            slots = [None if g is None else Slot(hooks.values_of(g)) for g in gradients]
-        missing = frozenset(place for place, g in enumerate(gradients) if g is None)
+        pairs = zip(keras_variables, gradients, strict=False)
+        missing = [variable for variable, gradient in pairs if gradient is None]
+        known = {id(variable) for variable in keras_variables}
+        left_out = [layers.as_keras(v) for v in look.unreached]
+        missing += [v for v in left_out if id(v) not in known]
+        look.unreached.clear()
         is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
-        look.applied.append(Applied(optimizer, keras_variables, slots, is_scaled, missing))
+        slots, squares = None, None
+        if not look.why:
+            values = [None if g is None else hooks.values_of(g) for g in gradients]
+            squares = None if is_scaled else _half_squares(values)
+            finite = _finite(look, squares)
+            slots = [None if value is None else Slot(value, behind=look) for value in values]
+            look.flush(also=None if finite is None else wanted(finite))
+            if finite is not None and look.keeper is not None:
+                look.keeper.applying(finite)
+            squares = Slot(squares) if squares is not None else None
+        applied = Applied(optimizer, keras_variables, slots, is_scaled, tuple(missing), squares)
+        look.applied.append(applied)
+
+    def step_began(self, model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        """Take what a `train_step` is given, before it computes anything."""
+        look = LOOKS.current()
+        data = args[0] if args else kwargs.get("data")
+        if look is None or look.why or look.counter is None or look.keeper is not None:
+            return
+        if model.distribute_strategy.num_replicas_in_sync == 1:
+            look.keeper = Keeper(look, model, data, own_step=not names.has_plain_step(model))
 
     def is_scaled(self, model: Any, looks: Sequence[Look]) -> bool | None:
         """Return whether losses were scaled in half precision; None where that is not used."""
@@ -181,6 +207,7 @@ class _Thread(threading.local):
 
     depth: int = 0
     root: Any = None
+    look: Look | None = None
     trained: bool = False
 
 
@@ -191,10 +218,28 @@ def _first_tensor(values: Any) -> Any | None:
     return None
 
 
-def _slot(tensor: Any) -> Slot | None:
+def _slot(tensor: Any, look: Look) -> Slot | None:
     if tensor is None or not isinstance(tensor, tf.Tensor) or not tensor.dtype.is_floating:
         return None
-    return Slot(tensor, rows=MAX_ROWS)
+    return Slot(tensor, rows=MAX_ROWS, behind=look)
+
+
+def _half_squares(gradients: Sequence[Any]) -> Any:
+    """Half the sum of squares of each gradient of a program, shape (T,); None where there is none.
+
+    A sum that overflows is no fault yet: the host looks at the gradient then.
+    """
+    if tf.executing_eagerly():
+        return None
+    values = [tf.cast(one, tf.float32) for one in gradients if one is not None]
+    return tf.stack([tf.nn.l2_loss(value) for value in values]) if values else None
+
+
+def _finite(look: Look, squares: Any) -> Any:
+    """Return whether losses and gradients of a program are finite; None of an eager step."""
+    if tf.executing_eagerly():
+        return None
+    return is_finite(squares, losses_in(look))
 
 
 def _chain(look: Look, prediction: Any) -> tuple[str, ...]:

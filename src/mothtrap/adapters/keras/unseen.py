@@ -16,7 +16,7 @@ class UnseenHandle:
 
     def __init__(self, job: Job, why: str) -> None:
         self._job = job
-        traced(job).recorder.never_stepped(why)
+        traced(job).recorder.notes.never_stepped(why)
 
     @property
     def snapshots(self) -> SnapshotTaker | None:

@@ -89,26 +89,32 @@ class Weights:
                 for variable, array in zip(variables, arrays, strict=True):
                     self._copies[id(variable)] = array.copy()
 
-    def after(self, applied: Sequence[Applied]) -> None:
-        """Take what the step has made of the weights."""
+    def after(
+        self, applied: Sequence[Applied], called: Sequence[Any] = (), *, looked: bool
+    ) -> None:
+        """Take what the step has made of the weights.
+
+        Args:
+            applied: what optimizers were given.
+            called: layers in the order of their calls.
+            looked: the gradients of the step can be read.
+        """
         gradients: dict[int, Any] = {}
         for each in applied:
             count = self._updates[id(each.optimizer)] = self._updates.get(id(each.optimizer), 0) + 1
-            slots = each.gradients or [None] * len(each.variables)
-            pairs = zip(each.variables, slots, strict=True)
-            gradients |= {id(v): slot for v, slot in pairs if slot is not None}
+            gradients |= {id(v): slot for v, slot in each.pairs() if looked}
             if each.missing and count in (20, 40, 80, 160, 320, 640):
-                self._tell_unreached(each, count)
+                self._tell_unreached(each, count, called)
         if self._first:
             self._tell_first(gradients)
-        elif self._same and self._job.now.step in LOOKS:
+        elif looked and self._same and self._job.now.step in LOOKS:
             self._tell_same(gradients)
-        recorder = traced(self._job).recorder
+        captures = traced(self._job).recorder.captures
         for key, old in self._copies.items():
             variable, now = self._variables[key], value_of(self._variables[key])
             kind = "bias" if layers.is_bias(variable) else "weight"
             if old.shape == now.shape:
-                recorder.add_row(self.tensor(kind, variable), {"update_ratio": _ratio(old, now)})
+                captures.add_row(self.tensor(kind, variable), {"update_ratio": _ratio(old, now)})
         self._copies = {}
 
     def _of(self, kind: str) -> list[Any]:
@@ -175,12 +181,16 @@ class Weights:
                 )
             )
 
-    def _tell_unreached(self, applied: Applied, updates: int) -> None:
+    def _tell_unreached(self, applied: Applied, updates: int, called: Sequence[Any]) -> None:
         """Report the variables for which there has been no gradient in any update."""
-        total = sum(math.prod(v.shape) for v in applied.variables) or 1
+        without = {id(variable) for variable in applied.missing}
+        reached = [v for v in applied.variables if id(v) not in without]
+        total = sum(math.prod(v.shape) for v in (*reached, *applied.missing)) or 1
+        places = {id(layer): place for place, layer in reversed(list(enumerate(called)))}
+        known = (places.get(id(layers.OWNERS.get(id(v)))) for v in reached)
+        first = min((place for place in known if place is not None), default=-1)
         by_layer: dict[str, list[Any]] = {}
-        for place in sorted(applied.missing):
-            variable = applied.variables[place]
+        for variable in applied.missing:
             by_layer.setdefault(str(variable.path).rpartition("/")[0], []).append(variable)
         for module, found in by_layer.items():
             layer = layers.OWNERS.get(id(found[0]))
@@ -193,8 +203,9 @@ class Weights:
                     elements=elements,
                     share=elements / total,
                     own_steps=updates,
-                    runs=updates if layer is not None else 0,
-                    upstream=layer is not None and applied.variables[0] is found[0],
+                    runs=updates if id(layer) in places or not called else 0,
+                    calls_are_seen=bool(called),
+                    upstream=places.get(id(layer), first) < first,
                     location=layers.LOCATIONS.get(layer) if layer is not None else None,
                 )
             )

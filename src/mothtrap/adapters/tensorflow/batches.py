@@ -38,9 +38,11 @@ class Batches:
         """Replace what gives the next element of an iterator."""
         replacements.around(names.iterator_type(), "get_next", None, self._took)
 
-    def begin(self) -> None:
-        """A train function is called."""
-        self.wanted, self.why, self._eager = True, "", None
+    def begin(self, *, wanted: bool) -> None:
+        """A train function is called, whose program cannot keep its batch itself, if `wanted`."""
+        self.wanted, self.why, self._eager = wanted, "", None
+        if not wanted:
+            return
         if self._which is None:
             self._which = Cell(tf.int64)
         self._which.write(tf.constant(-1, tf.int64))
@@ -52,7 +54,8 @@ class Batches:
     def passing(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Return what gives the same batches, and keeps the latest."""
         for batch in batches:
-            self._eager = batch
+            if self.wanted:
+                self._eager = batch
             yield batch
 
     def _took(self, _: Any, batch: Any, *__: object) -> None:

@@ -1,7 +1,8 @@
 """Tensors of a step that stay readable when it is over, of programs and of eager loops.
 
-A probe in a traced program writes a tensor into a cell, which takes the tensor's memory
-over: nothing is computed from it in the program. Of what layers give only some rows are kept.
+A probe in a traced program writes a tensor into a cell, which takes the tensor's memory over. Of
+what layers give only some rows are kept. Most probes are behind a gate, which the host opens for
+the steps that it looks into: in the others a program passes them by.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ MAX_ROWS: Final = 64
 """Rows of a batch that are kept of what a layer takes and gives."""
 MAX_PROGRAMS: Final = 16
 """Traces of programs that are remembered, the latest ones."""
+ALONE: Final = 8
+"""Times running that one program alone has run, before only that one is asked."""
 Array = npt.NDArray[Any]
 
 
@@ -55,10 +58,44 @@ class Cell:
             resource=self._handle, value=tf.constant(1, dtype=self._dtype)
         )
 
+    def tensor(self) -> Any:
+        """Return the value, in a program or eagerly."""
+        return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self._dtype)
+
     def read(self) -> Array:
         """Return the value on the host."""
-        value = tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self._dtype)
-        return np.asarray(value.numpy())
+        return np.asarray(self.tensor().numpy())
+
+    def empty(self) -> None:
+        """Let go of the memory of what it holds."""
+        self.write(tf.zeros((0,), self._dtype))
+
+
+class Gate:
+    """A switch that the host sets and that programs ask; made when a program first asks."""
+
+    def __init__(self) -> None:
+        self._cell: Cell | None = None
+        self._open = False
+
+    def set(self, is_open: bool) -> None:
+        """Open or close it, before a program is called."""
+        if is_open != self._open:
+            self._open = is_open
+            if self._cell is not None:
+                self._cell.write(tf.constant(is_open))
+
+    def tensor(self) -> Any:
+        """Return, in a program, whether it is open."""
+        if self._cell is None:
+            self._cell = Cell(tf.bool)
+            with tf.init_scope():
+                self._cell.write(tf.constant(self._open))
+        return self._cell.tensor()
+
+
+LOOKING: Final = Gate()
+"""Open in the steps that are looked into."""
 
 
 class Slot:
@@ -67,23 +104,38 @@ class Slot:
     Args:
         tensor: of a program or eager.
         rows: how many of its first ones are kept; None = all.
+        behind: the look that writes it, where that is to happen behind a gate.
     """
 
-    __slots__ = ("_cell", "_held", "dtype", "shape")
+    __slots__ = ("_cell", "_held", "_rows", "dtype", "shape", "written")
 
-    def __init__(self, tensor: Any, *, rows: int | None = None) -> None:
+    def __init__(self, tensor: Any, *, rows: int | None = None, behind: Look | None = None) -> None:
         self.dtype = tensor.dtype.name
         self.shape: tuple[int, ...] = tuple(size or 0 for size in tensor.shape)
+        self._rows = rows if tensor.shape.rank else None
         self._held: Any = None
         self._cell: Cell | None = None
-        kept = tensor
-        if rows is not None and tensor.shape.rank:
-            kept = tf.gather(tensor, tf.range(tf.minimum(rows, tf.shape(tensor)[0])))
+        self.written = True
         if tf.executing_eagerly():
-            self._held = kept
+            self._held = self._first_rows(tensor)
+            return
+        self._cell = Cell(tensor.dtype)
+        if behind is None:
+            self.write(tensor)
         else:
-            self._cell = Cell(tensor.dtype)
-            self._cell.write(kept)
+            self.written = False
+            behind.waiting.append((self, tensor))
+
+    def write(self, tensor: Any) -> None:
+        """Let the program that is traced write the tensor."""
+        assert self._cell is not None
+        self._cell.write(self._first_rows(tensor))
+        self.written = True
+
+    def _first_rows(self, tensor: Any) -> Any:
+        if self._rows is None:
+            return tensor
+        return tf.gather(tensor, tf.range(tf.minimum(self._rows, tf.shape(tensor)[0])))
 
     @property
     def tensor(self) -> Any:
@@ -113,6 +165,11 @@ class LayerCall:
     data: bool
     last: bool = False
 
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes both."""
+        return all(slot is None or slot.written for slot in (self.given, self.gave))
+
 
 @dataclass(slots=True, eq=False)
 class LossCall:
@@ -129,33 +186,59 @@ class LossCall:
     location: str | None
     classes: int | None = None
 
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes both."""
+        return all(slot is None or slot.written for slot in (self.target, self.prediction))
+
 
 @dataclass(slots=True, eq=False)
 class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
     `scaled` by a loss scale: `value` is what was scaled. `broadcast`: the shape of a difference
-    of every prediction and every target.
+    of every prediction and every target. `tensor`: of the program, while it is traced.
     """
 
     value: Slot
     location: str | None
     scaled: bool
     broadcast: Slot | None = None
+    tensor: Any = None
 
 
 @dataclass(slots=True, eq=False)
 class Applied:
     """Gradients, in the order of the variables, that an optimizer was given; None = none.
 
-    `slots` is None where they cannot be seen, and `scale` is where a loss scale is divided out.
+    `gradients` is None where they cannot be seen; those of a program are written in steps that
+    are looked into, and where one is not finite. `missing`: variables without one, of those also
+    that the loop left out. `squares`: of a program, half the sum of squares
+    of each that is not None, in every step; `found`: of the latest one. `scaled`: they are
+    multiplied by a loss scale.
     """
 
     optimizer: Any
     variables: list[Any]
     gradients: list[Slot | None] | None
     scaled: bool
-    missing: frozenset[int] = frozenset()
+    missing: tuple[Any, ...] = ()
+    squares: Slot | None = None
+    found: Array | None = None
+
+    def pairs(self) -> list[tuple[Any, Slot]]:
+        """Return variables and their gradients, where there are any."""
+        slots = self.gradients or [None] * len(self.variables)
+        every = zip(self.variables, slots, strict=True)
+        return [(variable, slot) for variable, slot in every if slot is not None]
+
+    def half_squares(self) -> Array | None:
+        """Return `squares` of the latest step where all of them are finite; None elsewhere."""
+        if self.squares is None:
+            return None
+        if self.found is None:
+            self.found = self.squares.read()
+        return self.found if np.isfinite(self.found).all() else None
 
 
 @dataclass(slots=True, eq=False)
@@ -164,7 +247,10 @@ class Look:
 
     `counter` counts how often the program ran; None of an eager step. `why`: nothing inside can
     be seen, for this reason. `plain`: variables that are none of Keras, with their gradients.
-    `made` says of tensors, by identity, where they come from; `held` keeps those alive.
+    `unreached`: variables that a gradient was asked for and that have none.
+    `made` says of tensors, by identity, where they come from; `held` keeps those alive. `waiting`
+    are tensors that are to be written behind the gate. `keeper` writes the state of a step of
+    `fit` (see `adapters.keras.keeping`).
     """
 
     counter: Any = None
@@ -177,6 +263,24 @@ class Look:
     made: dict[int, Any] = field(default_factory=dict)
     held: list[Any] = field(default_factory=list)
     plain: list[tuple[Any, Slot]] = field(default_factory=list)
+    unreached: list[Any] = field(default_factory=list)
+    waiting: list[tuple[Slot, Any]] = field(default_factory=list)
+    keeper: Any = None
+
+    def flush(self, also: Any = None) -> None:
+        """Let the program write what waits, where the gate is open, or `also` is true."""
+        waiting, self.waiting = self.waiting, []
+        graph = tf.compat.v1.get_default_graph()
+        here = [(slot, tensor) for slot, tensor in waiting if tensor.graph is graph]
+        if not here:
+            return
+
+        def write() -> None:
+            for slot, tensor in here:
+                slot.write(tensor)
+
+        asked = LOOKING.tensor()
+        tf.cond(asked if also is None else tf.logical_or(asked, also), write, lambda: None)
 
     def has_run(self) -> bool:
         """Return whether the program ran since this was last asked."""
@@ -184,12 +288,22 @@ class Look:
             return False
         count = int(self.counter.read())
         ran, self.ran = count != self.ran, count
+        for each in self.applied:
+            each.found = None
         return ran
 
     def forget(self) -> None:
         """Let go of what is needed only while the program is traced."""
+        if not self.made and not self.waiting:
+            return
         self.made.clear()
         self.held.clear()
+        for target in self.targets:
+            target.tensor = None
+        if self.waiting:  # in a graph within this one, which nothing flushed
+            self.waiting.clear()
+            self.layers = [c for c in self.layers if c.is_written]
+            self.losses = [c for c in self.losses if c.is_written]
 
 
 class Looks(threading.local):
@@ -198,11 +312,13 @@ class Looks(threading.local):
     Attributes:
         eager: what the eager step in progress shows.
         tapes: gradient tapes that are recording.
+        calls: of programs, since it was last asked what ran.
     """
 
     def __init__(self) -> None:
         self.eager = Look()
-        self.tapes = 0
+        self.tapes = self.calls = 0
+        self._alone, self._times = Look(), 0
         self._programs: OrderedDict[int, tuple[Any, Look]] = OrderedDict()
 
     def begin(self) -> None:
@@ -236,7 +352,7 @@ class Looks(threading.local):
 
     def take(self, *, programs_only: bool = False) -> list[Look]:
         """Return what ran since the last call: programs, and the eager step, which is over."""
-        found = [look for _, look in self._programs.values() if look.has_run()]
+        found = self._ran()
         for look in found:
             look.forget()
         if programs_only:
@@ -246,9 +362,24 @@ class Looks(threading.local):
             found.append(eager)
         return found
 
+    def _ran(self) -> list[Look]:
+        """Programs that ran; where it was the same one alone for a while, it is asked first."""
+        calls, self.calls = self.calls, 0
+        if calls == 1 and self._times >= ALONE and self._alone.has_run():
+            return [self._alone]
+        found = [look for _, look in self._programs.values() if look.has_run()]
+        alone = found[0] if len(found) == 1 else Look()
+        self._times = self._times + 1 if alone is self._alone else 0
+        self._alone = alone
+        return found
+
     def latest(self) -> Look:
         """Return the look of the program that was traced last, else that of the eager step."""
         return next((look for _, look in reversed(self._programs.values())), self.eager)
+
+    def graphs(self) -> list[Any]:
+        """Return the graphs of all programs."""
+        return [graph for graph, _ in self._programs.values()]
 
     def hidden(self) -> list[Look]:
         """Return programs whose inside is hidden."""

@@ -63,9 +63,40 @@ def is_in_xla(graph: Any) -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
+def global_seed() -> int | None:
+    """Return the seed of `tf.random.set_seed`; None where it was not called."""
+    from tensorflow.python.eager import context
+
+    seed = context.global_seed()
+    return None if seed is None else int(seed)
+
+
+def is_deterministic() -> bool:
+    """Return whether operations were told to add up in one order (`enable_op_determinism`)."""
+    from tensorflow.python.framework import config
+
+    return bool(config.is_op_determinism_enabled())
+
+
+def inputs_of(data: Any) -> list[Any]:
+    """Return the data sets that one is made of."""
+    return list(data._inputs())
+
+
+def open_order(data: Any) -> Iterator[str]:
+    """Yield what leaves the order of elements open in one transformation of a data set."""
+    seeds = getattr(data, "_seed", None), getattr(data, "_seed2", None)
+    if "Shuffle" in type(data).__name__ and not any(
+        int(seed) for seed in seeds if seed is not None
+    ):
+        yield "shuffle without a seed"
+    if getattr(data, "_deterministic", None) == "false":
+        yield "deterministic=False"
+
+
 @contextmanager
 def each_operation(act: Callable[..., None]) -> Iterator[None]:
-    """Call `act(type, inputs, outputs)` after each eager operation."""
+    """Call `act(type, inputs, outputs, attributes)` after each eager operation."""
     from tensorflow.python.framework import op_callbacks
 
     def called(
@@ -76,15 +107,26 @@ def each_operation(act: Callable[..., None]) -> Iterator[None]:
         op_name: str | None = None,
         graph: Any = None,
     ) -> None:
-        del attrs, op_name
+        del op_name
         if graph is None:
-            act(kind, inputs, outputs)
+            act(kind, inputs, outputs, attrs)
 
     op_callbacks.add_op_callback(called)
     try:
         yield
     finally:
         op_callbacks.remove_op_callback(called)
+
+
+def inputs_by_name(kind: str, inputs: Sequence[Any]) -> dict[str, Any] | None:
+    """Return the inputs of an operation by their names; None where one of them is a list."""
+    from tensorflow.python.framework import op_def_registry
+
+    definition = op_def_registry.get(kind)
+    given = list(definition.input_arg) if definition is not None else []
+    if len(given) != len(inputs) or any(one.number_attr or one.type_list_attr for one in given):
+        return None
+    return {one.name: tensor for one, tensor in zip(given, inputs, strict=True)}
 
 
 def differentiated(frame: FrameType | None) -> tuple[str, Sequence[Any]] | None:

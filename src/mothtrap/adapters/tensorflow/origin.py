@@ -40,6 +40,7 @@ class Bad:
         nan: its result holds NaN, and not only infinities.
         causes: operations that made the arguments that are not finite.
         given: an argument is not finite that no operation of the step made.
+        tensors, attrs: it was called with, where all of them are finite.
     """
 
     operation: str
@@ -51,6 +52,8 @@ class Bad:
     nan: bool
     causes: tuple[Bad, ...]
     given: bool
+    tensors: tuple[Any, ...] = ()
+    attrs: tuple[Any, ...] = ()
 
     @property
     def told(self) -> str:
@@ -86,6 +89,7 @@ class Search:
         kind: str,
         inputs: Sequence[Any],
         outputs: Sequence[Any],
+        attrs: Sequence[Any] = (),
     ) -> None:
         place, backward = self._here()
         self._kept += outputs  # their identities stay theirs
@@ -106,6 +110,8 @@ class Search:
                 nan=bool(np.isnan(value).any()),
                 causes=causes,
                 given=len(causes) < len(bad),
+                tensors=() if bad else tuple(inputs),
+                attrs=tuple(attrs or ()),
             )
 
     def _here(self) -> tuple[Place, str]:
