@@ -191,18 +191,20 @@ def test_the_first_steps_of_a_framework_are_watched_in_full_however_late_they_co
 
     def make(job: AdapterJob, steps: int) -> None:
         for _ in range(steps):
-            process.recorder.own_s += 1.0  # far above the budget: steps are light when they can be
+            process.recorder.times.own_s += (
+                1.0  # far above the budget: steps are light when they can be
+            )
             job.step()
 
     make(trees, 200)
     make(trees, 5)  # not to one of the pairs that are full
-    assert process.recorder.is_light
+    assert process.recorder.plan.is_light
     make(nets, 1)
-    assert not process.recorder.is_light
+    assert not process.recorder.plan.is_light
     make(nets, 8)
-    assert not process.recorder.is_light
+    assert not process.recorder.plan.is_light
     make(nets, 101)
-    assert process.recorder.is_light
+    assert process.recorder.plan.is_light
 
 
 def test_a_framework_that_is_imported_and_never_steps_keeps_no_step_full() -> None:
@@ -210,9 +212,9 @@ def test_a_framework_that_is_imported_and_never_steps_keeps_no_step_full() -> No
     nets = process.join("nets")
     process.join("trees")
     for _ in range(205):
-        process.recorder.own_s += 1.0
+        process.recorder.times.own_s += 1.0
         nets.step()
-    assert process.recorder.is_light
+    assert process.recorder.plan.is_light
 
 
 class Observer:
@@ -324,9 +326,11 @@ def test_only_a_job_of_this_package_can_be_used_beyond_the_protocol() -> None:
 def test_time_in_hooks_is_counted_once() -> None:
     seconds = iter(range(100))
     process = Process()
-    process.recorder.clock = lambda: float(next(seconds))
+    process.recorder.times.clock = lambda: float(next(seconds))
     job = process.join("trees")
     nested: Callable[[], None] = lambda: job.contain(lambda: None)  # noqa: E731
-    before = process.recorder.own_s
+    before = process.recorder.times.own_s
     job.contain(nested)
-    assert process.recorder.own_s - before == 2.0  # three readings of the clock after the first
+    assert (
+        process.recorder.times.own_s - before == 2.0
+    )  # three readings of the clock after the first

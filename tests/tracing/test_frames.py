@@ -4,8 +4,9 @@ import linecache
 import sys
 import textwrap
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 import pytest
@@ -172,6 +173,28 @@ def test_the_user_frame_is_the_innermost_one_of_user_code() -> None:
     hook(torch.ones(1, 2))
     assert found[0] is not None
     assert found[0].f_code.co_filename == __file__
+
+
+def sent(code: CodeType) -> CodeType:
+    """Return code as cloudpickle brings it to another process: without its file."""
+    return code.replace(co_filename="<dynamic-code>")
+
+
+def test_a_function_that_was_sent_is_found_in_its_module() -> None:
+    def frame() -> FrameType:
+        return sys._getframe()
+
+    here = FunctionType(sent(frame.__code__), globals())()
+    line = frame.__code__.co_firstlineno + 1
+    assert frames.is_users(here)
+    assert frames.location(here) == frames._place(__file__, line)
+    moved = sent(frame.__code__).replace(co_firstlineno=1)  # of another file that has this name
+    assert frames.location(FunctionType(moved, globals())()).startswith("<dynamic-code>:")
+
+
+def test_threads_of_a_pool_are_no_place() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(frames.user_frame).result() is None
 
 
 def test_frames_that_build_an_object_are_passed_over() -> None:

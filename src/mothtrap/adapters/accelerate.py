@@ -12,14 +12,17 @@ from types import FrameType
 from typing import Any, Final, Literal
 
 import accelerate
+from accelerate import data_loader
 from msgspec import structs
 
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
-from mothtrap.tracing import frames
+from mothtrap.tracing import frames, read_ahead
+from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.trainer_handle import TrainerHandle
+from mothtrap.tracing.trainers_at_work import TrainerAtWork
 
 FRAMEWORK: Final = "accelerate"
 REQUIRES: Final = "accelerate>=1"
@@ -38,6 +41,8 @@ class AccelerateHandle(TrainerHandle):
         """Replace what makes an Accelerator, what it prepares, and what it logs."""
         kind = accelerate.Accelerator
         self._made: weakref.WeakKeyDictionary[Any, TrainerSettings] = weakref.WeakKeyDictionary()
+        self.work = [_followed(self.replacements)]
+        self.replacements.replace(data_loader.DataLoaderShard, "__iter__", read_ahead.observed)
         self.replacements.around(kind, "__init__", None, self._constructed)
         self.replacements.around(kind, "prepare", None, self._prepared)
         self.replacements.around(kind, "log", None, self._logged)
@@ -103,7 +108,19 @@ def attach_process(job: Job) -> AccelerateHandle:
 
 
 def attach_replay(_: ReplayPlan) -> None:
-    """Do nothing: PyTorch replays the step."""
+    """Follow the counters of Accelerators; PyTorch replays the step, and restores them."""
+    replacements = Replacements(lambda act, *args: act(*args))
+    _followed(replacements)
+    replacements.replace(data_loader.DataLoaderShard, "__iter__", read_ahead.replayed)
+
+
+def _followed(replacements: Replacements) -> TrainerAtWork:
+    """Return the Accelerator that was made last."""
+    work = TrainerAtWork(
+        lambda one: iter([("accelerator", one), ("gradient_state", one.gradient_state)])
+    )
+    replacements.around(accelerate.Accelerator, "__init__", None, work.began)
+    return work
 
 
 def environment() -> Environment:

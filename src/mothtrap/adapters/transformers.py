@@ -17,9 +17,10 @@ from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing import frames
-from mothtrap.tracing.replacements import Function, drop_own_frame
+from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.trainer_handle import REPORTS as REPORTS
 from mothtrap.tracing.trainer_handle import Phase, TrainerHandle, count, limit
+from mothtrap.tracing.trainers_at_work import TrainerAtWork
 
 FRAMEWORK: Final = "transformers"
 REQUIRES: Final = "transformers>=4.46"
@@ -34,6 +35,7 @@ class TransformersHandle(TrainerHandle):
         """Replace the function through which all events pass, and what begins phases."""
         self._trainer: weakref.ref[Any] | None = None
         self._control: weakref.ref[Any] | None = None
+        self.work = [_followed(self.replacements)]
         handler = trainer_callback.CallbackHandler
         self.replacements.replace(handler, "call_event", self._around_event)
         for name, phase in PHASES.items():
@@ -183,7 +185,15 @@ def attach_process(job: Job) -> TransformersHandle:
 
 
 def attach_replay(_: ReplayPlan) -> None:
-    """Do nothing: PyTorch replays the step."""
+    """Follow the counters of trainers; PyTorch replays the step, and restores them."""
+    _followed(Replacements(lambda act, *args: act(*args)))
+
+
+def _followed(replacements: Replacements) -> TrainerAtWork:
+    """Return the Trainer that begins last."""
+    work = TrainerAtWork(lambda one: iter([("trainer", one), ("state", one.state)]))
+    replacements.around(trainer.Trainer, "train", work.began, None)
+    return work
 
 
 def environment() -> Environment:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
@@ -22,6 +22,8 @@ from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
 
 T = TypeVar("T")
+Part = tuple[str, Callable[..., object]]
+"""Runs what can fail alone, under the name by which a failure of it is told."""
 
 
 class AdapterJob:
@@ -53,13 +55,13 @@ class AdapterJob:
     ) -> None:
         self.process, self.framework, self.refines = process, framework, refines
         self.config, self.recorder, self.grouper = process.config, process.recorder, process.grouper
-        self.arrays = arrays if arrays is not None else self.recorder.reducer
+        self.arrays = arrays if arrays is not None else self.recorder.captures.reducer
         self._reports = reports
         self.live = True
         self.observer: StepObserver | None = None
         self._counts_steps = counts_steps
         self._depth = 0
-        self._clock, self._failed = self.recorder.clock, self.recorder.containment.failed
+        self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
         self._series: set[str] = set()
         self._evaluations = Evaluations()
         process.members[framework] = self
@@ -94,9 +96,13 @@ class AdapterJob:
         finally:
             self._depth -= 1
             if self._depth == 0:  # an outer hook counts the time of an inner one
-                self.recorder.own_s += self._clock() - began
+                self.recorder.times.own_s += self._clock() - began
 
-    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
+    def contained(self, act: Callable[..., T]) -> Callable[..., T | None]:
+        """Return a hook as one that `contain` runs, in no further call of Python."""
+        return functools.partial(self.contain, act)
+
+    def contain_part(self, part: str, act: Callable[..., object], *args: Any) -> None:
         """Run something that can fail alone without taking the rest with it."""
         if part in self._failed:
             return
@@ -105,10 +111,20 @@ class AdapterJob:
         except Exception as err:
             self._report(part, err)
 
+    def contain_parts(self, parts: Iterable[Part], *args: Any) -> None:
+        """Run several, in their order; those that bear one name fail together."""
+        failed = self._failed
+        for part, act in parts:
+            if part not in failed:
+                try:
+                    act(*args)
+                except Exception as err:
+                    self._report(part, err)
+
     def _report(self, part: str, err: Exception) -> None:
         failure = self.recorder.containment.report(part, err, step=self.grouper.step)
         if failure is not None:
-            self.recorder.observe(failure)
+            self.recorder.notes.observe(failure)
             self.blind(part, f"failed: {failure.error}")
 
     @property
@@ -198,8 +214,8 @@ class AdapterJob:
     ) -> frozenset[str]:
         """Return the statistics due in this step: of a kind, or of any of some of its tensors."""
         if ids is None:
-            return self.recorder.due_statistics(kind, mode)
-        return frozenset().union(*(self.recorder.statistics(each, mode) for each in ids))
+            return self.recorder.due.of_kind(kind, mode)
+        return frozenset().union(*(self.recorder.due.statistics(each, mode) for each in ids))
 
     def take(
         self,
@@ -211,15 +227,15 @@ class AdapterJob:
         by: Any = None,
     ) -> None:
         """Reduce or copy tensors of one kind as is due."""
-        self.recorder.reduce(kind, ids, arrays, mode, reducer=by or self.arrays)
+        self.recorder.captures.reduce(kind, ids, arrays, mode, reducer=by or self.arrays)
 
     def define(self, info: TensorInfo) -> int:
         """Make a tensor known; return its number."""
-        return self.recorder.define(info)
+        return self.recorder.tensors.define(info)
 
     def scalar(self, name: str, of: str, value: float) -> None:
         """Add a number of the step in progress."""
-        self.recorder.scalar(name, of, value)
+        self.recorder.notes.scalar(name, of, value)
 
     def number(self, name: str, value: Any) -> None:
         """Add a number that the user gives; what is not one is left out and reported once."""
@@ -237,7 +253,7 @@ class AdapterJob:
 
     def fact(self, fact: Fact) -> None:
         """Add a fact to the step in progress."""
-        self.recorder.observe(fact)
+        self.recorder.notes.observe(fact)
 
     def cannot(self, why: str, lacking: Reports) -> None:
         """Say what of the adapter's reports cannot come in this job, and why."""
@@ -254,7 +270,7 @@ class AdapterJob:
 
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""
-        self.recorder.blind(self.grouper.step, what, why)
+        self.recorder.notes.blind(self.grouper.step, what, why)
 
 
 def traced(job: Job) -> AdapterJob:

@@ -6,6 +6,7 @@ import math
 import os
 import re
 import traceback
+from typing import Literal
 
 from mothtrap.core.replays import Difference, ReplayResult
 from mothtrap.core.snapshots import ReferenceDigests
@@ -31,7 +32,7 @@ def compared(
         bad: parameters whose gradients are not finite.
     """
     expected = expected or ReferenceDigests()
-    count = len(expected.losses) + len(expected.gradients)
+    count = len(expected.losses) + len(expected.gradients) + len(expected.weights)
     known = count > 0 or expected.exception is not None
     difference = first_difference(found, expected) if known else None
     return ReplayResult(
@@ -49,7 +50,7 @@ def compared(
 
 
 def first_difference(found: ReferenceDigests, expected: ReferenceDigests) -> Difference | None:
-    """The first loss, then gradient, then exception that is not what is expected."""
+    """The first exception, loss, gradient or new weight that is not what is expected."""
     if _without_numbers(found.exception) != _without_numbers(expected.exception):
         return Difference(
             kind="exception",
@@ -60,11 +61,14 @@ def first_difference(found: ReferenceDigests, expected: ReferenceDigests) -> Dif
     for site, digest in expected.losses.items():
         if found.losses.get(site) != digest:
             return Difference(kind="loss", name=site, found=found.losses.get(site), expected=digest)
-    for name, digest in expected.gradients.items():
-        if found.gradients.get(name) != digest:
-            return Difference(
-                kind="gradient", name=name, found=found.gradients.get(name), expected=digest
-            )
+    of_tensors: tuple[tuple[Literal["gradient", "weight"], dict[str, str], dict[str, str]], ...] = (
+        ("gradient", found.gradients, expected.gradients),
+        ("weight", found.weights, expected.weights),
+    )
+    for kind, here, there in of_tensors:
+        for name, digest in there.items():
+            if here.get(name) != digest:
+                return Difference(kind=kind, name=name, found=here.get(name), expected=digest)
     return None
 
 

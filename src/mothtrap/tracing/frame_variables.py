@@ -12,6 +12,7 @@ import ctypes
 import functools
 import inspect
 import sys
+from collections.abc import Callable
 from types import CellType, CodeType, FrameType
 from typing import Any
 
@@ -34,23 +35,13 @@ def variables(frame: FrameType) -> Variables | None:
     code = frame.f_code
     if not code.co_flags & inspect.CO_OPTIMIZED:
         return list(frame.f_locals.items())
-    found = _locals(frame)
+    found = _locals_of(frame)
     if found is not None:
         own = frame.f_globals
         for name in code.co_names:
             if name in own:
                 found.append((name, own[name]))
     return found
-
-
-def _locals(frame: FrameType) -> Variables | None:
-    if sys.implementation.name != "cpython":
-        return None
-    if sys.version_info >= (3, 13):  # a view, which reads and writes variables in place
-        return list(frame.f_locals.items())
-    if sys.version_info >= (3, 12):
-        return _asked_for(frame)
-    return _where_they_lie(frame)
 
 
 def _asked_for(frame: FrameType) -> Variables:
@@ -93,3 +84,18 @@ def _names(code: CodeType) -> tuple[str, ...]:
     """Names of the variables of a function's frame, in the order of their slots."""
     own = (*code.co_varnames, *(n for n in code.co_cellvars if n not in code.co_varnames))
     return (*own, *code.co_freevars)
+
+
+def _in_view(frame: FrameType) -> Variables:
+    return list(frame.f_locals.items())  # a view, which reads and writes variables in place
+
+
+def _unread(_: FrameType) -> None:
+    return None
+
+
+_locals_of: Callable[[FrameType], Variables | None] = _unread
+if sys.implementation.name == "cpython":
+    _locals_of = _where_they_lie
+    if sys.version_info >= (3, 12):
+        _locals_of = _in_view if sys.version_info >= (3, 13) else _asked_for

@@ -27,6 +27,15 @@ _OTHER_ARM = {"body": "orelse", "orelse": "body"}
 Branches = tuple[tuple[int, str], ...]
 """The statements, outermost first, that decide whether a node runs, and in which part of each."""
 _FOREIGN = ("site-packages" + os.sep, "dist-packages" + os.sep)
+_RUNNERS = (
+    *(root + name + os.sep for root in _FOREIGN for name in ("dask", "distributed", "ray")),
+    os.path.join(_STDLIB, "concurrent", "futures") + os.sep,
+    os.path.join(_STDLIB, "threading.py"),
+    "contextlib.py",
+)
+"""Code that calls what it was given, wherever it runs: its line tells a user nothing."""
+_SENT = "<dynamic-code>"
+"""The file of functions that cloudpickle has brought to this process."""
 
 
 generated: list[Callable[[FrameType], tuple[str, int] | None]] = []
@@ -51,7 +60,7 @@ def _is_ours_or_a_frameworks(filename: str) -> bool:
         filename.startswith(("<frozen", "<string>"))
         or filename == unseen.FILENAME
         or os.path.abspath(filename).startswith((_OURS, *_framework_folders()))
-        or filename.endswith("contextlib.py")
+        or any(part in filename for part in _RUNNERS)
     )
 
 
@@ -77,17 +86,33 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
             and code.co_name == "__init__"
             and frame.f_locals.get(code.co_varnames[0] if code.co_argcount else "") is skip_init_of
         )
-        if not building and not _is_ours_or_a_frameworks(code.co_filename):
-            if not _is_library(code.co_filename):
+        filename = code.co_filename
+        if filename == _SENT:
+            filename = _file_of(frame)
+        if not building and not _is_ours_or_a_frameworks(filename):
+            if not _is_library(filename):
                 return frame
             library = library or frame
         frame = frame.f_back
     return library
 
 
+def _file_of(frame: FrameType) -> str:
+    """Return the file of a frame's code; of a function that was sent, that of its module.
+
+    It stays unnamed where that module has no such function on that line: it may be another one.
+    """
+    code = frame.f_code
+    if code.co_filename != _SENT:
+        return code.co_filename
+    module = sys.modules.get(frame.f_globals.get("__name__", ""))
+    file = getattr(module, "__file__", None) or _SENT
+    return file if code.co_name in linecache.getline(file, code.co_firstlineno) else _SENT
+
+
 def is_users(frame: FrameType) -> bool:
     """Return whether a frame runs the user's own code."""
-    return is_users_file(frame.f_code.co_filename)
+    return is_users_file(_file_of(frame))
 
 
 def is_users_file(filename: str) -> bool:
@@ -106,7 +131,7 @@ def location(frame: FrameType | None) -> str | None:
         found = line_in_source(frame)
         if found is not None:
             return _place(*found)
-    name, line = frame.f_code.co_filename, frame.f_lineno
+    name, line = _file_of(frame), frame.f_lineno
     may_be_cell = name.startswith("<") or "ipykernel_" in name
     return _place(name, line) if may_be_cell else _in_file(name, line)
 

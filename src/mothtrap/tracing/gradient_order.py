@@ -36,10 +36,6 @@ class GradientOrder:
     late_steps: int = 0
     timely_steps: int = 0
 
-    def backward_began(self) -> None:
-        """New gradients may come."""
-        self.made, self.cleared = True, False
-
     def clears(self) -> None:
         """`zero_grad` is called, and throws away gradients that no step has applied."""
         self.cleared, self.cleared_at = True, frames.location(frames.user_frame())
@@ -66,7 +62,7 @@ class GradientOrder:
         before, self.told = self.told, absent and self.cleared
         if self.told and not before:
             found.append(GradientsCleared(step=step, optimizer=name, location=self.cleared_at))
-        if self._counts_clipping(clean):
+        if (self.clipped or self.late) and self._counts_clipping(clean):
             found.append(
                 ClippedLate(
                     step=step,
@@ -77,7 +73,7 @@ class GradientOrder:
                     location=self.late_at,
                 )
             )
-        self.begin()
+        self.made = self.cleared = self.clipped = self.late = False
         return found
 
     def begin(self) -> None:

@@ -36,6 +36,15 @@ class ByIdentity(Generic[K, V]):
         entry = self._entries.get(id(key))
         return entry[1] if entry is not None and entry[0]() is key else None
 
+    def turned(self) -> list[tuple[V, K]]:
+        """Every value and its living key, in the order of entry."""
+        found = []
+        for reference, value in list(self._entries.values()):
+            key = reference()
+            if key is not None:
+                found.append((value, key))
+        return found
+
     def items(self) -> list[tuple[K, V]]:
         """Every living key and its value, in the order of entry."""
         entries = list(self._entries.values())

@@ -49,7 +49,7 @@ class Member(Protocol):
     observer: StepObserver | None
 
     def stepped(self, step: int) -> None:
-        """Hear that the framework makes a step, and which one."""
+        """Hear that the framework makes a step, where another one, or none, made that before."""
 
 
 class ProcessJob:
@@ -93,7 +93,7 @@ class ProcessJob:
         if resumed is not None:
             self.grouper.step = resumed.step
             self.recorder.continue_at(resumed.step, resumed.evaluations)
-            self.recorder.observe(resumed)
+            self.recorder.notes.observe(resumed)
         return resumed
 
     def event(self, event: Event, framework: str) -> None:
@@ -132,18 +132,17 @@ class ProcessJob:
 
     def close(self, closed: ClosedStep, framework: str) -> None:
         """Hand on a step of a framework, with what its family has to add."""
-        self.stepping = framework
-        family = self.family(framework)
+        before, self.stepping = self.stepping, framework
+        family = self.family(framework) if len(self.members) > 1 else frozenset((framework,))
         if not self._stepped & family:
             if self._stepped:  # what comes late is watched in full at first, too
                 self.recorder.depths.begin(closed.step + 1)
             self._stepped.add(framework)
-        observers = [
-            member.observer
-            for name, member in self.members.items()
-            if name in family and member.live and member.observer is not None
-        ]
-        if framework in self.members:
+        observers = []
+        for name, member in self.members.items():
+            if name in family and member.live and member.observer is not None:
+                observers.append(member.observer)
+        if before != framework and framework in self.members:
             self.members[framework].stepped(closed.step)
         for observer in observers:
             observer.closing(closed)

@@ -55,10 +55,12 @@ class LoggedNumbers:
             return None
         if not _is_one(value):
             return None
-        device = self._recorder.rows.device
+        device = self._recorder.captures.rows.device
         if device is not None and hasattr(value, "detach") and device.holds([value]):
             # It comes with the step: no one has to wait for it.
-            self._recorder.rows.add_number(logged_name(name), "", device.bring(value.detach()))
+            self._recorder.captures.rows.add_number(
+                logged_name(name), "", device.bring(value.detach())
+            )
             return None
         try:
             return float(value.detach() if hasattr(value, "detach") else value)

@@ -41,6 +41,14 @@ def notebook_name() -> str:
     return name or ("notebook" if "ipykernel" in sys.modules else "session")
 
 
+def cells_run() -> str:
+    """Return the cells that were run so far, each under its number; '' outside of a session."""
+    variables = getattr(_shell(), "user_ns", {})
+    cells = variables.get("In", ()) if isinstance(variables, Mapping) else ()
+    typed = [(number, cell) for number, cell in enumerate(cells) if isinstance(cell, str) and cell]
+    return "\n\n".join(f"# In [{number}]\n{cell}" for number, cell in typed)
+
+
 def _shell() -> object | None:
     """Return the running shell of IPython."""
     ipython = sys.modules.get("IPython")

@@ -90,6 +90,6 @@ class Replacements:
 
 
 def drop_own_frame(err: BaseException) -> None:
-    """Take the frame of a replaced method out of a traceback."""
-    if err.__traceback__ is not None:
+    """Take a replaced function out of a traceback; a bare `raise` does not add it again."""
+    if err.__traceback__ is not None and err.__traceback__.tb_next is not None:
         err.__traceback__ = err.__traceback__.tb_next

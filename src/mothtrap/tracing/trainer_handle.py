@@ -13,6 +13,7 @@ from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements
+from mothtrap.tracing.trainers_at_work import TrainerAtWork
 
 REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
 """Beside names of numbers, which are the user's: all else is seen of the framework below."""
@@ -33,6 +34,7 @@ class TrainerHandle:
         facts: those that it reports.
         job: the same, with the process in which it takes part.
         replacements: puts functions in the place of others.
+        work: the trainers whose counters a snapshot has; set by `install`.
     """
 
     facts: ClassVar[tuple[type[Fact], ...]] = (TrainerSettings, TrainingPhase)
@@ -45,10 +47,11 @@ class TrainerHandle:
         self._told: TrainerSettings | None = None
         self.job.observer = self
         self.replacements = Replacements(job.contain)
+        self.work: Sequence[TrainerAtWork] = ()
         try:
             self.install()
         except BaseException:
-            self.replacements.undo()  # all or nothing
+            self._restore()  # all or nothing
             raise
 
     def install(self) -> None:
@@ -130,7 +133,12 @@ class TrainerHandle:
         """Restore everything that was replaced."""
         self._ask(None)
         self.job.process.loss_place = None
+        self._restore()
+
+    def _restore(self) -> None:
         self.replacements.undo()
+        for each in self.work:
+            each.leave()
 
     def abandon(self) -> None:
         """See nothing from here on, in a forked child."""

@@ -11,6 +11,7 @@ import pytest
 pytest.importorskip("lightning.pytorch")
 
 from lightning import pytorch as pl
+from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.trainer import call
 from tests.adapters.lightning.modules import SETTINGS, fit, weights
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.smoke
 class TestLightning(AdapterTests):
     adapter = adapter
     steps = 24
-    replaced: ClassVar = (call, pl.LightningModule)
+    replaced: ClassVar = (call, pl.LightningModule, pl.Trainer, LightningOptimizer)
 
     def train(self) -> bytes:
         return weights(fit())

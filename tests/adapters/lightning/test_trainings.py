@@ -136,6 +136,39 @@ def test_training_can_be_ended() -> None:
     assert len(process.steps()) < 24
 
 
+def test_users_callbacks_and_history_are_those_without(tmp_path: Path) -> None:
+    plain = fitted_with_callbacks(tmp_path / "without")
+    process = Process("torch")
+    with process.watched(adapter):
+        seen = fitted_with_callbacks(tmp_path / "with")
+    assert seen == plain
+    order, epochs, _ = plain
+    assert order[:2] == ["first 1", "second 1"]
+    assert 1 < epochs < 12
+
+
+def fitted_with_callbacks(folder: Path) -> tuple[list[str], int, str]:
+    """Return calls of callbacks in order, epochs until early stopping, and the log that is left."""
+    order: list[str] = []
+
+    class Tells(pl.Callback):
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        @property
+        def state_key(self) -> str:
+            return self.name
+
+        def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+            order.append(f"{self.name} {trainer.global_step}")
+
+    stops = pl.callbacks.EarlyStopping("val_loss", patience=1, min_delta=0.5)
+    logger = pl.loggers.CSVLogger(folder)
+    fit(callbacks=[Tells("first"), stops, Tells("second")], logger=logger, max_epochs=12)
+    (log,) = folder.rglob("metrics.csv")
+    return order, len(order) // 16, log.read_text()
+
+
 def test_nothing_is_added_to_the_users_objects() -> None:
     kept: dict[str, Any] = {}
 

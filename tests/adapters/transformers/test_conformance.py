@@ -77,6 +77,30 @@ def history(one: transformers.Trainer) -> list[dict[str, Any]]:
     ]
 
 
+def test_users_callbacks_keep_their_order_and_stop_at_the_same_step() -> None:
+    order: list[str] = []
+
+    class Tells(transformers.TrainerCallback):
+        def on_step_end(self, _: Any, state: Any, __: Any, **___: Any) -> None:
+            order.append(f"{type(self).__name__} {state.global_step}")
+
+    first, second = type("First", (Tells,), {}), type("Second", (Tells,), {})
+
+    class Stopped(transformers.Trainer):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            stops = transformers.EarlyStoppingCallback(1, early_stopping_threshold=0.5)
+            super().__init__(*args, callbacks=[first(), stops, second()], **kwargs)
+
+    settings = {"num_train_epochs": 12, "eval_strategy": "epoch", "learning_rate": 1e-3}
+    given = {"trainer": Stopped, "metric_for_best_model": "eval_loss", **settings}
+    train(**given)
+    plain, _ = list(order), order.clear()
+    watched(**given)
+    assert order == plain
+    assert plain[:2] == ["First 1", "Second 1"]
+    assert 16 < len(plain) < 12 * 16
+
+
 def test_phases_and_settings_are_facts() -> None:
     process, _ = watched(then="evaluate", num_train_epochs=1, eval_strategy="epoch")
     seen = [(fact.step, fact.phase, fact.epoch) for fact in facts(process, TrainingPhase)]

@@ -10,8 +10,9 @@ from catboost.core import _CatBoostBase
 
 from mothtrap.adapters.catboost.model import CatModel
 from mothtrap.core.adapters import Job
-from mothtrap.tracing.boosting.handle import BoostingHandle, Function, drop_own_frame
+from mothtrap.tracing.boosting.handle import BoostingHandle, Function
 from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.replacements import drop_own_frame
 
 
 class AfterRound:

@@ -17,10 +17,10 @@ from mothtrap.tracing.boosting.handle import (
     BoostingHandle,
     Function,
     OwnLoop,
-    drop_own_frame,
     latest_of,
 )
 from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.replacements import drop_own_frame
 
 CALLBACK_ORDER = 25
 """After the library's logging (10, 20), before its early stopping (30), which raises."""

@@ -10,9 +10,11 @@ import sys
 from collections.abc import Sequence
 from typing import Final, Literal
 
-from mothtrap.adapters.lightning.handle import ROOTS, LightningHandle
+from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
+from mothtrap.adapters.lightning.handle import LightningHandle
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.trainer_handle import REPORTS as REPORTS
 
 FRAMEWORK: Final = "lightning"
@@ -42,7 +44,8 @@ def attach_process(job: Job) -> LightningHandle:
 
 
 def attach_replay(_: ReplayPlan) -> None:
-    """Do nothing: PyTorch replays the step."""
+    """Follow the counters of trainers; PyTorch replays the step, and restores them."""
+    follow_trainers(Replacements(lambda act, *args: act(*args)))
 
 
 def environment() -> Environment:

@@ -8,13 +8,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Final
 
+from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Function, drop_own_frame
 from mothtrap.tracing.trainer_handle import Phase, TrainerHandle, count, limit
-
-ROOTS: Final = ("lightning.pytorch", "pytorch_lightning")
-"""The two names under which the same library is imported; each has classes of its own."""
 
 
 class LightningHandle(TrainerHandle):
@@ -24,6 +22,7 @@ class LightningHandle(TrainerHandle):
         """Replace the function through which all hooks pass, and `self.log`."""
         self._trainer: weakref.ref[Any] | None = None
         self._names: set[str] = set()
+        self.work = follow_trainers(self.replacements)
         for root in ROOTS:
             if root in sys.modules:
                 call = importlib.import_module(f"{root}.trainer.call")

@@ -98,7 +98,7 @@ class OptaxHandle:
             self._job.fact(structs.replace(fact, step=closed.step, optimizer=label))
         if not callable(rate):
             self._job.scalar("lr", label, float(rate))
-        elif not self._job.recorder.is_light:
+        elif not self._job.recorder.plan.is_light:
             with suppress(Exception):  # a schedule of the user's own
                 self._job.scalar("lr", label, float(rate(closed.step)))
 

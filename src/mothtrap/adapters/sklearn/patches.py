@@ -23,7 +23,8 @@ from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trees import ColumnsSeen
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.tracing.boosting.handle import Function, drop_own_frame
+from mothtrap.tracing.boosting.handle import Function
+from mothtrap.tracing.replacements import drop_own_frame
 
 OF_FITS: Final = (LossSeries, DataTaken, ColumnsSeen, EstimatorFitted)
 OF_EVALUATIONS: Final = (EvaluationMetrics,)

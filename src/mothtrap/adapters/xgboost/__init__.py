@@ -13,14 +13,22 @@ from typing import Final, Literal
 import xgboost
 
 from mothtrap.adapters.xgboost.patches import XGBoostHandle
+from mothtrap.adapters.xgboost.values import KINDS
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
-from mothtrap.tracing.boosting.rounds import REPORTS as REPORTS
+from mothtrap.core.reports import Reports
+from mothtrap.tracing.boosting import rounds
 
 FRAMEWORK: Final = "xgboost"
 REQUIRES: Final = "xgboost>=2"
 ARRAYS: Final = "numpy"
 STEPS: Final[Literal["own", "base", "none"]] = "own"
+REPORTS: Final = Reports(
+    kinds=frozenset(KINDS),
+    scalars=rounds.REPORTS.scalars,
+    facts=rounds.REPORTS.facts,
+    modes=rounds.REPORTS.modes,
+)
 WATCHED: Final = (xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ TASKS: Final = {
     "custom": "",
 }
 COUNTS: Final = ("reg:gamma", "reg:tweedie")
+LEAF: Final = re.compile(r"^(\t*)\d+:leaf=(.+)$", re.MULTILINE)
 Evals = Sequence[tuple[xgboost.DMatrix, str]]
 
 
@@ -103,14 +105,11 @@ class BoosterModel:
         found: list[Floats] = []
         deepest = 0
         for text in self._booster[made : made + 1].get_dump():
-            values: list[float] = []
-            for line in text.splitlines():
-                _, leaf, value = line.partition("leaf=")
-                if leaf:
-                    deepest = max(deepest, len(line) - len(line.lstrip("\t")))
-                    # A tree with several outputs has a vector in each leaf.
-                    values += [float(part) for part in value.strip("[]").split(",")]
-            found.append(np.array(values))
+            leaves = LEAF.findall(text)
+            deepest = max([deepest, *(len(indent) for indent, _ in leaves)])
+            # A tree with several outputs has a vector in each leaf.
+            values = ",".join(value for _, value in leaves).replace("[", "").replace("]", "")
+            found.append(np.array(values.split(","), np.float64))
         return found, deepest
 
     def gains(self) -> Mapping[str, float]:

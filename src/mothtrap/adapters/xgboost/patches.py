@@ -13,10 +13,12 @@ import xgboost
 from xgboost.callback import CallbackContainer
 
 from mothtrap.adapters.xgboost.model import BoosterModel, stored_values
+from mothtrap.adapters.xgboost.values import Values
 from mothtrap.core.adapters import Job
-from mothtrap.tracing.boosting.handle import BoostingHandle, Function, OwnLoop, drop_own_frame
+from mothtrap.tracing.boosting.handle import BoostingHandle, Function, OwnLoop
 from mothtrap.tracing.boosting.models import Latest
 from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.replacements import drop_own_frame
 
 TABLES = (xgboost.DMatrix, xgboost.QuantileDMatrix)
 CALLS = ("fit", "cv", "train")
@@ -27,6 +29,7 @@ class XGBoostHandle(BoostingHandle):
     """XGBoost at work; `rounds_of` has the rounds asked for by the container of a training."""
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
+        self._values = Values(job)
         super().__init__(job, targets, Samples(stored_values))
 
     def install(self) -> None:
@@ -39,6 +42,7 @@ class XGBoostHandle(BoostingHandle):
         self.replace(xgboost.Booster, "update", self._around_update)
         self.replace(xgboost.Booster, "boost", self._around_boost)
         self.after(xgboost.Booster, "eval_set", self._evaluated)
+        self.after(xgboost.training._PackedBooster, "eval", self._evaluated_folds)
 
     def _around_round_begin(self, original: Function) -> Function:
         here = self.here
@@ -136,9 +140,26 @@ class XGBoostHandle(BoostingHandle):
     def _round_closed(
         self, container: CallbackContainer, model: Any, epoch: int, dtrain: Any, evals: Any
     ) -> None:
-        if self._is_watched(model, dtrain):
+        if self._is_watched(model, dtrain) and self.rounds.is_ours():
             seen = self._model(container, model, dtrain, evals or ())
+            if container.is_cv:
+                self._tell_folds(container)
+            else:
+                self.job.contain_part(
+                    "values", self._values.take, container, model, dtrain, evals or ()
+                )
             self.rounds.closed(container, seen, epoch, _latest(container.history), _call())
+
+    def _evaluated_folds(self, _: Any, texts: Sequence[str], *__: object) -> None:
+        """Hold the metrics of each fold, of which the library keeps only means."""
+        self.here.folds = [_metrics(text) for text in texts]
+
+    def _tell_folds(self, container: CallbackContainer) -> None:
+        label = self.rounds.label_of(container, "cv")
+        for fold, found in enumerate(self.here.folds):
+            for site, metric, value in found:
+                self.job.scalar(f"{site}.{metric}", f"{label} fold {fold}", value)
+        self.here.folds = []
 
     def _model(
         self, container: CallbackContainer, model: Any, dtrain: Any = None, evals: Any = ()
@@ -168,16 +189,24 @@ class XGBoostHandle(BoostingHandle):
         if self.here.in_library or loop is None or loop.owner is not booster:
             return
         self._evals += args[0] if args else kwargs.get("evals", ())
-        for entry in text.split("\t")[1:]:
-            name, _, value = entry.rpartition(":")
-            site, _, metric = name.partition("-")
-            loop.evaluated(site, metric, float(value))
+        for site, metric, value in _metrics(text):
+            loop.evaluated(site, metric, value)
 
     def _is_watched(self, model: Any, table: Any) -> bool:
         targets = self.targets
         return not targets or any(
             target is model or target is table or _is_fitting(target) for target in targets
         )
+
+
+def _metrics(text: str) -> list[tuple[str, str, float]]:
+    """Data, metric and value out of the library's words: `[3]<tab>train-rmse:0.2`."""
+    found = []
+    for entry in text.split("\t")[1:]:
+        name, _, value = entry.rpartition(":")
+        site, _, metric = name.partition("-")
+        found.append((site, metric, float(value)))
+    return found
 
 
 def _latest(history: Mapping[str, Mapping[str, Sequence[Any]]]) -> Latest:

@@ -18,6 +18,7 @@ from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
 from mothtrap.tracing.boosting.models import Latest, Model
 from mothtrap.tracing.boosting.rounds import Rounds
 from mothtrap.tracing.boosting.samples import Samples
+from mothtrap.tracing.replacements import drop_own_frame
 
 Function = Callable[..., Any]
 After = Callable[..., None]
@@ -49,12 +50,14 @@ class OwnLoop:
 class Here(threading.local):
     """State of a thread: trainings of several threads are independent.
 
-    `in_library`: within the library's own loop; `depth` counts calls that are not over.
+    `in_library`: within the library's own loop; `depth` counts calls that are not over. `folds`
+    has data, metric and value of the latest evaluation of each fold.
     """
 
     in_library = False
     depth = 0
     loop: OwnLoop | None = None
+    folds: Sequence[Sequence[tuple[str, str, float]]] = ()
 
 
 class BoostingHandle:
@@ -153,12 +156,6 @@ class BoostingHandle:
         self.job.contain_part(
             "gradients", self.rounds.gradients, owner, _gradients(gradient, hessian, label)
         )
-
-
-def drop_own_frame(err: BaseException) -> None:
-    """Take the frame of a replaced function out of a traceback."""
-    if err.__traceback__ is not None:
-        err.__traceback__ = err.__traceback__.tb_next
 
 
 def latest_of(rows: Sequence[tuple[str, str, float]]) -> Latest:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -70,6 +70,7 @@ class Fit:
     label: str
     call: str
     location: str
+    allowance: trees.Allowance
     series: str = ""
     rounds: int = 0
     settings: Settings = field(default_factory=lambda: Settings(objective=""))
@@ -79,6 +80,7 @@ class Fit:
     columns: int = 0
     first: int = 0
     trees_told: bool = False
+    trees_due: bool = False
     labels: dict[str, Any] = field(default_factory=dict)
     guesses: dict[str, float | None] = field(default_factory=dict)
     importance: trees.Schedule = field(default_factory=lambda: trees.Schedule(trees.GROWTH))
@@ -117,7 +119,7 @@ class Rounds:
             latest: metrics by name of the data.
             call: function of the library that trains.
         """
-        if not self._is_ours():
+        if not self.is_ours():
             return
         fit = self._fits.get(owner)
         if fit is None:
@@ -127,7 +129,7 @@ class Rounds:
             self._describe(fit, model, latest)
         fit.rounds += 1
         if described:
-            self._look_at_trees(fit, model, made)
+            self._look(fit, model, made)
         self._close(fit, latest if described else {})
 
     def ended(self, owner: object, model: Model | None) -> None:
@@ -152,7 +154,7 @@ class Rounds:
 
     def gradients(self, owner: object, found: Mapping[str, Any]) -> None:
         """Take what an objective of the user's returned in the first round of a training."""
-        if owner in self._fits or not self._is_ours() or self._made >= MAX_FITS:
+        if owner in self._fits or not self.is_ours() or self._made >= MAX_FITS:
             return
         self._gradients = True
         label = self._label("train", self._made + 1)[0]
@@ -174,7 +176,7 @@ class Rounds:
             lacking = Reports(facts=frozenset(OF_OBJECTIVES))
             self._job.cannot("the objective is one of the library", lacking)
 
-    def _is_ours(self) -> bool:
+    def is_ours(self) -> bool:
         """Return whether this is the thread whose trainings are observed.
 
         The first that made a round.
@@ -184,6 +186,11 @@ class Rounds:
         if here != self._thread:
             self._job.blind("trainings in other threads", "one thread of a process is observed")
         return here == self._thread
+
+    def label_of(self, owner: object, call: str) -> str:
+        """Return the label of a training that goes on, or is about to close its first round."""
+        fit = self._fits.get(owner)
+        return fit.label if fit is not None else self._label(call, self._made + 1)[0]
 
     def _label(self, call: str, number: int) -> tuple[str, str]:
         place = frames.location(frames.user_frame()) or ""
@@ -197,7 +204,8 @@ class Rounds:
                 f"trainings after the first {MAX_FITS}", "only their rounds are counted"
             )
         label, location = self._label(call, self._made)
-        fit = Fit(label=label, call=call, location=location, first=made)
+        allowance = trees.Allowance(self._job.config.overhead)
+        fit = Fit(label=label, call=call, location=location, allowance=allowance, first=made)
         self._fits[owner] = fit
         return fit
 
@@ -300,13 +308,23 @@ class Rounds:
         if not fit.settings.has_trees:
             self._job.blind(f"trees of {fit.label}", "its boosters have none")
 
-    def _look_at_trees(self, fit: Fit, model: Model, made: int) -> None:
-        if fit.settings.has_trees and trees.is_looked_at(fit.rounds - 1):
-            self._job.contain_part("trees", self._tell_trees, fit, model, made)
-        if fit.settings.has_trees and fit.importance.is_due(fit.rounds):
-            self._job.contain_part("importance", self._tell_gains, fit, model, made)
-        if fit.scored.is_due(fit.rounds):
-            self._job.contain_part("scores", self._tell_scores, fit, model, False)
+    def _look(self, fit: Fit, model: Model, made: int) -> None:
+        """Look at trees, importance and predictions where they are due, as time allows."""
+        has_trees = fit.settings.has_trees
+        fit.trees_due = has_trees and (fit.trees_due or trees.is_looked_at(fit.rounds - 1))
+        if fit.trees_due and self._may_look(fit, trees.EACH_ROUND):
+            fit.trees_due = False
+            self._spend(fit, "trees", self._tell_trees, model, made)
+        if has_trees and self._may_look(fit) and fit.importance.is_due(fit.rounds):
+            self._spend(fit, "importance", self._tell_gains, model, made)
+        if self._may_look(fit) and fit.scored.is_due(fit.rounds):
+            self._spend(fit, "scores", self._tell_scores, model, False)
+
+    def _may_look(self, fit: Fit, anyway: int = trees.ANYWAY) -> bool:
+        return fit.rounds <= anyway or fit.allowance.covers_a_look()
+
+    def _spend(self, fit: Fit, part: str, look: Callable[..., None], *args: object) -> None:
+        fit.allowance.spend(lambda: self._job.contain_part(part, look, fit, *args))
 
     def _tell_trees(self, fit: Fit, model: Model, made: int) -> None:
         found = model.leaves(made)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -12,6 +13,9 @@ from mothtrap.core.facts.trees import FeatureGains, TreesGrown
 
 EACH_ROUND: Final = 10
 """Rounds from the first whose trees are all looked at; then one in as many."""
+ANYWAY: Final = 4
+"""Rounds from the first whose importance and predictions are looked at whatever it costs; later
+ones, and trees after the first `EACH_ROUND`, as time allows."""
 GROWTH: Final = 1.25
 """Importance is read when so many times the rounds are made as at the last reading, as it takes
 time by the number of trees."""
@@ -23,6 +27,33 @@ SHOWN: Final = 32
 def is_looked_at(made: int) -> bool:
     """Return whether the trees of a round are looked at, by its number from 0."""
     return made < EACH_ROUND or made % EACH_ROUND == 0
+
+
+class Allowance:
+    """Time for looks at a model in training: a share of that of the training itself.
+
+    Args:
+        share: of the time since the first look; 0 = no bound.
+        clock: returns seconds.
+    """
+
+    def __init__(self, share: float, clock: Callable[[], float] = time.perf_counter) -> None:
+        self._share, self._clock = share, clock
+        self._began, self._spent, self._latest = clock(), 0.0, 0.0
+
+    def covers_a_look(self) -> bool:
+        """Return whether one more look, as long as the latest, is within the share."""
+        passed = self._clock() - self._began
+        return not self._share or self._spent + self._latest <= self._share * passed
+
+    def spend(self, look: Callable[[], None]) -> None:
+        """Make a look."""
+        began = self._clock()
+        try:
+            look()
+        finally:
+            self._latest = self._clock() - began
+            self._spent += self._latest
 
 
 class Schedule:

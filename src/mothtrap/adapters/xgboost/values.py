@@ -1,0 +1,107 @@
+"""Labels, predictions and SHAP values of a booster, where a collection asks for them.
+
+Shape suffixes: R = rows, F = features and the bias.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import xgboost
+
+from mothtrap.core.adapters import Job
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing.adapter_job import traced
+
+LABEL, PREDICTION, SHAP, AVERAGE = KINDS = ("label", "prediction", "shap", "average_shap")
+TRAIN: Final = "train"
+TRIED_ROWS: Final = 64
+"""Rows whose SHAP values are timed before those of all."""
+TOLD_AGAIN: Final = 2.0
+"""The cost is told again when it is so many times what was told."""
+
+
+class Values:
+    """Takes what the collections in force ask for, at the rounds that they name.
+
+    Args:
+        job: takes the tensors.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._ids: dict[tuple[str, str], int] = {}
+        self._numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._told_s = 0.0
+
+    def take(
+        self,
+        owner: object,
+        booster: xgboost.Booster,
+        train: xgboost.DMatrix | None,
+        evals: Sequence[tuple[xgboost.DMatrix, str]],
+    ) -> None:
+        """Take the values of a round that is complete.
+
+        Args:
+            owner: identifies the training.
+            booster: that was trained.
+            train: the training data; None = unknown.
+            evals: data that are evaluated, with their names.
+        """
+        wanted = {kind for kind in KINDS if self._job.wants(kind)}
+        if not wanted:
+            return
+        number = self._numbers.setdefault(owner, len(self._numbers) + 1)
+        mark = f"#{number}" if number > 1 else ""
+        tables = {name: data for data, name in evals}
+        if train is not None and not any(data is train for data in tables.values()):
+            tables.setdefault(TRAIN, train)
+        for name, data in tables.items():
+            if LABEL in wanted and len(label := data.get_label()):
+                self._keep(LABEL, name + mark, label)
+            if PREDICTION in wanted:
+                self._keep(PREDICTION, name + mark, booster.predict(data))
+        if train is not None and wanted & {SHAP, AVERAGE} and _has_trees(booster):
+            self._tell_cost(booster, train)
+            values_RF = booster.predict(train, pred_contribs=True)
+            if SHAP in wanted:
+                self._keep(SHAP, TRAIN + mark, values_RF)
+            if AVERAGE in wanted:
+                self._keep(AVERAGE, TRAIN + mark, values_RF.mean(axis=0, dtype=np.float64))
+
+    def _tell_cost(self, booster: xgboost.Booster, train: xgboost.DMatrix) -> None:
+        """Say what SHAP values are about to take, from those of some rows."""
+        rows, columns = train.num_row(), train.num_col()
+        if type(train) is xgboost.DMatrix and rows > TRIED_ROWS:
+            some = train.slice(np.arange(TRIED_ROWS), allow_groups=True)
+            began = time.perf_counter()
+            booster.predict(some, pred_contribs=True)
+            expected_s = (time.perf_counter() - began) * rows / TRIED_ROWS
+            if expected_s < self._told_s * TOLD_AGAIN:
+                return
+            self._told_s, takes = expected_s, f"about {expected_s:.2g} s"
+        elif self._told_s:
+            return
+        else:
+            self._told_s, takes = 1e-9, "a time that cannot be told beforehand"
+        trees = booster.num_boosted_rounds()
+        traced(self._job).recorder.containment.say(
+            f"mothtrap: SHAP values of {rows:,} rows x {columns:,} features take {takes} after "
+            f"round {trees:,}, at each round that a collection asks for"
+        )
+
+    def _keep(self, kind: str, name: str, array: Any) -> None:
+        if (kind, name) not in self._ids:
+            self._ids[kind, name] = self._job.define(
+                TensorInfo(kind=kind, name=name, shape=tuple(array.shape), dtype=array.dtype.name)
+            )
+        self._job.take(kind, [self._ids[kind, name]], [np.ascontiguousarray(array)])
+
+
+def _has_trees(booster: xgboost.Booster) -> bool:
+    return '"gblinear"' not in booster.save_config()

@@ -1,0 +1,98 @@
+"""Rests: steps that go by unwatched where watching each takes too long (`capture.step_sampling`).
+
+For frameworks that make a step by one call of a function. Nothing of such a call is read but
+whether its loss is finite. A rest ends when it is as long as planned, when steps become longer,
+at a loss that is not finite, and when the user logs something.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from mothtrap.tracing.adapter_job import AdapterJob
+
+ALIKE_STEPS = 32
+"""Steps running that were plain before one goes by unwatched."""
+MOST_LONG = 10
+"""Long steps after which a rest is over: one is a pause, so many are steps that became longer."""
+
+
+class Rests:
+    """Belongs to the thread that trains.
+
+    Args:
+        job: whose steps these are.
+        kin: frameworks whose adapters need not see each step.
+        may: returns whether nothing waits for the next step.
+    """
+
+    def __init__(self, job: AdapterJob, kin: frozenset[str], may: Callable[[], bool]) -> None:
+        self._job, self._kin, self._may = job, kin, may
+        config = job.config
+        acts = config.on_nonfinite != "report" or config.max_gradient_norm
+        asks = config.digests or config.snapshot_every or config.snapshot_at
+        self._allowed = not (acts or asks)
+        self._owner: Any = None
+        self._alike = 0
+        self._first = self._planned = self._long = 0
+        self._began_s = self._stepped_s = self._long_s = 0.0
+        if "torch" not in job.process.members:
+            job.recorder.logs = self._logged
+
+    @property
+    def on(self) -> bool:
+        """Return whether steps go by unwatched."""
+        return self._planned > 0
+
+    def watched(self, owner: Any, *, plain: bool) -> None:
+        """Take in that a step of `owner` was closed; rest, if the next ones may go by.
+
+        Args:
+            owner: of the function that makes the steps.
+            plain: it is as all others are, and nothing of it was hidden.
+        """
+        self._alike = self._alike + 1 if plain and owner is self._owner else 0
+        self._owner = owner
+        if self._alike < ALIKE_STEPS or not self._allowed or not self._may():
+            return
+        step, recorder = self._job.grouper.step, self._job.recorder
+        planned = recorder.next_watched(step - 1) - step
+        if planned <= 0 or not self._kin >= self._job.process.members.keys():
+            return
+        self._first, self._planned, self._long = step, planned, 0
+        self._began_s = self._stepped_s = time.perf_counter()
+        self._long_s = recorder.sampler.long_s()
+
+    def passes(self, owner: Any) -> bool:
+        """Return whether the step that `owner` is about to make goes by; else the rest is over."""
+        if owner is self._owner and self._may():
+            return True
+        self.end()
+        return False
+
+    def passed(self) -> None:
+        """Count a step that has gone by."""
+        grouper = self._job.grouper
+        grouper.step += 1
+        before_s, self._stepped_s = self._stepped_s, time.perf_counter()
+        self._long += self._stepped_s - before_s > self._long_s
+        if grouper.step - self._first >= self._planned or self._long > MOST_LONG:
+            self.end()
+
+    def end(self) -> None:
+        """Watch again."""
+        planned, self._planned = self._planned, 0
+        step = self._job.grouper.step
+        steps = step - self._first
+        if planned:
+            took_s = self._stepped_s - self._began_s
+            self._job.recorder.sampler.ended(planned, steps, took_s)
+            if steps:
+                self._job.recorder.rested(self._first, step)
+
+    def _logged(self, _: bool) -> int:
+        if self.on:
+            self._job.contain(self.end)
+        return self._job.recorder.plan.step

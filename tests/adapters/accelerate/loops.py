@@ -1,0 +1,49 @@
+"""Small loops with an Accelerator, each the same every time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import accelerate
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "accumulation": {"gradient_accumulation_steps": 4},
+    "bf16": {"gradient_accumulation_steps": 2, "mixed_precision": "bf16"},
+}
+
+
+def train(kind: str = "plain") -> nn.Module:
+    """Train two epochs of eight batches from the beginning."""
+    accelerate.state.AcceleratorState._reset_state(reset_partial_state=True)
+    torch.manual_seed(0)
+    one = accelerate.Accelerator(cpu=True, **SETTINGS[kind])
+    x = torch.randn(64, 4)
+    loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 8, shuffle=True)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    model, optimizer, loader = one.prepare(model, optimizer, loader)
+    for _ in range(2):
+        for rows, targets in loader:
+            with one.accumulate(model):
+                loss = nn.functional.mse_loss(model(rows), targets)
+                one.backward(loss)
+                one.clip_grad_norm_(model.parameters(), 1.0)
+                optimizer.step()
+                optimizer.zero_grad()
+            one.log({"my_loss": loss.item()})
+    return model
+
+
+def weights(model: nn.Module) -> bytes:
+    """Return the weights of a model, and where the random generator is."""
+    parts = [p.detach().numpy().tobytes() for p in model.parameters()]
+    return b"".join(parts) + torch.get_rng_state().numpy().tobytes()
+
+
+def trained(kind: str, *, ranks: int) -> bytes:
+    """Train as one of some ranks, which Accelerate finds by itself; return the weights."""
+    return weights(train(kind))
