@@ -102,6 +102,7 @@ PLANTED = (
     near("activation_growth", "ACT204", 0, layer="16", severity="warning"),
     near("poor_initialization", "WGT301", 0, layer="2", severity="warning"),
     near("memory_growth", "RUN903", 0, severity="warning"),
+    exactly("no_checkpoint", "RUN907", 0, severity="info"),
     near("loss_spike", "LOS404", 120, severity="warning"),
     Planted("loss_oscillating", "LOS403", 60, 125, severity="warning"),
     Planted("overfit", "LOS405", 10, 60, severity="warning"),

@@ -81,7 +81,9 @@ def loss_only_run(run: Path, can: Reports | None) -> None:
         clock.now_s += 0.1
         if can is not None:
             recorder.looks.reports("toy", can, step)
-        recorder.scalar("loss", "train.py:1", float(np.exp(-step / 200) + 0.01 * rng.normal()))
+        recorder.notes.scalar(
+            "loss", "train.py:1", float(np.exp(-step / 200) + 0.01 * rng.normal())
+        )
         recorder.close_step(
             ClosedStep(
                 step=step, owners="", optimizers=(), skipped=False, series=(), micro_batches=1

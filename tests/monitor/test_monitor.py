@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pytest
@@ -18,7 +18,15 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Window
 from mothtrap.monitor.catalogue import load_rules
-from mothtrap.monitor.monitor import COST_RATIO, DENSE_STEPS, LONGEST_STEPS, URGENT_RECORDS, Monitor
+from mothtrap.monitor.monitor import (
+    COST_RATIO,
+    DENSE_EVERY,
+    DENSE_STEPS,
+    FIRST_STEPS,
+    LONGEST_STEPS,
+    URGENT_RECORDS,
+    Monitor,
+)
 from mothtrap.statistics.summary import COLUMN, WIDTH
 
 
@@ -92,13 +100,23 @@ def record(step: int, loss: float = 1.0, *, nan: int = 0, **more: object) -> Ste
     )
 
 
-def test_judges_every_one_of_the_first_steps() -> None:
+def test_judges_the_first_steps_and_then_every_fourth() -> None:
     rule, clock = Watching(), Clock(per_call_s=1.0)
     monitor = Monitor([rule], clock=clock)
     for step in range(DENSE_STEPS + 5):
         monitor.feed(record(step))
-    assert rule.seen[:DENSE_STEPS] == list(range(DENSE_STEPS))
-    assert len(rule.seen) == DENSE_STEPS
+    sparser = range(FIRST_STEPS + DENSE_EVERY - 1, DENSE_STEPS, DENSE_EVERY)
+    assert rule.seen == [*range(FIRST_STEPS), *sparser]
+
+
+def test_judges_every_evaluation_among_the_first_steps() -> None:
+    rule, clock = Watching(), Clock(per_call_s=1.0)
+    monitor = Monitor([rule], clock=clock)
+    for step in range(FIRST_STEPS + 1):
+        monitor.feed(record(step))
+    judged = len(rule.seen)
+    monitor.feed(replace(record(FIRST_STEPS), key=StepKey(step=FIRST_STEPS, mode=Mode.EVAL)))
+    assert len(rule.seen) == judged + 1
 
 
 @dataclass(frozen=True)
@@ -141,7 +159,8 @@ def test_a_look_while_no_record_comes_does_not_bring_the_next_judgment_forward()
     for step in range(DENSE_STEPS + 100):
         monitor.feed(record(step))
         monitor.idle(step + 0.5)
-    assert len(waiting.seen) > len(rule.seen) == DENSE_STEPS
+    assert rule.seen[-1] == DENSE_STEPS - 1
+    assert len(waiting.seen) > len(rule.seen)
 
 
 @pytest.mark.parametrize(
@@ -159,11 +178,12 @@ def test_judges_at_once_what_is_not_finite_but_not_forever(faulty: dict[str, obj
         monitor.feed(record(step))
     monitor._due_s = math.inf
     monitor.feed(record(DENSE_STEPS))
+    judged = len(rule.seen)
     assert rule.seen[-1] == DENSE_STEPS - 1
     for step in range(DENSE_STEPS + 1, DENSE_STEPS + 100):
         monitor._due_s = math.inf
         monitor.feed(record(step, **faulty))
-    assert len(rule.seen) == DENSE_STEPS + URGENT_RECORDS
+    assert len(rule.seen) == judged + URGENT_RECORDS
 
 
 def test_a_rule_that_raises_is_switched_off_and_told_once() -> None:

@@ -51,6 +51,7 @@ def test_stays_quiet_until_it_persists() -> None:
 def test_a_bottleneck_of_few_units_is_no_error() -> None:
     [finding] = check({"squeeze": [1.0] * len(SAMPLED)}, shape=(32, 4))
     assert finding.severity is Severity.WARNING
+    assert check({"squeeze": [0.75] * len(SAMPLED)}, shape=(32, 4)) == []
 
 
 def test_pixels_count_as_examples_of_a_channel() -> None:

@@ -211,3 +211,10 @@ def test_an_explosion_of_two_steps_comes_before_the_nan() -> None:
     [finding] = check(norm([40.0, 3e20]), loss([0.16, 2e17, *[np.nan] * 20]))
     assert (finding.severity, finding.step) == (Severity.ERROR, 1)
     assert "7.5e+18x that of the step before" in finding.message
+
+
+def test_a_loss_that_begins_at_about_0_is_no_scale_for_the_gradient() -> None:
+    falling = np.geomspace(5e-3, 1e-5, 50)
+    norms = [2e-8, *np.sqrt(falling)]
+    found = check(norm(norms), loss([1e-15, *falling]))
+    assert Severity.ERROR not in [finding.severity for finding in found]

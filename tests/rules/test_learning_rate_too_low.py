@@ -44,6 +44,7 @@ def test_fires_when_nothing_has_moved() -> None:
     [
         pytest.param(FALLING, ratios(1e-6), 1e-7, id="the loss falls"),
         pytest.param(FLAT, ratios(1e-3), 1e-3, id="weights move"),
+        pytest.param(FLAT, ratios(1.3e-4), 1e-2, id="few steps so far, of the usual size"),
         pytest.param(FLAT, ratios(1e-9, head=1e-3), 1e-3, id="the head alone is trained"),
         pytest.param(FLAT, ratios(0.0), 1e-3, id="no gradient at all: another fault"),
         pytest.param(FLAT, WARMING, np.linspace(0, 1e-3, 300), id="warm-up"),

@@ -180,3 +180,13 @@ def test_the_loss_of_a_model_that_learns_from_its_own_output_may_rise(fact) -> N
         assert LossDiverging().check(window(loss(rising), fact)) == []
     [finding] = LossDiverging().check(window(loss(0.2 * 1.05 ** np.arange(300)), fact))
     assert finding.severity is Severity.ERROR
+
+
+@pytest.mark.parametrize("start", [3e-15, 1e-7])
+def test_first_steps_that_lift_a_loss_from_about_0_are_no_divergence(start: float) -> None:
+    lifted = np.concatenate([[start, start], 5e-3 * np.exp(-np.arange(N) / 40) + 1e-5])
+    with contextlib.suppress(NotEnoughData):
+        assert check(loss(lifted[:12])) == []
+    assert check(loss(lifted)) == []
+    [finding] = check(loss(np.concatenate([lifted, 1e-5 * 2.0 ** np.arange(25)])))
+    assert finding.severity is Severity.ERROR

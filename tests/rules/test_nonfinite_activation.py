@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.nonfinite import NonfiniteModule
+from mothtrap.core.facts.nonfinite import FirstBadOperation, NonfiniteModule
 from mothtrap.core.findings import Severity
 from mothtrap.rules.nonfinite_activation import NonfiniteActivation
 
@@ -58,3 +58,19 @@ def test_stays_quiet_when_nothing_broke() -> None:
 def test_cannot_judge_before_the_first_step() -> None:
     with pytest.raises(NotEnoughData):
         NonfiniteActivation().check(window(steps=0))
+
+
+@pytest.mark.parametrize("ran_in", ["layers", "layers.2", "layers.2.scale"])
+def test_names_the_operation_of_the_module_and_what_to_do_about_it(ran_in: str) -> None:
+    operation = FirstBadOperation(
+        step=5, operation="torch.log", module=ran_in, inputs=("self from -0.04 to 1",)
+    )
+    [finding] = NonfiniteActivation().check(window(broken(5, "layers.2"), operation))
+    assert finding.message.endswith("from finite inputs, in torch.log (self from -0.04 to 1)")
+    assert finding.fixes[0].startswith("Keep what `torch.log` is given above 0")
+
+
+def test_an_operation_of_another_module_is_not_named() -> None:
+    operation = FirstBadOperation(step=5, operation="torch.log", module="layers.3")
+    [finding] = NonfiniteActivation().check(window(broken(5, "layers.2"), operation))
+    assert "torch.log" not in finding.message

@@ -88,3 +88,11 @@ def test_does_not_apply_without_a_softmax() -> None:
         check(call("elementwise", (32, 1)))
     with pytest.raises(NotEnoughData):
         check()
+
+
+def test_before_a_cross_entropy_the_softmax_is_to_be_removed() -> None:
+    """Along the right axis it would be applied twice."""
+    [twice] = check(call("cross_entropy", (32, 10), 10, 32, classes=10))
+    assert twice.fixes[0].startswith("Remove the softmax")
+    [once] = check(call("cross_entropy", (32, 10), 32, classes=10))
+    assert once.fixes[0].startswith("Let the softmax run over the classes")

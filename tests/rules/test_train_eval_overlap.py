@@ -5,6 +5,7 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, RowsShared
+from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.train_eval_overlap import TrainEvalOverlap
@@ -35,7 +36,7 @@ def indices(shared: int, eval_samples: int = 200, train_samples: int = 800) -> I
     )
 
 
-def check(*parts: RowsShared | IndicesShared) -> list[Finding]:
+def check(*parts: RowsShared | IndicesShared | EvaluationPhase) -> list[Finding]:
     return TrainEvalOverlap().check(window(*parts))
 
 
@@ -72,6 +73,18 @@ def test_a_part_of_the_training_data_is_a_warning_where_nothing_else_is_evaluate
     other = rows(0, source="calls at eval.py:9", location="eval.py:9")
     [finding] = check(rows(200), other)
     assert finding.severity is Severity.INFO
+
+
+def test_a_picture_of_one_batch_of_training_is_a_note() -> None:
+    def phase(**more) -> EvaluationPhase:
+        fields = {"step": 40, "module": "Net", "module_type": "Net", "trains": True, "number": 0}
+        return EvaluationPhase(**{**fields, "steps": 12, "forwards": 1, **more})
+
+    [finding] = check(rows(200), phase())
+    assert finding.severity is Severity.INFO
+    for measured in (phase(forwards=2), phase(labelled=1), phase(module="Other")):
+        [finding] = check(rows(200), measured)
+        assert finding.severity is Severity.WARNING
 
 
 def test_fires_when_two_loaders_draw_the_same_samples() -> None:

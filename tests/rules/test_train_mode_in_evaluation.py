@@ -72,6 +72,9 @@ def test_what_is_evaluated_at_every_step_is_a_warning() -> None:
 def test_an_accuracy_is_taken_of_what_the_training_loss_is_computed_on() -> None:
     [finding] = check(CLASS_LOSS, *phases(labelled=0))
     assert (finding.severity, finding.confidence) == (Severity.WARNING, "medium")
+    [finding] = check(CLASS_LOSS, *phases(count=1, forwards=10, labelled=0))  # after the training
+    assert finding.severity is Severity.WARNING
+    assert "in 1 evaluation, always" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -158,3 +158,8 @@ def test_it_needs_what_is_named_beside_the_weights() -> None:
     assert named(every_steps=5).needs[-1].every == 5
     with pytest.raises(ConfigError, match="WGT303"):
         UnchangedTensor(tensors="nothing")
+
+
+def test_stays_quiet_where_the_loss_is_about_0_from_the_start() -> None:
+    tiny = gradients("l2", {name: [1e-8] * STEPS for name in ("0.weight", "2.weight")})
+    assert check(looks([0.0] * 7), tiny, loss(1e-14 * (1 + noise(STEPS, scale=0.1)))) == []

@@ -121,6 +121,8 @@ def _meant(word: str, codes: Mapping[str, str], families: Iterable[str] = ()) ->
 
 
 def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
+    if not settings:
+        return rule()
     types = typing.get_type_hints(rule)
     known = list(describe(rule))
     values: dict[str, Setting] = {}

@@ -6,7 +6,7 @@ import dataclasses
 
 from mothtrap.core.records import StepRecord
 from mothtrap.core.window import Window
-from mothtrap.reader.windows import WindowBuilder
+from mothtrap.reader.series.windows import WindowBuilder
 
 
 class JoinedWindows:

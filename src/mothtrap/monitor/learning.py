@@ -28,7 +28,7 @@ from mothtrap.core.invariants import (
 from mothtrap.core.needs import Need
 from mothtrap.core.window import Floats, Window
 from mothtrap.reader.run import Run
-from mothtrap.reader.windows import WindowBuilder
+from mothtrap.reader.series.windows import WindowBuilder
 
 MAX_STEPS = 10_000
 """Steps of a run that are read: as much as the memory of a laptop takes; chosen by hand."""

@@ -24,11 +24,14 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
 from mothtrap.monitor.coverage import Coverage
 from mothtrap.monitor.finding_history import FindingHistory
-from mothtrap.reader.windows import WindowBuilder
+from mothtrap.reader.series.windows import WindowBuilder
 from mothtrap.statistics.summary import COLUMN
 
-DENSE_STEPS = 64
+FIRST_STEPS = 16
 """Train steps at the beginning that are all judged; most wiring errors show there."""
+
+DENSE_STEPS, DENSE_EVERY = 64, 4
+"""Up to this train step one in so many is judged, whatever it costs."""
 
 COST_RATIO = 0.005
 """Share of wall time that judging may take after the dense steps: what it takes of the
@@ -137,7 +140,7 @@ class Monitor:
         urgent = self._urgent_records < URGENT_RECORDS and _is_urgent(record)
         self._urgent_records += urgent
         self._records += 1
-        if not (urgent or self._train_records <= DENSE_STEPS or self._is_time()):
+        if not (urgent or self._is_early(record.key.mode) or self._is_time()):
             return []
         self._pending = False
         self._judge_all()
@@ -216,6 +219,12 @@ class Monitor:
                 state, reason = RuleState(severity.value), ""
             found.append(RuleStatus(code=rule.code, name=rule.name(), state=state, reason=reason))
         return tuple(found)
+
+    def _is_early(self, mode: Mode) -> bool:
+        if self._train_records > DENSE_STEPS:
+            return False
+        more = self._unjudged >= DENSE_EVERY or mode is not Mode.TRAIN
+        return more or self._train_records <= FIRST_STEPS
 
     def _is_time(self) -> bool:
         if self._every is not None:

@@ -9,7 +9,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.records import StepRecord
 from mothtrap.core.window import Window
 from mothtrap.reader.run import open_run
-from mothtrap.reader.windows import WindowBuilder
+from mothtrap.reader.series.windows import WindowBuilder
 
 
 class Reference:

@@ -12,6 +12,13 @@ from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Floats, Ints, Series, Window
 
+NEGLIGIBLE = 1e-6
+"""A loss below this is solved, and no scale for others. Chosen by hand: what float32 leaves of a
+mean-squared error or a cross-entropy of size 1 is below, and the first step of Adam, whose size
+does not depend on the gradient, leads far above it."""
+SOLVED_STEPS = 20
+"""Latest steps whose median loss says whether a problem is solved; chosen by hand."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
@@ -72,6 +79,14 @@ def finite_part(series: Series) -> tuple[Ints, Floats]:
     """Return steps and values of a series without its non-finite values."""
     finite = np.isfinite(series.values_S)
     return series.steps_S[finite], series.values_S[finite]
+
+
+def is_solved(window: Window) -> bool:
+    """Return whether every loss has come down to about 0, so that nothing is left to learn."""
+    every = [finite_part(series)[1][-SOLVED_STEPS:] for series in window.scalars("loss")]
+    return any(len(last_S) for last_S in every) and all(
+        float(np.median(np.abs(last_S))) < NEGLIGIBLE for last_S in every if len(last_S)
+    )
 
 
 def require_scale(values_S: Floats) -> None:

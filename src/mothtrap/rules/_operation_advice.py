@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 
-_POSITIVE = "Keep what `{name}` is given above 0, e.g. `.clamp(min=1e-8)`"
+_POSITIVE = "Keep what `{name}` is given above 0: clip it, e.g. at 1e-8"
 _ADVICE = {
     "log": f"{_POSITIVE}; of a softmax take `log_softmax`, of a sigmoid `logsigmoid`.",
     "log2": f"{_POSITIVE}.",
     "log10": f"{_POSITIVE}.",
-    "log1p": "Keep what `{name}` is given above -1, e.g. `.clamp(min=-1 + 1e-6)`.",
+    "log1p": "Keep what `{name}` is given above -1: clip it, e.g. at -1 + 1e-6.",
     "sqrt": f"{_POSITIVE}, so that its derivative is finite, too.",
     "rsqrt": f"{_POSITIVE}.",
     "reciprocal": "Keep what `{name}` is given away from 0: add a small number.",
     "div": "Keep the divisor away from 0: add a small number, or clamp it.",
     "pow": "Keep the base of `{name}` above 0 where the exponent is negative or no whole number.",
-    "exp": "Keep what `{name}` is given small: subtract its maximum, or use `torch.logsumexp`.",
-    "acos": "Keep what `{name}` is given inside -1 to 1, e.g. `.clamp(-1 + 1e-6, 1 - 1e-6)`.",
-    "asin": "Keep what `{name}` is given inside -1 to 1, e.g. `.clamp(-1 + 1e-6, 1 - 1e-6)`.",
-    "atanh": "Keep what `{name}` is given inside -1 to 1, e.g. `.clamp(-1 + 1e-6, 1 - 1e-6)`.",
+    "exp": "Keep what `{name}` is given small: subtract its maximum, or use `logsumexp`.",
+    "acos": "Keep what `{name}` is given inside -1 to 1: clip it, e.g. at 1 - 1e-6.",
+    "asin": "Keep what `{name}` is given inside -1 to 1: clip it, e.g. at 1 - 1e-6.",
+    "atanh": "Keep what `{name}` is given inside -1 to 1: clip it, e.g. at 1 - 1e-6.",
     "mean": "See that there is something to average: the mean of no values is NaN.",
     "std": "Give `{name}` two values or more, or `correction=0`: one value has no spread.",
     "var": "Give `{name}` two values or more, or `correction=0`: one value has no spread.",
@@ -28,7 +28,7 @@ _ADVICE = {
     "nll_loss": "See that a row counts: the mean over rows that are all ignored is NaN.",
     "linear": "Look at the sizes above: normalize the inputs of this layer, or scale its weights.",
 }
-"""By the name of the operation, as in `torch.log`."""
+"""By the name of the operation without its library."""
 _SAME = {
     "log_1p": "log1p",
     "true_divide": "div",
@@ -40,6 +40,8 @@ _SAME = {
     "mm": "linear",
     "matmul": "linear",
     "bmm": "linear",
+    "dot_general": "linear",
+    "exp2": "exp",
 }
 
 
@@ -47,5 +49,5 @@ def advice_on(seen: FirstBadOperation) -> str:
     """Return what to do about an operation; '' where it is not known well enough."""
     if seen.since is not None:
         return ""
-    name = seen.operation.rpartition(".")[2]
+    name = seen.operation.rpartition(".")[2].lower()
     return _ADVICE.get(_SAME.get(name, name), "").format(name=seen.operation)

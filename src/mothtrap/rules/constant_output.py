@@ -45,8 +45,8 @@ class ConstantOutput(Rule):
         part with the first steps, outputs of few units that are near one another.
 
     What to do:
-        - Look for a mean or a normalization over the batch axis where another axis was
-          meant.
+        - Look for what loses the input: a mean or a normalization over the batch axis, or
+          an index that takes a part that is the same in all rows (padding, a first step).
         - Look for dead units or weights that are all the same in the layers before.
         - Where a loss only pulls outputs together: stop the gradient of one branch, add
           negatives, or a term that keeps the variance up.
@@ -117,7 +117,8 @@ class ConstantOutput(Rule):
             window,
             looks,
             Severity.ERROR,
-            f"{last.root} outputs the same values for each of the {last.shape[0]} rows of a batch",
+            f"{last.root} outputs the same values for each of the {last.shape[0]} rows of a batch, "
+            "although its inputs differ",
             last.largest / max(last.rms, 1e-30),
             ROUNDING,
         )

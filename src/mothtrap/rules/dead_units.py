@@ -36,8 +36,8 @@ class DeadUnits(Rule):
 
     Fires:
         Warning when more than `warning_share` of a layer's units are dead in
-        `persisting_samples` captures running; error from `dead_share` on, when the
-        layer has at least `min_units` units.
+        `persisting_samples` captures running; error from `dead_share` on. In a layer of
+        fewer than `min_units` units, warning from `dead_share` on.
 
     Stays quiet:
         Sparse activations: units that are 0 for most examples but not for all.
@@ -124,12 +124,10 @@ class DeadUnits(Rule):
         steps_S = inactive.steps_S[judged_S]
         tensor = inactive.tensors[column]
         units = _units(tensor)
-        for limit, severity in (
-            (self.dead_share, Severity.ERROR),
-            (self.warning_share, Severity.WARNING),
-        ):
-            if severity is Severity.ERROR and units < self.min_units:
-                continue
+        limits = [(self.dead_share, Severity.ERROR), (self.warning_share, Severity.WARNING)]
+        if units < self.min_units:
+            limits = [(self.dead_share, Severity.WARNING)]
+        for limit, severity in limits:
             begin = _persisting(share_S > limit - 1e-9, self.persisting_samples)
             if begin is None:
                 continue
@@ -140,6 +138,7 @@ class DeadUnits(Rule):
             return _Layer(
                 tensor=tensor,
                 severity=severity,
+                limit=limit,
                 step=onset,
                 last_step=int(steps_S[held_S][-1]),
                 count=int(held_S.sum()),
@@ -167,9 +166,7 @@ class DeadUnits(Rule):
             ),
             evidence={
                 "value": worst.share,
-                "limit": self.dead_share
-                if worst.severity is Severity.ERROR
-                else self.warning_share,
+                "limit": worst.limit,
                 "units": worst.units,
                 "layers": len(same),
             },
@@ -181,6 +178,7 @@ class DeadUnits(Rule):
 class _Layer:
     tensor: TensorInfo
     severity: Severity
+    limit: float
     step: int
     last_step: int
     count: int

@@ -23,7 +23,7 @@ from mothtrap.rules._layers import (
     layer_gradients,
     rank_correlation,
 )
-from mothtrap.rules._losses import has_players
+from mothtrap.rules._losses import NEGLIGIBLE, has_players
 from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import stretches
 
@@ -254,6 +254,8 @@ class ExplodingGradient(Rule):
                     Severity.ERROR,
                     against="that of the step before, and the next one is no number",
                 )
+            if first < NEGLIGIBLE:
+                continue
             ratio = float(norm_S[0] / first)
             rise = np.max(np.where(np.isfinite(later_S), later_S, np.inf)) / first
             if ratio >= self.start_ratio and rise >= START_RISE:
@@ -375,6 +377,8 @@ def _losses_around(
         after_S = series.values_S[(series.steps_S > since) & (series.steps_S <= until + 1)][-3:]
         if min(before_S.min(initial=0), after_S.min(initial=0)) < 0:
             return None, None  # ratios of losses that change sign mean nothing
+        if len(before_S) and float(np.median(before_S)) < NEGLIGIBLE:
+            return None, None  # nor do those to a loss of about 0
         if len(before_S) and len(after_S):
             after = float(np.median(after_S)) if np.isfinite(after_S).all() else np.inf
             return float(np.median(before_S)), after

@@ -35,9 +35,9 @@ class LearningRateTooLow(Rule):
         model that cannot learn the task.
 
     Fires:
-        Warning when for `steps` steps at a steady rate the way of every weight (its
-        update ratios, added up) was below `moved_share` of its norm, and the loss is
-        within `fallen_share` of its beginning.
+        Warning when for `steps` steps at a steady rate a step moved every weight by less
+        than `step_share` of its norm, all steps together by less than `moved_share`, and
+        the loss is within `fallen_share` of its beginning.
 
     Stays quiet:
         Warm-up, rates that have decayed, a rate of 0 (see OPT601), losses that fall,
@@ -77,6 +77,9 @@ class LearningRateTooLow(Rule):
     moved_share: float = threshold(
         0.05, unit="of the norm, over all steps", source="measured: 0.2 and more where it learns"
     )
+    step_share: float = threshold(
+        1e-4, unit="of the norm, in one step", source="a tenth of the usual 1e-3"
+    )
     fallen_share: float = threshold(0.05, unit="of the first losses", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -112,7 +115,7 @@ class LearningRateTooLow(Rule):
             return None
         largest = float(np.median(sampled))
         moved = largest * series.total
-        if not 0 < moved < self.moved_share:
+        if not 0 < moved < self.moved_share or largest >= self.step_share:
             return None
         rate = float(rate_S[-1])
         factor = min(1e4, 10.0 ** np.floor(np.log10(self.moved_share * 10 / moved)))

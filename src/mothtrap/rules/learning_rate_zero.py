@@ -145,8 +145,8 @@ class LearningRateZero(Rule):
             count=len(rate_S) - gone,
             message=(
                 f"the learning rate of {_named(series)} fell from {rate_S[peak]:.3g} to "
-                f"{rate_S[-1]:.3g} within {fell} steps, {len(rate_S) - gone} steps ago: "
-                "the schedule has run out"
+                f"{rate_S[gone]:.3g} within {fell} steps, and has stayed below it for "
+                f"{len(rate_S) - gone} steps: its schedule is over too early"
             ),
             evidence={
                 "optimizer": series.of,

@@ -17,6 +17,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
+    NEGLIGIBLE,
     Judgment,
     finite_part,
     has_players,
@@ -29,6 +30,8 @@ from mothtrap.rules._stretches import block_medians
 
 START_STEPS = 10
 """Losses whose median is the level of the beginning; chosen by hand."""
+SETTLING_STEPS = 50
+"""Losses whose highest is the level of the beginning where that is about 0; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class LossDiverging(Rule):
 
     Stays quiet:
         Spikes that recover, learning-rate restarts, noise, a loss near 0 that doubles,
+        the rise of a loss that began at about 0, which the first steps of an optimizer lift,
         a rise that is small beside what the run has gained since its first steps, a change
         of data after which the loss falls again. Losses that are negative or change sign
         (WGAN, policy gradients). Until the loss runs away, players of a game (a GAN): one rises
@@ -221,6 +225,10 @@ def _start_level(series: Series, loss_S: Floats) -> float:
     early_S = series.early_S[np.isfinite(series.early_S)]
     if series.total > len(series) and len(early_S):
         level = max(level, _beginning(early_S))
+    if 0 < level < NEGLIGIBLE:  # a solved problem: what the optimizer does to it is the scale
+        if series.total < SETTLING_STEPS:
+            raise NotEnoughData(f"the loss began at {level:.3g}: it is too early to say more")
+        return float(np.max([*loss_S[:SETTLING_STEPS], *early_S]))
     return level
 
 

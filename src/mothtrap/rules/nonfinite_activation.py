@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.nonfinite import NonfiniteModule
+from mothtrap.core.facts.nonfinite import FirstBadOperation, NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
+from mothtrap.rules._operation_advice import advice_on
 
 BEFORE_CALL = (
     "Look at what is computed just before this module is called, between modules; "
@@ -41,8 +42,9 @@ class NonfiniteActivation(Rule):
         parameters are not finite themselves: they were broken by an earlier step.
 
     What to do:
-        - Guard the operation in this module: add an epsilon to what is divided by or
-          under a root or log, subtract the maximum before exp.
+        - Guard the operation in this module: keep what goes into a log or root above 0
+          (`softplus`, `exp`; an epsilon helps against 0 alone), add an epsilon to what is
+          divided by, subtract the maximum before exp.
         - Check the module's input of this step for extreme values, and normalize it.
         - Run the module in float32 when it overflows in a smaller type (fp16 ends
           at 65504).
@@ -58,7 +60,10 @@ class NonfiniteActivation(Rule):
     """
 
     code = "NUM004"
-    needs = (Need(facts=(NonfiniteModule,), each_step=True),)
+    needs = (
+        Need(facts=(NonfiniteModule,), each_step=True),
+        Need(facts=(FirstBadOperation,), optional=True),
+    )
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",
@@ -79,13 +84,8 @@ class NonfiniteActivation(Rule):
         if not broken:
             return []
         first = min(broken, key=lambda seen: seen.step)
-        what = " and ".join(
-            f"{count} {word}"
-            for count, word in ((first.nan, "NaN"), (first.inf, "infinite"))
-            if count
-        )
+        operation = _operation(window, first)
         sure = first.inputs_known and first.nan and not first.given
-        fixes = self.doc().fixes
         return [
             self.finding(
                 window,
@@ -94,7 +94,7 @@ class NonfiniteActivation(Rule):
                 last_step=max(seen.step for seen in broken),
                 count=len({seen.step for seen in broken}),
                 layers=(first.module,),
-                message=_told(first, what),
+                message=_told(first, operation),
                 evidence={
                     "nan": first.nan,
                     "inf": first.inf,
@@ -104,21 +104,45 @@ class NonfiniteActivation(Rule):
                 },
                 location=first.location,
                 confidence="high" if sure else "medium",
-                fixes=(BEFORE_CALL,) if _was_given(first) else fixes[:-1],
+                fixes=self._fixes(first, operation),
             )
         ]
+
+    def _fixes(
+        self, first: NonfiniteModule, operation: FirstBadOperation | None
+    ) -> tuple[str, ...]:
+        if _was_given(first):
+            return (BEFORE_CALL,)
+        fixes = self.doc().fixes[:-1]
+        advice = advice_on(operation) if operation is not None else ""
+        return (advice, *fixes[1:]) if advice else fixes
+
+
+def _operation(window: Window, first: NonfiniteModule) -> FirstBadOperation | None:
+    """Return the operation of a module that made its output bad, where that is known."""
+    seen = (one for one in window.seen(FirstBadOperation) if one.step == first.step)
+    found = next((one for one in seen if one.since is None), None)
+    if found is None:
+        return None
+    ran, broke = f"{found.module}.", f"{first.module}."
+    return found if ran.startswith(broke) or broke.startswith(ran) else None
 
 
 def _was_given(first: NonfiniteModule) -> bool:
     return first.given and first.inputs_known
 
 
-def _told(first: NonfiniteModule, what: str) -> str:
+def _told(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
     if _was_given(first):
         return (
             f"the input of {name} contains NaN that no module produced: "
             "an operation between modules did"
         )
+    counts = ((first.nan, "NaN"), (first.inf, "infinite"))
+    what = " and ".join(f"{count} {word}" for count, word in counts if count)
+    values = "value" if first.nan + first.inf == 1 else "values"
     origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
-    return f"{name} gave {what} values {origin}"
+    given = f" ({', '.join(operation.inputs)})" if operation and operation.inputs else ""
+    made = f", in {operation.operation}{given}" if operation is not None else ""
+    return f"{name} gave {what} {values} {origin}{made}"

@@ -26,7 +26,7 @@ class NonfiniteLoss(Rule):
 
     Why it matters:
         A backward pass from such a loss gives gradients that are not finite; one
-        optimizer step with them destroys the weights, and every later loss is NaN.
+        optimizer step with them can destroy the weights, and then every later loss is NaN.
 
     Fires:
         Error at the first training step whose loss is not finite. Warning for a step

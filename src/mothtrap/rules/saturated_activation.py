@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
+from itertools import takewhile
 
 import numpy as np
 
@@ -14,7 +17,6 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
-from mothtrap.rules._stretches import last_stretch
 
 SOFT = {"sigmoid": 4.6, "tanh": 3.0}
 """Absolute inputs beyond which the derivative is below 1e-2."""
@@ -133,13 +135,16 @@ class SaturatedActivation(Rule):
     def _judge(self, window: Window, looks: list[UnitInputs]) -> Finding | None:
         if self._examples(looks) < self.min_examples:
             return None
-        hard = np.array([self._inactive_percent(look) > self.threshold_layer for look in looks])
-        soft = np.array([self._beyond(look) > self.soft_share for look in looks])
-        for held, hardly in ((hard, True), (soft, False)):
-            stretch = last_stretch(held)
-            if stretch and stretch[1] - stretch[0] >= self.persisting_looks:
-                return self._finding(window, looks[stretch[0] :], hardly)
+        for hardly in (True, False):
+            held = list(takewhile(partial(self._is_flat, hardly=hardly), reversed(looks)))
+            if len(held) >= self.persisting_looks:
+                return self._finding(window, held[::-1], hardly)
         return None
+
+    def _is_flat(self, look: UnitInputs, *, hardly: bool) -> bool:
+        if hardly:
+            return self._inactive_percent(look) > self.threshold_layer
+        return self._beyond(look) > self.soft_share
 
     def _bounds(self, function: str) -> tuple[float, float]:
         if function == "tanh":
@@ -199,19 +204,16 @@ def _within(counts_UG: Floats, edges: tuple[float, ...], low: float, high: float
     A bound between two edges shares the gap out evenly; of the open ends nothing is
     within, unless the bound lies beyond the last edge.
     """
-    below_UE = np.cumsum(counts_UG, axis=1)
-    total_U = below_UE[:, -1]
-    ends = np.array(edges)
-    # Beyond the last edges nothing is known: all of it counts as within wider bounds.
-    upper_U = (
-        total_U
-        if high > ends[-1]
-        else np.array([np.interp(high, ends, unit[:-1]) for unit in below_UE])
-    )
-    lower_U = (
-        0 * total_U
-        if low < ends[0]
-        else np.array([np.interp(low, ends, unit[:-1]) for unit in below_UE])
-    )
-    within_U: Floats = upper_U - lower_U
+    within_U: Floats = _below(counts_UG, edges, high) - _below(counts_UG, edges, low)
     return within_U
+
+
+def _below(counts_UG: Floats, edges: tuple[float, ...], bound: float) -> Floats:
+    gap = bisect_right(edges, bound)
+    if bound > edges[-1]:
+        gap += 1  # beyond the last edge nothing is known: all of it counts
+    below_U: Floats = counts_UG[:, :gap].sum(axis=1)
+    if 0 < gap < len(edges):
+        share = (bound - edges[gap - 1]) / (edges[gap] - edges[gap - 1])
+        below_U += share * counts_UG[:, gap]
+    return below_U

@@ -14,6 +14,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, train_calls
 
+REMOVED = "Remove the softmax from the model: `cross_entropy` applies one itself, over the classes."
+
 
 @dataclass(frozen=True)
 class SoftmaxWrongDim(Rule):
@@ -38,8 +40,9 @@ class SoftmaxWrongDim(Rule):
         softmaxes inside the model, such as those of attention.
 
     What to do:
-        - Give the axis of the classes: `dim=1` of a table of scores, or `dim=-1`.
-        - Use `cross_entropy` on the scores: it knows the axis itself.
+        - Let the softmax run over the classes: `dim=1` of scores by example and class, or
+          `dim=-1`.
+        - Before `cross_entropy`, remove the softmax: it applies one itself, over the classes.
 
     Example:
         loss = F.nll_loss(F.log_softmax(model(x), dim=0), y)     # over the batch
@@ -86,7 +89,7 @@ class SoftmaxWrongDim(Rule):
             last_step=calls[-1].step,
             count=len({call.step for call in calls}),
             message=(
-                f"the softmax under {first.operation} runs over an axis of size {size}, but the "
+                f"the softmax before {first.operation} runs over an axis of size {size}, but the "
                 f"axis of the classes has size {expected}: examples compete, classes do not"
             ),
             evidence={
@@ -96,6 +99,8 @@ class SoftmaxWrongDim(Rule):
                 "prediction_shape": list(first.prediction_shape or ()),
             },
             location=first.location,
+            # Of two softmaxes one is that of the loss itself.
+            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.doc().fixes[:1],
         )
 
 

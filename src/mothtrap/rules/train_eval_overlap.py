@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, RowsShared
+from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
@@ -39,7 +40,8 @@ class TrainEvalOverlap(Rule):
         or more) were trained on, which is `chance_ratio` times what equal rows in
         the data explain, or which are copies of one another. Warning when all are, but
         they are only a part of the training data, and nothing else is evaluated. A note
-        when the training data themselves are evaluated.
+        when the training data themselves are evaluated, or a single batch of them without
+        labels, as for a picture.
 
     Stays quiet:
         Data with many equal rows, such as a few discrete features; inputs that are
@@ -62,7 +64,10 @@ class TrainEvalOverlap(Rule):
     """
 
     code = "DAT510"
-    needs = (*any_of(Need(facts=(IndicesShared,)), Need(facts=(RowsShared,))),)
+    needs = (
+        *any_of(Need(facts=(IndicesShared,)), Need(facts=(RowsShared,))),
+        Need(facts=(EvaluationPhase,), optional=True),
+    )
     explains = ("too_good_to_be_true",)
 
     samples: int = threshold(1, unit="samples drawn by both loaders", source="each one leaks")
@@ -134,7 +139,7 @@ class TrainEvalOverlap(Rule):
             return None
         severity, words = Severity.ERROR, ""
         if share >= self.high_share:
-            itself = clean or one.eval_rows >= 0.9 * one.train_rows
+            itself = clean or one.eval_rows >= 0.9 * one.train_rows or _pictured(window, one.module)
             severity = Severity.INFO if itself or explained else Severity.WARNING
             words = ": the training data are evaluated"
         elif explained:
@@ -187,3 +192,9 @@ class TrainEvalOverlap(Rule):
             mode=Mode.EVAL.value,
             fixes=(drop, split, *rest),
         )
+
+
+def _pictured(window: Window, module: str) -> bool:
+    """Return whether all evaluations of a module are one batch, of which nothing is computed."""
+    phases = [phase for phase in window.seen(EvaluationPhase) if phase.module == module]
+    return bool(phases) and all(p.forwards == 1 and p.labelled == 0 for p in phases)

@@ -35,10 +35,10 @@ class TrainModeInEvaluation(Rule):
         On evaluations of a model after its first step, at least `forwards` forwards in all,
         every one of them in training mode. Error when a loss was computed from targets in
         them and they stand `steps` training steps apart (the median), or have several
-        forwards each. Warning when they are closer; also when no loss was seen, but in
-        `evaluations` of them, so far apart, the output has the shape on which the
-        training loss is computed, as when an accuracy is taken. Info where they are so
-        far apart and nothing else is known.
+        forwards each. Warning when they are closer; also when no loss was seen, but the
+        output has the shape on which the training loss is computed, as when an accuracy is
+        taken, and they stand so far apart and are `evaluations` or have several forwards
+        each. Info where `evaluations` are so far apart and nothing else is known.
 
     Stays quiet:
         Where the model is in evaluation mode in any evaluation: then the user knows of it.
@@ -118,7 +118,8 @@ class TrainModeInEvaluation(Rule):
             confidence="high" if severity is Severity.ERROR else "medium",
             message=(
                 f"{first.module_type} ran {forwards} times without gradients in "
-                f"{len(phases)} evaluations, always in training mode, with {_active(first)} on"
+                f"{len(phases)} evaluation{'s' * (len(phases) > 1)}, always in training mode, with "
+                f"{_active(first)} on"
             ),
             evidence={
                 "evaluations": len(phases),
@@ -142,10 +143,12 @@ class TrainModeInEvaluation(Rule):
         several = all(phase.forwards >= self.forwards for phase in phases)
         if all(phase.labelled for phase in phases):
             return Severity.ERROR if apart or several else Severity.WARNING
-        if len(phases) < self.evaluations or not apart:
+        enough = len(phases) >= self.evaluations
+        if not apart or not (enough or several):
             return None
-        measures = _feeds_the_loss(window, phases) and not has_players(window)
-        return Severity.WARNING if measures else Severity.INFO
+        if _feeds_the_loss(window, phases) and not has_players(window):
+            return Severity.WARNING
+        return Severity.INFO if enough else None
 
 
 def _active(phase: EvaluationPhase) -> str:

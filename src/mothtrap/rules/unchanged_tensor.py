@@ -14,6 +14,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
 from mothtrap.rules._configured import named_columns, needs_of
+from mothtrap.rules._losses import is_solved
 from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import (
     GRADIENTS,
@@ -57,8 +58,8 @@ class UnchangedTensor(Rule):
 
     Stays quiet:
         Frozen weights, a rate of 0 (see OPT601), weights without a gradient, steps that
-        loss scaling skips. Tensors that are not named; those that are, are captured once
-        in `every_steps` steps.
+        loss scaling skips, a loss of about 0. Tensors that are not named; those that are,
+        are captured once in `every_steps` steps.
 
     What to do:
         - Look for code that writes the weights after the step: `load_state_dict`, an
@@ -127,7 +128,7 @@ class UnchangedTensor(Rule):
                 still.append((int(ratios.steps_S[rows[stretch[0]]]), tensor, False))
             elif flat and _is_restored(norm_ST[rows, column], ratios.values_ST[rows, column]):
                 still.append((int(ratios.steps_S[rows[0]]), tensor, True))
-        if not still:
+        if not still or is_solved(window):
             return []
         still.sort(key=lambda entry: entry[0])
         step, tensor, restored = still[0]

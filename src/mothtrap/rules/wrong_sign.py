@@ -14,7 +14,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Series, Window
+from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._losses import Judgment, finite_part, has_players, judge_series
 
 AT_LEAST_ZERO = (
@@ -147,8 +147,7 @@ class WrongSign(Rule):
         falls = bool(np.diff(loss_S[-3:]).max() < 0)
         if not falls or last > -self.unbounded_factor * max(1.0, abs(first)):
             return None
-        above = np.flatnonzero(loss_S >= 0)
-        onset = int(above[-1]) + 1 if len(above) else 0
+        onset = _begin_of_fall(loss_S)
         return Judgment(
             severity=Severity.ERROR,
             step=int(steps_S[onset]),
@@ -216,6 +215,15 @@ class WrongSign(Rule):
             why=WHY_OF_CLIMBING,
             location=seen[0].location,
         )
+
+
+def _begin_of_fall(loss_S: Floats) -> int:
+    """Return the index from which losses fell at every step until they were below 0."""
+    above = np.flatnonzero(loss_S >= 0)
+    if not len(above):
+        return 0
+    rises = np.flatnonzero(np.diff(loss_S[: above[-1] + 2]) >= 0)
+    return int(rises[-1]) + 1 if len(rises) else 0
 
 
 def _listed(names: list[str]) -> str:

@@ -1,0 +1,79 @@
+"""RUN907: a long training saves no weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.record import CheckpointSaved
+from mothtrap.core.facts.workers import WeightsSaved
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class NoCheckpoint(Rule):
+    """A long training saves no weights.
+
+    What it detects:
+        A training that has run for a long time and has neither written a file with the weights of
+        its model nor asked for them.
+
+    Why it matters:
+        What ends the job early (a crash, a full disk, the limit of a queue) takes all that was
+        learned, and so does a step that breaks the weights.
+
+    Fires:
+        Info once a job has trained for `seconds` without weights that were saved.
+
+    Stays quiet:
+        After the first `torch.save`, `safetensors` file or `state_dict()` of a model; on workers
+        that are not the first of a job, since the first saves for all.
+
+    What to do:
+        - Save the weights from time to time:
+          `torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)`.
+        - Write to a new file and rename it, so that a crash while saving leaves the old one whole.
+
+    Example:
+        for epoch in range(100): train(model)
+        for epoch in range(100): train(model); torch.save(model.state_dict(), f"{epoch}.pt")
+
+    References:
+        https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+    """
+
+    code = "RUN907"
+    needs = (
+        Need(facts=(CheckpointSaved, WeightsSaved), each_step=True),
+        Need(scalars=("loss",), optional=True),
+    )
+
+    seconds: float = threshold(
+        3600.0, unit="seconds of training", source="chosen by hand: less is soon trained again"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look for weights that were saved, once the training is a long one."""
+        if window.worker:
+            raise NotApplicable("the first worker saves for all")
+        if any(True for kind in (CheckpointSaved, WeightsSaved) for _ in window.seen(kind)):
+            return []
+        if window.trained_s < self.seconds:
+            raise NotEnoughData(f"a training shorter than {self.seconds:,.0f} s is soon repeated")
+        places = [series.location for series in window.scalars("loss") if series.location]
+        return [
+            self.finding(
+                window,
+                severity=Severity.INFO,
+                step=0,
+                last_step=window.last_step,
+                message=f"no weights were saved in {window.total_steps:,} steps, "
+                f"{window.trained_s / 60:,.1f} minutes of training",
+                evidence={"value": window.trained_s, "limit": self.seconds},
+                location=places[0] if places else None,
+            )
+        ]
