@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from tests.web.deep_runs import make_deep
 from tests.web.made_runs import make_all
 
 pytest.importorskip("starlette", reason="the extra web is not installed")
@@ -101,6 +102,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all runs."""
     runs = tmp_path_factory.mktemp("web") / "runs"
     make_all(runs)
+    make_deep(runs)
     return runs
 
 
@@ -141,7 +143,7 @@ class Watched:
         self.console: list[str] = []
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(30_000)  # a machine may be busy
         page.on("console", lambda message: self.console.append(message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self._asked(request.url, origin))

@@ -8,10 +8,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
+from mothtrap.core.fact import Fact
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
@@ -143,9 +145,14 @@ class MadeRun:
         """Keep some output of the job."""
         OutputLog(self.attempt).append(text.encode())
 
-    def end(self, exit_code: int = 0) -> None:
-        """Close the worker and the run."""
-        self._log.append([self._ending()])
+    def tell(self, *facts: Fact) -> None:
+        """Write facts."""
+        self._log.append([replace(self._ending(), observations=facts)])
+
+    def end(self, exit_code: int = 0, *, closes_worker: bool = True) -> None:
+        """Close the worker, where its log is this one's, and the run."""
+        if closes_worker:
+            self._log.append([self._ending()])
         layout.write_end(self.attempt, RunEnd(exit_code=exit_code, ended_s=time.time()))
         self.close()
 

@@ -14,6 +14,8 @@ import pytest
 from tests.web.conftest import Site
 from tests.web.made_runs import HOSTILE, SCRIPT, MadeRun, make_faulty
 
+from mothtrap.core.labels import LABEL_KINDS
+
 LOSS = "train/loss:train.py:4 SGD"
 
 
@@ -57,6 +59,9 @@ def test_runs_are_listed_with_state_and_verdict(site: Site) -> None:
         "crashed": "crashed",
         "nan": "finished",
         "healthy": "finished",
+        "deep": "finished",
+        "values": "finished",
+        "ranks": "finished",
     }
     assert rows["nan"]["severity"] == "error"
     assert rows["nan"]["verdict"].startswith("Exploding gradient in blocks.1.weight")
@@ -78,8 +83,9 @@ def test_a_run_says_what_is_known_of_it(site: Site) -> None:
     assert about["severity"] == "error"
     assert about["command"] == "python train.py --lr 0.1"
     assert about["losses"] == [LOSS]
-    assert about["controls"] == ["ack", "mute", "unmute"]
-    assert site.json("/api/run?run=live")["controls"][3:] == ["capture", "stop"]
+    marks = ["ack", "mute", "unmute", *LABEL_KINDS]
+    assert about["controls"] == marks
+    assert site.json("/api/run?run=live")["controls"] == [*marks, "capture", "snapshot", "stop"]
 
 
 def test_findings_are_stories_with_their_curves(site: Site) -> None:

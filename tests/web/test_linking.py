@@ -21,7 +21,7 @@ SOURCES = {
 
 
 def test_modules_come_after_what_they_import(tmp_path: Path) -> None:
-    page = linked("a.js", SOURCES)
+    page = linked("a.js", SOURCES)["a.js"]
     assert page.index("// c.js") < page.index("// parts/b.js") < page.index("// a.js")
     assert "A number" not in page
     assert page.startswith('import * as package0 from "node:os";\n')
@@ -48,6 +48,30 @@ def test_what_cannot_be_linked_is_named(source: str, named: str) -> None:
         linked("a.js", {**SOURCES, "a.js": source})
 
 
-def test_the_page_asks_for_one_module_of_ours() -> None:
+def test_what_is_loaded_later_takes_shared_modules_from_the_first_file(tmp_path: Path) -> None:
+    sources = {
+        **SOURCES,
+        "c.js": "export const one = globalThis.count = (globalThis.count ?? 0) + 1;\n",
+        "more/d.js": 'import { one } from "../c.js";\nimport { six } from "./e.js";\n'
+        "export const D = [one, six, globalThis.count];\n",
+        "more/e.js": "export const six = 6;\n",
+    }
+    files = linked("a.js", sources, "more/d.js")
+    assert files["more/d.js"].startswith('import { sharedModules } from "../a.js";\n')
+    assert "six = 6" not in files["a.js"]
+    if (node := shutil.which("node")) is None:
+        pytest.skip("no Node to run it")
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    (tmp_path / "package.json").write_text('{"type": "module"}')
+    page = tmp_path / "page.js"
+    page.write_text('import("./more/d.js").then(({ D }) => console.log(...D));\n')
+    ran = subprocess.run([node, page], capture_output=True, text=True)
+    assert ran.stdout == "3 function\n1 6 1\n", ran.stderr
+
+
+def test_the_page_asks_for_two_modules_of_ours() -> None:
     scripts = {name for name in static_files() if name.endswith(".js")}
-    assert {name for name in scripts if not name.startswith("vendor/")} == {"app.js"}
+    own = {name for name in scripts if not name.startswith("vendor/")}
+    assert own == {"app.js", "views/deep.js"}

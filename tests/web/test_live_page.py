@@ -124,6 +124,7 @@ def test_a_finding_is_acknowledged_with_two_keys_and_a_job_is_not_stopped_by_one
     followed.assert_quiet()
 
 
+@pytest.mark.full  # 100,000 events take half a minute
 def test_memory_of_the_page_stays_flat_over_many_events(own: Site, followed: Watched) -> None:
     run = MadeRun(own.runs / "job")
     run.train([1.0] * 10)

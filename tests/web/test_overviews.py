@@ -9,8 +9,8 @@ import pytest
 from tests.web.made_runs import MadeRun
 
 from mothtrap.core.steps import Mode
+from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.reader.run import Run, open_run
-from mothtrap.reader.worker_view import WorkerView
 from mothtrap.web.overviews import ExactRows, Overview
 
 STEPS = 700

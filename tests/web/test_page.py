@@ -25,7 +25,7 @@ CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
     return draw.call(this, text, ...place);
 };
 """
-VIEWS = ("overview", "findings", "curves", "logs")
+VIEWS = ("overview", "findings", "curves", "record", "logs")
 SAID = {
     "healthy": "Nothing wrong was found in 120 steps",
     "nan": "Gradient norm 3.1e+04 is 410x its median",
@@ -239,6 +239,12 @@ def test_axe_finds_nothing_in_any_view(browser: Any, site: Site, scheme: str) ->
     places = [("runs", "", "tick=healthy&tick=nan"), *((view, "nan", "") for view in VIEWS)]
     places += [("overview", "healthy", ""), ("overview", "empty", ""), ("findings", "wide", "")]
     places += [("overview", "crashed", "")]
+    places += [
+        ("samples", "values", "&at=8&sample=img000.png"),
+        ("compare", "healthy", "&with=nan"),
+    ]
+    places += [("tensors", "values", "&tensor=activation:attn"), ("tensors", "nan", "")]
+    places += [("layers", "nan", "&row=blocks.1.weight&at=40"), ("layers", "empty", "")]
     for view, run, more in places:
         page = open_view(watched, site, view, run, more)
         page.evaluate(AXE.read_text(encoding="utf-8"))

@@ -64,5 +64,7 @@ def test_own_files_keep_the_rules_of_the_page(path: Path) -> None:
     assert len(text.splitlines()) <= 400
 
 
-def test_our_part_of_the_page_is_small() -> None:
-    assert sum(path.stat().st_size for path in OURS) < 150_000
+def test_what_the_first_screen_loads_of_ours_is_small() -> None:
+    first = [INDEX, "app.js", "style.css"]
+    assert sum(len(static_files()[name].data) for name in first) < 120_000
+    assert sum(path.stat().st_size for path in OURS) < 250_000

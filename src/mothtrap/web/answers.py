@@ -15,9 +15,10 @@ from mothtrap.core.marks import Mark
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import Overhead, RuleStatus
 from mothtrap.core.steps import Mode
-from mothtrap.reader.committed_rows import CommittedRows
+from mothtrap.reader.files.statistic_rows import StatisticRows
+from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.reader.run import Run
-from mothtrap.reader.worker_view import WorkerView
+from mothtrap.report.aftermath import since_then
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.ending import ending_word
 from mothtrap.report.failures import Failure
@@ -26,9 +27,8 @@ from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, unit_of
-from mothtrap.statistics.summary import FIELDS, STATISTICS
+from mothtrap.statistics.summary import STATISTICS
 from mothtrap.store.marks import read_marks
-from mothtrap.store.unpacking import vectors
 from mothtrap.web.axes import axes
 from mothtrap.web.known_rules import known_rules
 from mothtrap.web.listing import last_activity_s, shown_command
@@ -100,13 +100,14 @@ class Worst(msgspec.Struct, frozen=True, kw_only=True):
 class Told(msgspec.Struct, frozen=True, kw_only=True):
     """A finding, what its rule is about, the curves that it was judged by, and its line of source.
 
-    `line` is "" where the file is not as the run noted it.
+    `line` is "" where the file is not as the run noted it. `after` says what came after the onset.
     """
 
     finding: Finding
     summary: str
     curves: tuple[str, ...]
     line: str
+    after: str
 
 
 class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -223,6 +224,7 @@ def findings_answer(opened: OpenRun) -> FindingsAnswer:
             summary=text,
             curves=curves,
             line=lines.get(finding.location or "", "")[:MAX_LINE],
+            after=since_then(summary.after_of(finding), summary.run.unit),
         )
     return FindingsAnswer(
         stories=summary.diagnosis,
@@ -255,14 +257,14 @@ def _statistics(run: Run) -> dict[str, list[str]]:
     for part in run.parts() if run.workers else []:
         rows = 0
         names, kind_T = _kinds(part.view)
-        reader = CommittedRows(part.view.folder, "stats", "tensors", ("tensor", "summary"))
-        for piece in reader.poll(part.view.commits):
-            tensor_N = piece.column("tensor")
-            there_NF = ~np.isnan(vectors(piece.batch.column("summary")))
+        for piece in StatisticRows(part.view.folder).poll_fields(part.view.commits):
+            tensor_N = piece.tensor_N
             kind_N = kind_T[np.minimum(tensor_N, len(kind_T) - 1)]
+            there = {name: ~np.isnan(piece.field(name)) for name in piece.fields}
             for number, kind in enumerate(names):
-                present_F = there_NF[kind_N == number].any(axis=0)
-                columns = {FIELDS[column] for column in np.flatnonzero(present_F)}
+                columns = {
+                    name for name, there_N in there.items() if there_N[kind_N == number].any()
+                }
                 found.setdefault(kind, set()).update(columns)
             rows += len(tensor_N)
             if rows > SAMPLE_ROWS:

@@ -19,13 +19,33 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from mothtrap.core import jsonable
-from mothtrap.core.errors import ConfigError, ControlError, MothtrapError
-from mothtrap.reader.commits import ENDLESS
+from mothtrap.core.errors import (
+    ConfigError,
+    ControlError,
+    MothtrapError,
+    QueryError,
+    StepUnavailableError,
+)
+from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.store.objects import is_url
-from mothtrap.web import answers, comparison, control_api, events, output, series
+from mothtrap.web import (
+    answers,
+    comparison,
+    control_api,
+    deep_api,
+    events,
+    figures,
+    output,
+    record_api,
+    run_pairs,
+    series,
+)
 from mothtrap.web.answer_cache import AnswerCache, traces_of
 from mothtrap.web.listing import RunsFolder
+from mothtrap.web.matrix import MOST_ROWS
 from mothtrap.web.opened import OpenRun, OpenRuns
+from mothtrap.web.replaying import Replays
+from mothtrap.web.samples_view import samples
 from mothtrap.web.source_lines import source_answer
 from mothtrap.web.static_files import INDEX, StaticFile, static_files
 from mothtrap.web.trial import trial
@@ -46,10 +66,11 @@ class Application:
 
     Args:
         runs: the runs.
+        replays: what replays steps of them.
     """
 
-    def __init__(self, runs: RunsFolder) -> None:
-        self._runs = runs
+    def __init__(self, runs: RunsFolder, replays: Replays) -> None:
+        self._runs, self._replays = runs, replays
         self._opened = OpenRuns()
         self._cache = AnswerCache()
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="mothtrap-web")
@@ -59,6 +80,7 @@ class Application:
         return [
             Route("/", self._static),
             Route("/api/runs", self._caught(self._list)),
+            Route("/api/runs.csv", self._caught(self._csv)),
             Route("/api/compare", self._caught(self._compare)),
             Route(FACTS, self._caught(self._run)),
             Route("/api/findings", self._caught(self._findings)),
@@ -67,9 +89,25 @@ class Application:
             Route("/api/trial", self._caught(self._trial)),
             Route("/api/source", self._caught(self._source)),
             Route("/api/logs", self._caught(self._logs)),
+            *self._record_routes(),
             Route("/api/events", self._events),
+            Route("/api/samples", self._caught(self._samples)),
+            Route("/api/diff", self._caught(self._diff)),
+            Route("/api/ratio", self._caught(self._ratio)),
+            Route("/api/control/replay", self._caught(self._replay), methods=["POST"]),
             Route("/api/control/{name}", self._caught(self._control), methods=["POST"]),
+            *(
+                Route(f"/api/{name}", self._caught(self._deep(make)))
+                for name, make in deep_api.ANSWERS.items()
+            ),
             Route("/{file:path}", self._static),
+        ]
+
+    def _record_routes(self) -> list[Route]:
+        return [
+            Route("/api/record", self._caught(self._record)),
+            Route("/api/item", self._caught(self._item)),
+            Route("/figure/{number:int}", self._caught(self._figure)),
         ]
 
     async def _static(self, request: Request) -> Response:
@@ -134,6 +172,43 @@ class Application:
             )
         )
 
+    def _deep(self, make: deep_api.Make) -> Answer:
+        async def answer(request: Request) -> Response:
+            found = await self._of(request, lambda opened: make(opened, request.query_params))
+            if isinstance(found, deep_api.Picture):
+                return Response(found.data, media_type="image/png")
+            return _bytes(found, request) if isinstance(found, bytes) else _json(found)
+
+        return answer
+
+    async def _samples(self, request: Request) -> Response:
+        step = _number(request, "at", 0)
+        return _json(await self._of(request, lambda opened: samples(opened, step, self._replays)))
+
+    async def _diff(self, request: Request) -> Response:
+        names = request.query_params.getlist("run")[: run_pairs.MOST_RUNS]
+        of = self._runs.path  # may list a store: not in the loop of events
+        return _json(await self._do(lambda: run_pairs.compared([of(n) for n in names], names)))
+
+    async def _ratio(self, request: Request) -> Response:
+        query = request.query_params
+        names, wanted = query.getlist("run")[:2], deep_api.wanted_matrix(query)
+        first, rows = _number(request, "first", 0), _number(request, "rows", MOST_ROWS)
+
+        def made() -> bytes:
+            paths = [self._runs.path(name) for name in names]
+            return run_pairs.ratios(self._opened, paths, wanted, first, rows)
+
+        return _bytes(await self._do(made), request)
+
+    async def _replay(self, request: Request) -> Response:
+        body, run = await _body(request), request.query_params.get("run", "")
+
+        def replay() -> dict[str, Any]:
+            return self._replays.replay(self._runs.path(run), body)
+
+        return _json(await asyncio.to_thread(replay))
+
     async def _source(self, request: Request) -> Response:
         finding = request.query_params.get("finding", "")
         return _json(await self._of(request, lambda opened: source_answer(opened, finding)))
@@ -145,6 +220,32 @@ class Application:
             return output.answer(opened.run, after=after, most=most)
 
         return _json(await self._of(request, answer))
+
+    async def _csv(self, request: Request) -> Response:
+        query = request.query_params.get("query", "")
+        text = await self._do(lambda: self._runs.csv(query))
+        headers = {"content-disposition": 'attachment; filename="runs.csv"'}
+        return Response(text, media_type="text/csv", headers=headers)
+
+    async def _record(self, request: Request) -> Response:
+        return _json(await self._of(request, record_api.record_answer))
+
+    async def _item(self, request: Request) -> Response:
+        number = _number(request, "number", 0)
+        data, kind = await self._of(request, lambda o: record_api.item_bytes(o, number))
+        return Response(data, media_type=kind)
+
+    async def _figure(self, request: Request) -> Response:
+        number = request.path_params["number"]
+        if request.query_params.get("inside") != "1":
+            found = figures.frame(number, request.query_params.get("run", ""))
+        else:
+            figure = await self._of(
+                request, lambda o: figures.read(o, record_api.item_of(o, number))
+            )
+            found = await self._do(lambda: figures.document(figure))  # drawing holds no run
+        headers = {"content-security-policy": found.policy, "x-dns-prefetch-control": "off"}
+        return Response(found.data, media_type="text/html", headers=headers)
 
     async def _events(self, request: Request) -> Response:
         async def look() -> events.Seen:
@@ -229,12 +330,12 @@ class Application:
                 return await answer(request)
             except ControlError as err:
                 return _json({"error": str(err)}, 409)
-            except ConfigError as err:
+            except (ConfigError, QueryError) as err:
                 return _json({"error": str(err)}, 400)
             except PermissionError as err:
                 where = err.filename or "the run"
                 return _json({"error": f"No permission to read {where}."}, 403)
-            except (FileNotFoundError, KeyError) as err:
+            except (FileNotFoundError, KeyError, StepUnavailableError) as err:
                 return _json({"error": _sentence(err)}, 404)
             except (MothtrapError, OSError) as err:
                 return _json({"error": _sentence(err)}, 503)
@@ -245,9 +346,9 @@ class Application:
         return safe
 
 
-def application(runs: RunsFolder) -> Starlette:
+def application(runs: RunsFolder, replays: Replays) -> Starlette:
     """Return the ASGI application, without the gate."""
-    routes = Application(runs).routes()
+    routes = Application(runs, replays).routes()
     return Starlette(routes=routes, middleware=[Middleware(GZipMiddleware, minimum_size=2048)])
 
 
@@ -273,13 +374,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "")
-    if not text:
-        return default
-    try:
-        return max(-1, min(int(text), ENDLESS))
-    except ValueError as err:
-        raise ConfigError(f"{name} must be a whole number, not {text[:40]!r}") from err
+    return deep_api.number(request.query_params, name, default)
 
 
 def _json(value: Any, status: int = 200) -> Response:

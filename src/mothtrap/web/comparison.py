@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mothtrap.core.errors import MothtrapError
-from mothtrap.reader.commits import ENDLESS
+from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.run import open_run
 from mothtrap.web.axes import Axis
 from mothtrap.web.buckets import Buckets, bad_bits, joined

@@ -10,12 +10,14 @@ from typing import Literal, TypeVar
 import msgspec
 
 from mothtrap.core.collections import Collection, complaint
-from mothtrap.core.control_requests import CaptureRequest, StopRequest
+from mothtrap.core.control_requests import CaptureRequest, SnapshotRequest, StopRequest
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.labels import LABEL_KINDS
 from mothtrap.core.marks import Mark
 from mothtrap.reader.run import open_run
 from mothtrap.session.control_client import (
     ask,
+    ask_for_snapshot,
     ask_to_stop,
     check_running,
     common_step,
@@ -24,7 +26,9 @@ from mothtrap.session.control_client import (
 )
 from mothtrap.store.control_inbox import new_id
 from mothtrap.store.layout import attempts
-from mothtrap.store.marks import put_mark, user_name
+from mothtrap.store.marks import put_mark
+from mothtrap.store.remarks import user_name
+from mothtrap.web.record_api import labeling
 
 ANSWER_S = 20.0
 """Longest wait of the page for the job's answer; chosen by hand: a click should not hang."""
@@ -45,6 +49,10 @@ class CaptureCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     tensors: str
     every: int = 1
     for_steps: int | None = None
+
+
+class SnapshotCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Request for a snapshot of the next step."""
 
 
 class StopCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,6 +87,15 @@ def capture(path: Path, body: bytes) -> Done:
     return Done(message=f"{command.tensors}: {when(request, answers, in_force(path))}")
 
 
+def snapshot(path: Path, body: bytes) -> Done:
+    """Have a running job take a snapshot of its next step."""
+    _read(body, SnapshotCommand)
+    request = SnapshotRequest(id=new_id(), attempt=attempts(path)[-1])
+    kept = ask_for_snapshot(path, request, ANSWER_S)
+    steps = ", ".join(str(step) for step in sorted({answer.step for answer in kept}))
+    return Done(message=f"step {steps} was kept and can be replayed")
+
+
 def stop(path: Path, body: bytes) -> Done:
     """Have a running job stop at a step that all its workers agree on."""
     command = _read(body, StopCommand)
@@ -103,18 +120,29 @@ def unmute(path: Path, body: bytes) -> Done:
     return _mark(path, body, "unmuted")
 
 
+def _labels(act: Callable[[Path, bytes], str]) -> Callable[[Path, bytes], Done]:
+    return lambda path, body: Done(message=act(path, body))
+
+
 OF_FINDINGS: dict[str, Callable[[Path, bytes], Done]] = {
     "ack": acknowledge,
     "mute": mute,
     "unmute": unmute,
 }
-OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {"capture": capture, "stop": stop}
+OF_RUNS: dict[str, Callable[[Path, bytes], Done]] = {
+    kind: _labels(labeling(kind)) for kind in LABEL_KINDS
+}
+OF_JOBS: dict[str, Callable[[Path, bytes], Done]] = {
+    "capture": capture,
+    "snapshot": snapshot,
+    "stop": stop,
+}
 """Requests by the last part of their address; the page shows those that a run can take."""
 
 
 def controls(running: bool) -> tuple[str, ...]:
     """Return what can be asked of a run."""
-    return (*OF_FINDINGS, *(OF_JOBS if running else ()))
+    return (*OF_FINDINGS, *OF_RUNS, *(OF_JOBS if running else ()))
 
 
 def carry_out(name: str, path: Path, body: bytes) -> Done:
@@ -126,7 +154,7 @@ def carry_out(name: str, path: Path, body: bytes) -> Done:
         ControlError: the job does not run, refuses, or gives no answer.
         OSError: the run cannot be written.
     """
-    known = OF_FINDINGS | OF_JOBS
+    known = OF_FINDINGS | OF_RUNS | OF_JOBS
     if name not in known:
         raise UnknownNameError(f"there is no request {name!r}{nearest(name, known)}")
     if len(body) > MAX_BYTES:

@@ -48,6 +48,7 @@ def content_policy(script_hash: str) -> str:
             "style-src 'self'",
             "img-src 'self' data: blob:",
             "connect-src 'self'",
+            "frame-src 'self'",
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",
@@ -99,7 +100,8 @@ class Gate:
         async def sealed(message: Message) -> None:
             if message["type"] == "http.response.start":
                 kept = [(k, v) for k, v in message["headers"] if k.lower() != b"server"]
-                more = dict(self._headers)
+                own = {k.lower() for k, _ in kept}  # a figure has a policy of its own
+                more = {k: v for k, v in self._headers.items() if k.encode() not in own}
                 if path.startswith(API):
                     more["cache-control"] = "no-store"
                 message["headers"] = kept + [(k.encode(), v.encode()) for k, v in more.items()]

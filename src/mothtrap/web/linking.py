@@ -1,8 +1,9 @@
 """The page's own modules as one file: forty small requests take longer than one of the same bytes.
 
 Each module becomes a function that is called once, in the order of the imports, without its
-comments. Only the forms of `import` and `export` that the page is written in are known; others are
-an error, which a test sees.
+comments. What the page loads later is a second file, which takes the modules that the first one
+has from there. Only the forms of `import` and `export` that the page is written in are known;
+others are an error, which a test sees.
 """
 
 from __future__ import annotations
@@ -21,37 +22,57 @@ _COMMENT = re.compile(r"^[ ]*/\*\*.*?\*/\n", re.MULTILINE | re.DOTALL)
 _LEFT = re.compile(r"^(?:import\b|export\b)(?!\()", re.MULTILINE)
 
 
+SHARED = "sharedModules"
+"""The name under which the first file exports its modules to the second."""
+
+
 class Unlinkable(ValueError):
     """A module that is written in a form that is not known here, or imports itself."""
 
 
-def linked(entry: str, sources: Mapping[str, str]) -> str:
-    """Return a module and all that it imports by a relative path as one module.
+def linked(entry: str, sources: Mapping[str, str], later: str = "") -> dict[str, str]:
+    """Return a module and all that it imports by a relative path as one module, by its path.
 
     Args:
-        entry: path of the module that starts the page.
+        entry: path of the module that starts the page, at the root.
         sources: text of every module by its path.
+        later: path of a module that the page imports when it is needed; it becomes a second file.
 
     Raises:
         Unlinkable: a module cannot be read, is missing, or is part of a circle.
     """
-    linker = _Linker(sources)
-    linker.add(entry, ())
-    packages = [f'import * as {own} from "{name}";' for name, own in linker.packages.items()]
-    return "\n".join([*packages, *linker.parts, ""])
+    first = _Linker(sources)
+    first.add(entry, ())
+    if not later:
+        return {entry: first.text()}
+    pairs = ", ".join(f'"{path}": {name}' for path, name in first.added.items())
+    second = _Linker(sources, {path: f'{SHARED}["{path}"]' for path in first.added})
+    name = second.add(later, ())
+    above = posixpath.relpath(entry, posixpath.dirname(later))
+    exports = ", ".join(found["name"] for found in _EXPORT.finditer(sources[later]))
+    return {
+        entry: f"{first.text()}export const {SHARED} = {{ {pairs} }};\n",
+        later: f'import {{ {SHARED} }} from "{above}";\n{second.text()}'
+        f"export const {{ {exports} }} = {name};\n",
+    }
 
 
 class _Linker:
-    def __init__(self, sources: Mapping[str, str]) -> None:
+    def __init__(self, sources: Mapping[str, str], there: Mapping[str, str] | None = None) -> None:
         self.packages: dict[str, str] = {}
         self.parts: list[str] = []
+        self.added = dict(there or {})
         self._sources = sources
-        self._added: dict[str, str] = {}
+
+    def text(self) -> str:
+        """All that was added, behind the packages that it imports."""
+        packages = [f'import * as {own} from "{name}";' for name, own in self.packages.items()]
+        return "\n".join([*packages, *self.parts, ""])
 
     def add(self, path: str, importers: tuple[str, ...]) -> str:
         """Add a module after those that it imports; return the name of its exports."""
-        if path in self._added:
-            return self._added[path]
+        if path in self.added:
+            return self.added[path]
         if path in importers or path not in self._sources:
             reason = "imports itself" if path in importers else "is missing"
             raise Unlinkable(f"{path} {reason}: {' > '.join(importers)}")
@@ -63,8 +84,8 @@ class _Linker:
         body = _EXPORT.sub(r"\g<form> \g<name>", _IMPORT.sub(bound, text))
         if left := _LEFT.search(body):
             raise Unlinkable(f"{path}: {body[left.start() :].partition(chr(10))[0]}")
-        name = f"module{len(self._added)}"
-        self._added[path] = name
+        name = f"module{len(self.added)}"
+        self.added[path] = name
         exports = ", ".join(found["name"] for found in _EXPORT.finditer(text))
         self.parts.append(
             f"// {path}\nconst {name} = (() => {{\n{body}return {{ {exports} }};\n}})();"

@@ -8,7 +8,7 @@ import shlex
 import threading
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,10 +16,14 @@ import msgspec
 
 from mothtrap.core.errors import MothtrapError, RunNotFoundError, nearest
 from mothtrap.core.findings import Severity
+from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.run_filter import Facts, read_filter
 from mothtrap.reader.run import Run, open_run
+from mothtrap.reader.runs import as_csv
 from mothtrap.report.ending import ending_word
 from mothtrap.report.summary import summarize
 from mothtrap.store import find_runs, layout
+from mothtrap.store.labels import FOLDER as LABELS
 from mothtrap.store.objects import is_url
 from mothtrap.web.known_rules import known_causes
 from mothtrap.web.row_cache import Kept, Row, RowCache
@@ -101,19 +105,27 @@ class RunsFolder:
         )
 
     def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "") -> Page:
-        """Return rows from `begin` on; a query filters by name, verdict, state and script."""
+        """Return rows from `begin` on, of archived runs only where the query says `archived`.
+
+        A query with a sign of comparison is an expression (see `core.run_filter`), any other one
+        words that occur in name, verdict, state, script, findings, tags or group.
+
+        Raises:
+            QueryError: the expression cannot be read.
+        """
         names = self._names()
         begin, count = max(0, begin), min(count, PAGE_ROWS)
-        words = query.lower().split()
-        if words:
+        if not (filtered := bool(query.split()) or self._has_archived()):
+            self._read(names[begin : begin + count])
+            filtered = self._has_archived()
+        if filtered:
             self._read([name for name in names if self._is_unread(name)])
             rows = [self._row(name) for name in names]
-            matching = [row for row in rows if _matches(row, words)]
+            matching = matching_rows(rows, query)
             shown, found = matching[begin : begin + count], len(matching)
             self._read([row.name for row in shown])
             pending = sum(row.pending for row in rows)
         else:
-            self._read(names[begin : begin + count])
             shown, found = [self._row(name) for name in names[begin : begin + count]], len(names)
             pending = sum(row.pending for row in shown)
         return Page(
@@ -124,6 +136,15 @@ class RunsFolder:
             rows=shown,
             pending=pending,
         )
+
+    def csv(self, query: str = "") -> str:
+        """Return the rows that match as CSV; raises as `page`."""
+        names = self._names()
+        self._read([name for name in names if self._is_unread(name)])
+        return as_csv([_plain(row) for row in matching_rows(map(self._row, names), query)])
+
+    def _has_archived(self) -> bool:
+        return any(read.row.archived for read in self._rows.values())
 
     def state(self) -> str:
         """Return a text that changes when a run comes, goes, moves on or ends."""
@@ -294,12 +315,64 @@ def _signature(path: Path) -> str:
         touched_s = end.stat().st_mtime if end.exists() else latest.stat().st_mtime
     except OSError:
         return ""
-    return f"{len(entries)} {touched_s!r}"
+    return f"{len(entries)} {touched_s!r}{_labeled(path)}"
+
+
+def _labeled(path: Path) -> str:
+    try:
+        return f" {(path / LABELS).stat().st_mtime_ns}"
+    except OSError:
+        return ""
+
+
+def matching_rows(rows: Iterable[Row], query: str) -> list[Row]:
+    """Return the rows that a query asks for; see `RunsFolder.page`."""
+    words = query.lower().split()
+    shown = [row for row in rows if not row.archived or "archived" in words]
+    if any(sign in query for sign in "<>=~"):
+        wanted = read_filter(query)
+        return [row for row in shown if wanted.test(_facts(row))]
+    return [row for row in shown if _matches(row, words)]
 
 
 def _matches(row: Row, words: list[str]) -> bool:
-    text = f"{row.name} {row.verdict} {row.ending} {row.script} {row.severity}".lower()
-    return all(word in text for word in words)
+    text = f"{row.name} {row.verdict} {row.ending} {row.script} {row.severity} {row.group}"
+    text = f"{text} {' '.join((*row.tags, *row.findings))}".lower()
+    return all(word in text or (word == "archived" and row.archived) for word in words)
+
+
+def _facts(row: Row) -> Facts:
+    own: dict[str, LedgerValue] = {
+        "run": row.name,
+        "state": row.state,
+        "steps": row.steps,
+        "verdict": row.verdict,
+    }
+    own |= {"script": row.script, "commit": row.commit, "group": row.group}
+    values: dict[str, LedgerValue] = {**row.metrics, **row.parameters, **own}
+    values |= {f"param.{name}": value for name, value in row.parameters.items()}
+    values |= {f"metric.{name}": value for name, value in row.metrics.items()}
+    return Facts(values=values, marks=(*row.findings, *row.tags))
+
+
+def _plain(row: Row) -> dict[str, LedgerValue]:
+    found: dict[str, LedgerValue] = {
+        "run": row.name,
+        "started": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.started_s)),
+        "state": row.ending or row.state,
+        "steps": row.steps,
+        "findings": " ".join(row.findings),
+        "verdict": row.verdict,
+        "tags": " ".join(row.tags),
+        "group": row.group,
+        "script": row.script,
+        "commit": row.commit,
+    }
+    for name, value in row.parameters.items():
+        found.setdefault(name, value)
+    for name, number in row.metrics.items():
+        found[name if name not in found else f"metric.{name}"] = number
+    return found
 
 
 def _read_row(name: str, path: Path, started_s: float) -> Row:
@@ -309,6 +382,7 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
     except Exception as err:  # one run that cannot be read must not keep the others from the list
         return Row(name=name, started_s=started_s, state="unreadable", problem=str(err))
     command = run.info.command if run.info else ()
+    labels = run.labels
     worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     return Row(
         name=name,
@@ -321,7 +395,12 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
         active_s=last_activity_s(run),
         script=script_of(command),
         commit=_commit(run),
-        parameters=parameters_of(command),
+        parameters={**parameters_of(command), **run.record.parameters},
+        metrics=run.metrics,
+        findings=tuple(dict.fromkeys(f.code for f in summary.findings)),
+        tags=labels.tags,
+        group=labels.group,
+        archived=labels.archived,
         ended=run.end is not None,
     )
 

@@ -5,23 +5,25 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from mothtrap.core.errors import MothtrapError, RunNotFoundError, UnknownNameError
 from mothtrap.core.steps import Mode
+from mothtrap.reader.files.commits import ENDLESS
+from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.reader.run import Run, open_run
-from mothtrap.reader.worker_view import WorkerView
 from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.source import noted_only
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.store import layout
 from mothtrap.store.machine_log import MachineReader
 from mothtrap.store.naming import name_here
+from mothtrap.web.buckets import width_for
 from mothtrap.web.known_rules import known_causes
-from mothtrap.web.overviews import ExactRows, Overview
+from mothtrap.web.overviews import COLUMNS, ExactRows, Overview
 
 T = TypeVar("T")
 MOST_RUNS = 3
@@ -30,6 +32,12 @@ MOST_OVERVIEWS = 4
 """Statistics of a run that are kept, each of all its tensors; chosen by hand."""
 MOST_EXACT = 2
 """Choices of tensors of which every row is kept; chosen by hand: a zoom, and the one before."""
+MOST_FINE = 3
+"""Statistics of some steps that are kept; chosen by hand: a zoom, the one before, and a ratio."""
+MOST_REMEMBERED = 6
+"""Heatmaps and the like of a run; chosen by hand: each may take 100 MB."""
+MOST_COLUMNS, MOST_CELLS = 2048, 5_000_000
+"""Columns of such a statistic for each tensor, and for all of them; chosen by hand: 87 MB."""
 AT_WORK = 2
 """Requests that read at the same time; chosen by hand: the training has the rest of the machine."""
 FRESH_S = 0.4
@@ -46,9 +54,11 @@ class OpenRun:
         self._read_s = float("-inf")
         self._summary: tuple[str, RunSummary] | None = None
         self._names: tuple[str, Any] | None = None
+        self._made: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
         self._machine: tuple[int, MachineReader] | None = None
         self._overviews: OrderedDict[tuple[int, str, Mode], Overview] = OrderedDict()
         self._exact: OrderedDict[tuple[int, frozenset[int], str, Mode], ExactRows] = OrderedDict()
+        self._fine: OrderedDict[tuple[int, str, Mode, int, int], Overview] = OrderedDict()
 
     @property
     def run(self) -> Run:
@@ -99,6 +109,18 @@ class OpenRun:
         found: T = self._names[1]
         return found
 
+    def remembered(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return something that was made of the run, anew when anything was added."""
+        cursor = self.run.cursor
+        if key not in self._made or self._made[key][0] != cursor:
+            made = make()  # which may remember something itself
+            self._made[key] = cursor, made
+        self._made.move_to_end(key)
+        while len(self._made) > MOST_REMEMBERED:
+            self._made.popitem(last=False)
+        found: T = self._made[key][1]
+        return found
+
     @property
     def machine(self) -> tuple[MachineRow, ...]:
         """The numbers of the machine in the latest attempt, read up to now."""
@@ -118,6 +140,25 @@ class OpenRun:
             self._overviews.popitem(last=False)
         self._overviews[key].follow()
         return self._overviews[key]
+
+    def fine_overview(
+        self, view: WorkerView, statistic: str, mode: Mode, begin: int, end: int
+    ) -> Overview:
+        """Return an overview of some steps, with as many columns as few tensors may have."""
+        columns = MOST_COLUMNS
+        while columns > COLUMNS and columns * len(view.tensors) > MOST_CELLS:
+            columns //= 2
+        if end < ENDLESS:
+            width = width_for(begin, end, columns)
+            begin, end = begin // width * width, -(-end // width) * width
+        key = (id(view), statistic, mode, begin, end)
+        if key not in self._fine:
+            self._fine[key] = Overview(view, statistic, mode, columns, begin, end)
+        self._fine.move_to_end(key)
+        while len(self._fine) > MOST_FINE * max(1, self.run.attempts):
+            self._fine.popitem(last=False)
+        self._fine[key].follow()
+        return self._fine[key]
 
     def exact(
         self, view: WorkerView, tensors: frozenset[int], statistic: str, mode: Mode

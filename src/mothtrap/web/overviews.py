@@ -7,25 +7,39 @@ Shape suffixes: N = rows, T = tensors, C = columns, G = groups of rows.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints
-from mothtrap.reader.commits import mode_code
-from mothtrap.reader.committed_rows import CommittedRows, Piece
-from mothtrap.reader.matrices import captured
-from mothtrap.reader.worker_view import WorkerView
-from mothtrap.statistics.summary import COLUMN, WIDTH, derive
-from mothtrap.store.unpacking import vectors
+from mothtrap.reader.files.commits import ENDLESS, mode_code
+from mothtrap.reader.files.statistic_rows import StatisticRows, StatisticsPiece
+from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.reader.series.matrices import captured_in
+from mothtrap.statistics.summary import derive_from
 from mothtrap.web.buckets import INF, NAN, Buckets, Bytes, bad_bits, extremes
 
 COLUMNS = 512
 """Of a tensor; chosen by hand: 17 bytes each, so 87 MB for 10,000 tensors."""
 FIRST_TENSORS = 16
 LARGEST = float(np.finfo(np.float32).max)
+
+
+class Cells(NamedTuple):
+    """Columns of tensors.
+
+    Attributes:
+        there_TC: whether anything was captured.
+        low_TC, high_TC: float32, extremes of the finite values; NaN where there are none.
+        bad_TC: uint8, bits of `web.buckets` of what is not finite.
+    """
+
+    there_TC: Bools
+    low_TC: npt.NDArray[np.float32]
+    high_TC: npt.NDArray[np.float32]
+    bad_TC: Bytes
 
 
 class Overview:
@@ -36,20 +50,30 @@ class Overview:
         statistic: an id of `statistics.summary.STATISTICS`.
         mode: of the steps.
         columns: of each tensor, a power of two.
+        begin: first step that is looked at.
+        end: one more than the last one.
     """
 
     def __init__(
-        self, view: WorkerView, statistic: str, mode: Mode = Mode.TRAIN, columns: int = COLUMNS
+        self,
+        view: WorkerView,
+        statistic: str,
+        mode: Mode = Mode.TRAIN,
+        columns: int = COLUMNS,
+        begin: int = 0,
+        end: int = ENDLESS,
     ) -> None:
         self._view, self._statistic, self._mode = view, statistic, mode_code(mode)
-        self._rows = CommittedRows(view.folder, "stats", "tensors", ("tensor", "summary"))
+        self._rows = StatisticRows(view.folder)
         self._columns = columns
+        self.begin, self._end = begin, end
         self.width = 1
+        self._latest = 0
         self._allocate(FIRST_TENSORS)
 
     def follow(self) -> None:
         """Read the rows that were written since the last call."""
-        for piece in self._rows.poll(self._view.commits):
+        for piece in self._rows.poll_fields(self._view.commits):
             self._take(piece)
 
     def buckets(self, tensor: int, before: int) -> Buckets:
@@ -61,7 +85,7 @@ class Overview:
         """
         if tensor >= len(self._offset):
             tensor, before = 0, 0
-        step_C = np.arange(self._columns) * self.width + self._offset[tensor]
+        step_C = self.begin + np.arange(self._columns) * self.width + self._offset[tensor]
         chosen_C = (self._offset[tensor] >= 0) & (step_C < before)
         return Buckets(
             step_C[chosen_C],
@@ -72,17 +96,41 @@ class Overview:
             self.width,
         )
 
+    def cells(self, tensor_T: Ints, before: int) -> Cells:
+        """Return the columns of tensors that begin before a step.
+
+        Args:
+            tensor_T: ids in the view; -1 = none.
+            before: first step that does not count.
+        """
+        known_T = (tensor_T >= 0) & (tensor_T < len(self._offset))
+        row_T = np.where(known_T, tensor_T, 0)
+        used = slice(self._latest // self.width + 1)
+        offset_TC = self._offset[row_T, used]
+        step_C = self.begin + np.arange(offset_TC.shape[1]) * self.width
+        there_TC = known_T[:, None] & (offset_TC >= 0) & (step_C + offset_TC < before)
+        low_TC, high_TC = (
+            np.where(there_TC, each[row_T, used], np.float32(np.nan))
+            for each in (self._min, self._max)
+        )
+        return Cells(there_TC, low_TC, high_TC, self._bad[row_T, used] * there_TC)
+
     @property
     def bytes(self) -> int:
         """Memory of the columns."""
         return sum(array.nbytes for array in self._arrays())
 
-    def _take(self, piece: Piece) -> None:
-        if piece.batch.schema.field("summary").type.list_size != WIDTH:
+    def _take(self, piece: StatisticsPiece) -> None:
+        if not piece.fields:
             return  # of another version: no column can be trusted
         step_N, tensor_N, value_N, bad_N = rows_of(piece, self._view, self._statistic, self._mode)
+        inside_N = (step_N >= self.begin) & (step_N < self._end)
+        step_N, tensor_N, value_N, bad_N = (
+            _where(inside_N, each) for each in (step_N - self.begin, tensor_N, value_N, bad_N)
+        )
         if not len(step_N):
             return
+        self._latest = max(self._latest, int(step_N.max()))
         self._make_room(int(step_N.max()), int(tensor_N.max()))
         cell_N = tensor_N * self._columns + step_N // self.width
         order_N = np.argsort(cell_N, kind="stable")
@@ -163,7 +211,7 @@ class ExactRows:
     ) -> None:
         self._view, self._statistic, self._mode = view, statistic, mode_code(mode)
         self._tensors = sorted(tensors)
-        self._reader = CommittedRows(view.folder, "stats", "tensors", ("tensor", "summary"))
+        self._reader = StatisticRows(view.folder)
         self._rows = (
             np.empty(0, np.int64),
             np.empty(0, np.int64),
@@ -174,9 +222,9 @@ class ExactRows:
     def follow(self) -> None:
         """Read the rows that were written since the last call."""
         found = [self._rows]
-        for piece in self._reader.poll(self._view.commits):
-            if piece.batch.schema.field("summary").type.list_size == WIDTH:
-                chosen_N = np.isin(piece.column("tensor"), self._tensors)
+        for piece in self._reader.poll_fields(self._view.commits):
+            if piece.fields:
+                chosen_N = np.isin(piece.tensor_N, self._tensors)
                 found.append(rows_of(piece, self._view, self._statistic, self._mode, chosen_N))
         if len(found) > 1:
             step_N, tensor_N, value_N, bad_N = (
@@ -192,7 +240,11 @@ class ExactRows:
 
 
 def rows_of(
-    piece: Piece, view: WorkerView, statistic: str, mode: int, chosen_N: Bools | None = None
+    piece: StatisticsPiece,
+    view: WorkerView,
+    statistic: str,
+    mode: int,
+    chosen_N: Bools | None = None,
 ) -> tuple[Ints, Ints, Floats, Bytes]:
     """Return step, tensor, value and bits of the rows of a piece that have a statistic.
 
@@ -201,14 +253,17 @@ def rows_of(
     keep_N = view.commits.modes[piece.commit_N] == mode
     if chosen_N is not None:
         keep_N &= chosen_N
-    summary_NF = _where(keep_N, vectors(piece.batch.column("summary")))
-    value_N = derive(summary_NF, statistic)
-    present_N = captured(summary_NF, statistic, value_N)
+
+    def column(name: str) -> Floats:
+        return _where(keep_N, piece.field(name))
+
+    value_N = derive_from(column, statistic)
+    present_N = captured_in(column, statistic, value_N)
     bad_N = bad_bits(value_N)
-    bad_N |= (summary_NF[:, COLUMN["nan"]] > 0) * np.uint8(NAN)
-    bad_N |= (summary_NF[:, COLUMN["inf"]] > 0) * np.uint8(INF)
+    bad_N |= (column("nan") > 0) * np.uint8(NAN)
+    bad_N |= (column("inf") > 0) * np.uint8(INF)
     commit_N = _where(present_N, _where(keep_N, piece.commit_N))
-    tensor_N = _where(present_N, _where(keep_N, piece.column("tensor")))
+    tensor_N = _where(present_N, _where(keep_N, piece.tensor_N))
     return (
         view.commits.steps[commit_N],
         tensor_N.astype(np.int64),

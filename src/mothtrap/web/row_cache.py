@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.remote import cache_folder
 
-FORMAT = 1
+FORMAT = 2
 """Grows when rows of the same mothtrap would be made differently."""
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"
 _FAILURES = (OSError, sqlite3.Error, msgspec.DecodeError)
@@ -36,7 +37,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     active_s: float = 0.0
     script: str = ""
     commit: str = ""
-    parameters: dict[str, str] = {}
+    parameters: dict[str, LedgerValue] = {}
+    metrics: dict[str, float] = {}
+    findings: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    group: str = ""
+    archived: bool = False
     problem: str = ""
     pending: bool = False
     ended: bool = False

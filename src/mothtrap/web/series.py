@@ -15,10 +15,10 @@ from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints
-from mothtrap.reader.commits import ENDLESS
-from mothtrap.reader.parts import Part
+from mothtrap.reader.files.commits import ENDLESS
+from mothtrap.reader.files.parts import Part
+from mothtrap.reader.files.worker_view import ScalarName, WorkerView
 from mothtrap.reader.run import Run
-from mothtrap.reader.worker_view import ScalarName, WorkerView
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.web.axes import Axis, axis_of
 from mothtrap.web.buckets import Buckets, Bytes, bad_bits, joined

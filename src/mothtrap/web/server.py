@@ -17,6 +17,7 @@ from mothtrap.core.errors import ConfigError
 from mothtrap.web.app import application, place_of
 from mothtrap.web.gate import App, Gate, content_policy
 from mothtrap.web.listing import RunsFolder
+from mothtrap.web.replaying import Replays
 from mothtrap.web.static_files import import_map_hash
 from mothtrap.web.tokens import token_for
 
@@ -78,11 +79,16 @@ def listen(host: str = LOOPBACK, port: int | None = None, uds: str = "") -> sock
 
 
 def build(
-    runs: RunsFolder, token: str, allowed_hosts: Sequence[str] = (), *, addresses: bool = False
+    runs: RunsFolder,
+    token: str,
+    allowed_hosts: Sequence[str] = (),
+    *,
+    addresses: bool = False,
+    replays: bool = False,
 ) -> App:
-    """Return the application behind its gate; arguments as of `Gate`."""
+    """Return the application behind its gate; arguments as of `Gate`, and of `Replays`."""
     return Gate(
-        application(runs),
+        application(runs, Replays(allowed=replays)),
         token=token,
         place=place_of(runs.where),
         policy=content_policy(import_map_hash()),

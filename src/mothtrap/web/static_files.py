@@ -21,6 +21,8 @@ TYPES = {
 INDEX = "index.html"
 ENTRY = "app.js"
 """The page's own modules, as one file."""
+LATER = "views/deep.js"
+"""The views that most visits do not open, and what only they import, as another file."""
 VENDORED = "vendor/"
 _IMPORT_MAP = re.compile(rb'<script type="importmap">(.*?)</script>', re.DOTALL)
 
@@ -35,11 +37,12 @@ class StaticFile(NamedTuple):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """Return what the page asks for by its path below `static/`; our modules are one, `ENTRY`."""
+    """Return what the page asks for by its path below `static/`; our modules are two files."""
     found = _read()
     own = [name for name in found if name.endswith(".js") and not name.startswith(VENDORED)]
-    page = linked(ENTRY, {name: found.pop(name).decode() for name in own})
-    return {name: _file(name, data) for name, data in (found | {ENTRY: page.encode()}).items()}
+    page = linked(ENTRY, {name: found.pop(name).decode() for name in own}, LATER)
+    found |= {name: text.encode() for name, text in page.items()}
+    return {name: _file(name, data) for name, data in found.items()}
 
 
 def _file(name: str, data: bytes) -> StaticFile:

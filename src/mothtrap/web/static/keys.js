@@ -22,6 +22,8 @@ export const KEYS = [
   { keys: ["←"], does: "In a chart: cursor one point back; Shift: ten", act: null },
   { keys: ["→"], does: "In a chart: cursor one point on; Shift: ten", act: null },
   { keys: ["Home"], does: "In a chart: cursor to the first bad step", act: null },
+  { keys: ["["], does: "In Samples: the step before", act: () => actions.get("step")?.(-1) },
+  { keys: ["]"], does: "In Samples: the step after", act: () => actions.get("step")?.(1) },
   { keys: ["t"], does: "In a chart: show its values as a table", act: null },
   { keys: ["?"], does: "Show the keys", act: () => { help.value = !help.value; } },
   { keys: ["Esc"], does: "Close, leave the search, or show all steps", act: escape },

@@ -68,7 +68,23 @@ export class HttpSource {
   source(run, finding, signal) { return this.#json("source", { run, finding }, signal); }
   /** @param {{name: string, side: string, limit: string, for_steps: string}} condition */
   trial(run, condition, signal) { return this.#json("trial", { run, ...condition }, signal); }
+  record(run, signal) { return this.#json("record", { run }, signal); }
+  /** What a script has logged: a text, or an object where it is JSON. */
+  async item(run, number, json, signal) {
+    const answer = await this.#get("item", { run, number }, signal);
+    return json ? answer.json() : answer.text();
+  }
+  itemUrl(run, number) { return `./api/item?${new URLSearchParams({ run, number: String(number) })}`; }
+  figureUrl(run, number) { return `./figure/${number}?${new URLSearchParams({ run })}`; }
+  csvUrl(query) { return `./api/runs.csv?${new URLSearchParams({ query })}`; }
   logs(run, after, signal, lines) { return this.#json("logs", { run, after, lines }, signal); }
+
+  /** Ask an address about a run. @param {string} what @param {string} run
+   * @param {Record<string, unknown>} wish @param {AbortSignal} signal */
+  json(what, run, wish, signal) { return this.#json(what, { run, ...wish }, signal); }
+  async bytes(what, run, wish, signal) {
+    return (await this.#get(what, { run, ...wish }, signal)).arrayBuffer();
+  }
 
   /** @param {{name: string[], from?: number, to?: number, px?: number, x?: string}} wish */
   async series(run, wish, signal) {

@@ -6,7 +6,12 @@ export const VIEWS = [
   { id: "overview", title: "Overview", key: "o", run: true },
   { id: "findings", title: "Findings", key: "f", run: true },
   { id: "curves", title: "Curves", key: "c", run: true },
-  { id: "logs", title: "Logs", key: "l", run: true },
+  { id: "layers", title: "Layers", key: "l", run: true },
+  { id: "tensors", title: "Tensors", key: "t", run: true },
+  { id: "samples", title: "Samples", key: "s", run: true },
+  { id: "compare", title: "Compare", key: "d", run: true },
+  { id: "record", title: "Record", key: "e", run: true },
+  { id: "logs", title: "Logs", key: "u", run: true },
 ];
 
 const address = signal(location.hash);

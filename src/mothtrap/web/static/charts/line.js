@@ -18,7 +18,8 @@ const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
  *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
  *   label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
- *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean}} props */
+ *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean,
+ *   xs?: [number, number]}} props `xs`: the ends of x */
 export function LineChart(props) {
   const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
   const room = useRef(null);
@@ -38,7 +39,7 @@ export function LineChart(props) {
 
   useEffect(() => {
     const drawing = new Drawing(() => latest.current);
-    const plot = new uPlot(options(room.current, height, axis, latest, drawing, move), dataOf(curves),
+    const plot = new uPlot(options(room.current, height, axis, latest, drawing, move), dataOf(props),
       room.current);
     chart.current = plot;
     const watched = new ResizeObserver(() => {
@@ -56,8 +57,8 @@ export function LineChart(props) {
     };
   }, [props.scale, axis, height]);
 
-  useEffect(() => { chart.current?.setData(dataOf(curves)); },
-    [curves, marks, props.robust, props.smooth, props.colors, props.limit]);
+  useEffect(() => { chart.current?.setData(dataOf(props)); },
+    [curves, marks, props.robust, props.smooth, props.colors, props.limit, String(props.xs)]);
   useEffect(() => { chart.current?.redraw(false, false); }, [props.at]);
 
   const keys = (event) => {
@@ -113,7 +114,7 @@ function options(room, height, axis, latest, drawing, move) {
   return {
     width: room.clientWidth || 600, height, legend: { show: false }, padding: [18, 12, 0, 0],
     scales: {
-      x: { time: false, range: () => xRange(latest.current.curves) },
+      x: { time: false, range: () => xsOf(latest.current) },
       y: { distr: DISTRIBUTIONS[scale], asinh: 1e-3,
         range: () => yRange(latest.current.curves, scale, latest.current.robust) },
     },
@@ -146,9 +147,12 @@ function options(room, height, axis, latest, drawing, move) {
   };
 }
 
+/** The ends of x: those that were asked for, else of the curves. */
+const xsOf = ({ xs, curves }) => xs ?? xRange(curves);
+
 /** uPlot is given the ends of x only: what it needs for the axes. */
-function dataOf(curves) {
-  return [xRange(curves), [null, null]];
+function dataOf(props) {
+  return [xsOf(props), [null, null]];
 }
 
 /** Values of all curves at the bucket that is nearest to a step. */

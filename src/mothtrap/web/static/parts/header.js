@@ -1,4 +1,5 @@
 /** The head of every view: which run, is it alive, and the way to the other views. */
+import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
 import { duration, number } from "../format.js";
@@ -6,6 +7,9 @@ import { html } from "../html.js";
 import { VIEWS, help, href, run, view } from "../state.js";
 import { Ask } from "./ask.js";
 import { Status } from "./status.js";
+
+/** The step before which the workers have agreed to stop, once they have. */
+const stopping = signal(null);
 
 export function Header() {
   const known = VIEWS.filter((each) => !each.run || run.value);
@@ -49,8 +53,20 @@ function Alive() {
     ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
     ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %</span>`}
-    ${now.state === "running" && about.controls.includes("stop") && html`
-      <${Ask} what="stop" body=${{}} sure="Stop the job now?">Stop</${Ask}>`}`;
+    <${Job} about=${about} state=${now.state} />`;
+}
+
+/** What is asked of the job: a snapshot, and its end, which is asked for, agreed on, and then there. */
+function Job({ about, state }) {
+  const agreed = stopping.value?.run === run.value ? stopping.value.message : "";
+  if (state !== "running") {
+    return agreed && html`<span role="status">stop: asked ✔ agreed ✔ ended ✔</span>`;
+  }
+  if (agreed) return html`<span role="status">stop: asked ✔ agreed ✔ ${agreed} …</span>`;
+  return html`${about.controls.includes("snapshot") && html`<${Ask} what="snapshot" body=${{}} shows>Snapshot</${Ask}>`}
+    ${about.controls.includes("stop") && html`<${Ask} what="stop" body=${{}} sure="Stop the job now?"
+      waits="Stop asked …" done=${(answer) => { stopping.value = { run: run.value, message: answer.message }; }}>
+      Stop</${Ask}>`}`;
 }
 
 function Connection() {

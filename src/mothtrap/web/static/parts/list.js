@@ -37,11 +37,12 @@ export function Rows({ count, rowHeight, row, label, stick = false, role = "log"
 
 /** A list of names to tick. Arrow keys move, space or enter ticks.
  * @param {{names: string[], ticked: string[], toggle: (name: string) => void, label: string,
- *   shown?: (name: string) => string}} props */
-export function TickList({ names, ticked, toggle, label, shown = (name) => name }) {
+ *   shown?: (name: string) => string, single?: boolean}} props `single`: one is ticked at a time */
+export function TickList({ names, ticked, toggle, label, shown = (name) => name, single = false }) {
   const box = useRef(null);
   const [here, setHere] = useState(0);
   const [top, setTop] = useState(0);
+  const marks = single ? ["○", "●"] : ["☐", "☑"];
   const rowHeight = 26;
   const height = Math.min(names.length, 14) * rowHeight + 2;
   const at = Math.min(here, Math.max(0, names.length - 1));
@@ -66,7 +67,7 @@ export function TickList({ names, ticked, toggle, label, shown = (name) => name 
   const places = Array.from({ length: Math.max(0, last - first) }, (_, place) => first + place);
   const id = (place) => `${label.replaceAll(" ", "-")}-${place}`;
   return html`<div class="ticks scroll" ref=${box} tabindex="0" role="listbox" aria-label=${label}
-      aria-multiselectable="true" aria-activedescendant=${names.length ? id(at) : undefined}
+      aria-multiselectable=${single ? undefined : "true"} aria-activedescendant=${names.length ? id(at) : undefined}
       onKeyDown=${keys} onScroll=${() => setTop(box.current.scrollTop)}
       style=${{ height: `${height}px` }}>
     <div class="tall" role="presentation" style=${{ height: `${names.length * rowHeight}px` }}>
@@ -75,7 +76,7 @@ export function TickList({ names, ticked, toggle, label, shown = (name) => name 
             class="tick ${place === at ? "here" : ""}" aria-posinset=${place + 1}
             aria-setsize=${names.length} aria-selected=${ticked.includes(names[place])}
             title=${names[place]} onClick=${() => { setHere(place); toggle(names[place]); }}>
-          <span aria-hidden="true">${ticked.includes(names[place]) ? "☑" : "☐"}</span>
+          <span aria-hidden="true">${marks[Number(ticked.includes(names[place]))]}</span>
           ${" "}${shown(names[place])}</div>`)}
       </div></div></div>`;
 }

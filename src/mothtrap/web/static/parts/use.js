@@ -1,5 +1,5 @@
 /** Answers of the source for one component. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 
 /** Ask when the subject or the tick changes; the old answer of the same subject stays meanwhile.
  * @template T @param {(signal: AbortSignal) => Promise<T> | null} ask @param {string} subject
@@ -23,4 +23,12 @@ export function useAnswer(ask, subject, tick = 0) {
     return () => controller.abort();
   }, [subject, tick]);
   return found.subject === subject ? found : { value: null, error: null, loading: true, subject };
+}
+
+/** The latest value that was there, as long as the subject is the same: nothing flickers while the
+ * next one is asked for. @template T @param {T | null} now @param {string} subject */
+export function useKept(now, subject) {
+  const kept = useRef({ subject, value: null });
+  if (now) kept.current = { subject, value: now };
+  return kept.current.subject === subject ? kept.current.value : null;
 }

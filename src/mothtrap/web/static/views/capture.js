@@ -2,6 +2,7 @@
 import { useState } from "preact/hooks";
 import { runAnswer, source } from "../data.js";
 import { html } from "../html.js";
+import { Command } from "../parts/copy.js";
 import { run } from "../state.js";
 
 export function CaptureMore() {
@@ -27,4 +28,17 @@ export function CaptureMore() {
       <button>Capture</button>
     </form>
     <p role="status" class=${said.bad ? "problem" : "muted"}>${said.text}</p></details>`;
+}
+
+/** How more of a tensor is captured: of a running job by a command, in a new run by its settings.
+ * @param {{tensor: string, options: string, settings: string[]}} props */
+export function HowToCapture({ tensor, options, settings }) {
+  const about = runAnswer.value.value;
+  if (about?.controls.includes("capture")) {
+    return html`<p class="step"><span>To have the job capture more</span> <${Command}
+      text=${`mothtrap capture ${about.called} --add '${tensor}' ${options}`} /></p>`;
+  }
+  const lines = ["[collections.more]", `tensors = [${JSON.stringify(tensor)}]`, ...settings];
+  return html`<p>In a new run, with these lines in <code>mothtrap.toml</code>:</p>
+    <pre class="source">${lines.join("\n")}</pre>`;
 }

@@ -1,14 +1,13 @@
 /** Curves: how a number moved. Up to eight on one canvas, over steps, time, epochs or samples. */
-import { useEffect } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
 import { nearest } from "../charts/scale.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
-import { actions } from "../keys.js";
 import { TickList } from "../parts/list.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { useAnswer } from "../parts/use.js";
+import { useZoom, whole } from "../parts/zoom.js";
 import { change, run, value, values } from "../state.js";
 import { CaptureMore } from "./capture.js";
 import { RuleOfThis, firingMarks, useTrial } from "./limit.js";
@@ -22,8 +21,8 @@ export function Curves() {
   const about = runAnswer.value.value;
   const asked = values("name").filter(Boolean).slice(0, MOST);
   const chosen = asked.length ? asked : (about?.losses ?? []).slice(0, MOST);
-  const from = number0(value("from"));
-  const to = number0(value("to"));
+  const from = whole(value("from"));
+  const to = whole(value("to"));
   const axis = value("x", "step");
   const answer = useAnswer((signal) => (chosen.length
     ? source.series(run.value, { name: chosen, from, to, x: axis, px: 1200 }, signal) : null),
@@ -47,7 +46,7 @@ export function Curves() {
         <${Notice} found=${answer} what="the curves" />
         ${curves.length > 0 && html`<${LineChart} curves=${curves} title=${titleOf(curves)} axis=${axis}
           scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}
-          height=${430} marks=${[...marks(from, to), ...firingMarks(trial)]} at=${number0(value("at"))}
+          height=${430} marks=${[...marks(from, to), ...firingMarks(trial)]} at=${whole(value("at"))}
           limit=${trial.value && value("limit") !== "" ? Number(value("limit")) : null}
           onAt=${(step) => change({ at: step })}
           onZoom=${(begin, end) => change({ from: begin, to: end }, false)} />
@@ -59,12 +58,11 @@ export function Curves() {
 
 /** The value of a curve at the cursor. */
 function valueAt(curve) {
-  const at = number0(value("at"));
+  const at = whole(value("at"));
   const found = at === null || !curve.count ? NaN : curve.last[nearest(curve.step, at)];
   return Number.isFinite(found) ? found : null;
 }
 
-const number0 = (text) => (text === "" ? null : Math.max(0, Math.round(Number(text)) || 0));
 const titleOf = (curves) => (curves.length === 1 ? shortCurve(curves[0].name)
   : counted(curves.length, "curve"));
 
@@ -81,26 +79,6 @@ function marks(from, to) {
   return told.filter((each) => each.severity !== "info" && each.step >= (from ?? 0) &&
     each.step <= (to ?? Infinity)).slice(0, 20).map((each) =>
     ({ step: each.step, severity: each.severity, label: each.name }));
-}
-
-/** Keys that zoom and pan: the range of steps is in the address. */
-function useZoom(from, to, steps) {
-  useEffect(() => {
-    const begin = from ?? 0;
-    const end = Math.max(to ?? steps, begin + 1);
-    const set = (first, length) => {
-      const whole = length >= steps;
-      const start = Math.round(Math.min(Math.max(first, 0), Math.max(0, steps - length)));
-      change(whole ? { from: null, to: null } : { from: start, to: Math.round(start + length) });
-    };
-    actions.set("zoom", (factor) => {
-      const length = Math.max(4, (end - begin) * factor);
-      const middle = number0(value("at")) ?? (begin + end) / 2;
-      set(middle - length / 2, length);
-    });
-    actions.set("pan", (share) => set(begin + share * (end - begin), end - begin));
-    return () => { actions.delete("zoom"); actions.delete("pan"); };
-  });
 }
 
 function Tools({ axes, axis, scale, from, to }) {

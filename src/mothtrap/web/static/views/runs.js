@@ -20,11 +20,12 @@ export function Runs() {
   const ticked = values("tick");
   return html`<h1>Runs ${page && html`<small>${page.folder}</small>`}</h1>
     <p class="tools"><label>Filter <input data-search type="search" value=${query}
-        placeholder="name, verdict, state" onInput=${(event) => change({ query: event.target.value, begin: null })} />
+        placeholder="words, or lr > 1e-3 and GRD101" size="32" onInput=${(event) => change({ query: event.target.value, begin: null })} />
       </label>
       <span role="status" class="muted">${page ? `${counted(page.matching, "run")}${
         page.matching < page.total ? ` of ${number(page.total)}` : ""}${
-        page.pending ? `, ${number(page.pending)} not read yet` : ""}` : ""}</span></p>
+        page.pending ? `, ${number(page.pending)} not read yet` : ""}` : ""}</span>
+      ${page && page.matching > 0 && html`<a href=${source.csvUrl(query)} download="runs.csv">CSV</a>`}</p>
     <${Notice} found=${answer} what="the runs" />
     ${ticked.length > 0 && html`<${Compared} names=${ticked.slice(0, MOST)} />`}
     ${page && !page.total && html`<${Empty}>There are no runs in ${page.folder}. Make one:
@@ -62,7 +63,8 @@ function Table({ rows, ticked }) {
       <td><input type="checkbox" checked=${ticked.includes(row.name)} aria-label="Draw ${row.name}"
         onChange=${() => toggle(row.name)} /></td>
       <td><${Status} of=${row.pending ? "pending" : row.state} word=${row.state === "running" ? "" : row.ending} /></td>
-      <th scope="row"><a href=${href("overview", { run: row.name })}>${row.name}</a></th>
+      <th scope="row"><a href=${href("overview", { run: row.name })}>${row.name}</a>${
+        row.tags.map((tag) => html` <span class="tag" key=${tag}>${tag}</span>`)}</th>
       <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${signOf(row)} quiet /> ${row.verdict}`}</div></td>
       <td class="number">${number(row.steps)}</td>
       <td>${moment(row.started_s)}</td>
@@ -111,7 +113,9 @@ function Compared({ names }) {
           onChange=${(event) => change({ color: event.target.value })}>
         <option value="" selected=${!by}>run</option>
         ${parameters.map((each) => html`<option key=${each} selected=${each === by}>${each}</option>`)}</select></label>`}
-      <button onClick=${() => change({ tick: null })}>Untick all</button></p>
+      <button onClick=${() => change({ tick: null })}>Untick all</button>
+      ${names.length > 1 && html`<a class="button" href=${href("compare", { run: names[0],
+        with: names.slice(1, 5) })}>Compare them</a>`}</p>
     <${Notice} found=${answer} what="the curves" />
     ${curves.length > 0 && html`<${LineChart} curves=${curves} colors=${scheme.colors} scale=${scale}
       title=${`${scalar} of ${counted(curves.length, "run")}`} height=${320} legend=${curves.length <= 12} />`}

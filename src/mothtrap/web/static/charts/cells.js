@@ -1,0 +1,46 @@
+/** Cells of a heatmap: from bytes of the server to pixels of a canvas. */
+import { BAD } from "./palette.js";
+
+const HATCH = 3;
+
+/** Read a head and cells from bytes. @param {ArrayBuffer} buffer */
+export function unpackedCells(buffer) {
+  const length = new DataView(buffer).getUint32(0, true);
+  const head = JSON.parse(new TextDecoder().decode(new Uint8Array(buffer, 4, length)));
+  const codes = new Uint8Array(buffer.slice(4 + length));
+  for (let begin = 0; begin < codes.length; begin += head.columns) {
+    for (let place = begin + 1; place < begin + head.columns; place += 1) codes[place] += codes[place - 1];
+  }
+  return { ...head, codes };
+}
+
+/** Draw rows of cells; every column has a pixel at least, where there are as many.
+ * @param {ImageData} image @param {{codes: Uint8Array, columns: number, first: number}} cells
+ * @param {{pixels: Uint32Array, hatch: number}} colors @param {number} rowHeight in pixels
+ * @param {number} top how many pixels of all rows lie above the image */
+export function paint(image, cells, colors, rowHeight, top) {
+  const { width, height } = image;
+  const { codes, columns, first } = cells;
+  const out = new Uint32Array(image.data.buffer);
+  const count = columns ? codes.length / columns : 0;
+  const starts = Array.from({ length: columns + 1 }, (_, place) => Math.ceil(place * width / columns));
+  for (let y = 0; y < height; y += 1) {
+    const row = Math.floor((y + top) / rowHeight) - first;
+    const line = y * width;
+    if (row < 0 || row >= count) {
+      out.fill(0, line, line + width);
+      continue;
+    }
+    const base = row * columns;
+    for (let column = 0; column < columns; column += 1) {
+      const code = codes[base + column];
+      const end = line + starts[column + 1];
+      const color = colors.pixels[code];
+      for (let at = line + starts[column]; at < end; at += 1) out[at] = color;
+      if (code !== BAD) continue;
+      for (let at = line + starts[column]; at < end; at += 1) {
+        if (((at - line + y) >> HATCH & 1) === 1) out[at] = colors.hatch;
+      }
+    }
+  }
+}

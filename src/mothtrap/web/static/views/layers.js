@@ -1,0 +1,231 @@
+/** Layers: where in the network, and when. One statistic of all tensors over steps. */
+import { useEffect, useRef, useState } from "preact/hooks";
+import { unpackedCells } from "../charts/cells.js";
+import { Heat } from "../charts/heat.js";
+import { LineChart } from "../charts/line.js";
+import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
+import { number } from "../format.js";
+import { html } from "../html.js";
+import { Legend } from "../parts/legend.js";
+import { Empty, Notice } from "../parts/notice.js";
+import { Pick } from "../parts/pick.js";
+import { useAnswer, useKept } from "../parts/use.js";
+import { useZoom, whole } from "../parts/zoom.js";
+import { change, go, run, spoken, value, values } from "../state.js";
+import { CaptureMore } from "./capture.js";
+import { CellPanel, spokenCell } from "./cell.js";
+import { firingMarks, useTrial } from "./limit.js";
+import { preferred } from "./choice.js";
+
+const ROWS = 512;
+const HEIGHTS = { 18: "names", 6: "6 pixels", 1: "1 pixel" };
+const SCALES = { log: "log of the size", rank: "rank among all", own: "against its own median" };
+const OF = { log: "size", rank: "size, by rank", own: "× its own median" };
+
+export function Layers() {
+  const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
+  if (!names.value) return html`<${Notice} found=${names} what="the names" />`;
+  const kinds = Object.keys(names.value.statistics);
+  if (!kinds.length) return html`<h1 class="hidden">Layers</h1><${NothingCaptured} />`;
+  return html`<h1 class="hidden">Layers</h1><${Plane} names=${names.value} kinds=${kinds} />`;
+}
+
+function NothingCaptured() {
+  const about = runAnswer.value.value;
+  return html`<${Empty}>No statistics of tensors were captured${about?.steps ? "" : " so far"}.
+    In a new run: <code>mothtrap run --capture everything train.py</code>; in a running one: ${" "}
+    <code>mothtrap capture ${about?.called ?? "RUN"} --add 'gradients:*'</code>.</${Empty}><${CaptureMore} />`;
+}
+
+function Plane({ names, kinds }) {
+  const about = runAnswer.value.value;
+  const kind = kinds.includes(value("kind")) ? value("kind") : preferred(kinds);
+  const known = names.statistics[kind];
+  const stat = known.includes(value("stat")) ? value("stat") : known.includes("l2") ? "l2" : known[0];
+  const scale = value("scale", "log");
+  const [from, to] = [whole(value("from")), whole(value("to"))];
+  const [sight, setSight] = useState({ first: 0, count: 30 });
+  const [room, setRoom] = useState(0);  // 0 = not measured so far
+  const [hover, setHover] = useState(null);
+  const [table, setTable] = useState(false);
+  const plane = useRef(null);
+  const wish = { kind, stat, scale, mode: value("mode", "train"), worker: value("worker"), from, to,
+    px: Math.min(1200, Math.max(200, Math.floor(room / 50) * 50)), query: value("query"),
+    open: values("open"), shut: values("shut") };
+  const align = Math.max(1, Math.floor((ROWS - Math.min(sight.count, ROWS)) / 2));
+  const begin = Math.floor(sight.first / align) * align;
+  const subject = JSON.stringify([run.value, wish, begin]);
+  const answer = useAnswer((signal) => (room ? source.bytes("matrix", run.value, { ...wish, first: begin,
+    rows: ROWS }, signal).then(unpackedCells) : null), `${room > 0} ${subject}`, ticks.step.value);
+  const cells = useKept(answer.value, JSON.stringify([run.value, kind, stat, scale]));
+  useZoom(from, to, about?.steps ?? 0);
+  useEffect(() => {
+    const watched = new ResizeObserver(() => setRoom(plane.current?.clientWidth - 272 || 900));
+    watched.observe(plane.current);
+    return () => watched.disconnect();
+  }, []);
+
+  const rowOf = (place) => cells?.rows[place - cells.first];
+  const at = whole(value("at"));
+  const path = value("row");
+  const here = cells ? cells.rows.findIndex((each) => each.path === path) + cells.first : -1;
+  const shown = hover ?? (path ? { row: path, at: at ?? lastStep(cells) } : null);
+  const cell = useAnswer((signal) => (shown ? source.json("cell", run.value, { ...wish, row: shown.row,
+    at: shown.at }, signal) : null), JSON.stringify([run.value, wish, shown]), cells?.columns);
+  const trial = useTrial();
+  const aloud = useRef(null);  // where the keyboard has gone, until its number was read
+  useEffect(() => {
+    const [found, to] = [cell.value, aloud.current];
+    if (!found || !to || found.path !== to.path || to.step < found.begin || to.step >= found.end) return;
+    spoken.value = spokenCell(found);
+    aloud.current = null;
+  }, [cell.value]);
+  const move = (place, step) => {
+    aloud.current = { path: rowOf(place)?.path, step };
+    setHover(null);
+    change({ row: rowOf(place)?.path, at: step });
+  };
+  const toggle = (row) => {
+    const [into, out] = row.open ? ["shut", "open"] : ["open", "shut"];
+    change({ [into]: [...values(into).filter((each) => each !== row.path), row.path],
+      [out]: values(out).filter((each) => each !== row.path) });
+  };
+  const pick = (place, step) => {
+    const row = rowOf(place);
+    if (row?.open === null) openTensor(row.path, step);
+    else if (row) { setHover(null); change({ row: row.path, at: step }); }
+  };
+  const openTensor = (name, step) => go("tensors", { run: run.value, tensor: `${kind}:${name}`, at: step,
+    from, to, worker: value("worker"), mode: value("mode") });
+  const keys = (event) => {
+    const row = rowOf(here);
+    if (event.key === " " && row && row.open !== null) toggle(row);
+    else if (event.key === "t") setTable(!table);
+    else if (event.key === "Home") move(Math.max(here, cells.first), firstBad(cells));
+    else return false;
+    return true;
+  };
+  const height = value("height") in HEIGHTS ? Number(value("height")) : 18;
+  return html`<div ref=${plane}>
+    <${Tools} names=${names} kinds=${kinds} kind=${kind} stat=${stat} scale=${scale} from=${from} to=${to} />
+    <${Notice} found=${{ ...answer, value: cells }} what="the statistics" />
+    ${cells && !cells.total && html`<${Empty}>No tensor matches.</${Empty}>`}
+    ${cells && cells.total > 0 && html`<div class="layer-map">
+      <div><${Heat} cells=${cells} rowHeight=${height} ratio=${scale === "own"} at=${hover?.at ?? at}
+          here=${here} sentence=${sentence(cells, kind, stat)} keys=${keys} onMove=${move} onPick=${pick}
+          onHover=${(place, step) => setHover(rowOf(place) ? { row: rowOf(place).path, at: step } : null)}
+          onZoom=${(first, end) => change({ from: first, to: end }, false)}
+          onSight=${(first, count) => setSight({ first, count })}
+          label=${(place) => html`<${Name} row=${rowOf(place)} toggle=${toggle}
+            pick=${(row) => change({ row: row.path })} />`} />
+        <${Below} from=${from} to=${to} cells=${cells} at=${hover?.at ?? at} extra=${firingMarks(trial)} />
+        <${Legend} low=${cells.low} high=${cells.high} ratio=${scale === "own"} of=${OF[scale]} />
+        <p class="muted">${widthOf(cells)} ${cells.note}</p>
+        ${table && html`<${StepTable} wish=${wish} at=${at ?? lastStep(cells)} sight=${sight} stat=${stat} />`}
+      </div>
+      <${CellPanel} cell=${cell} kind=${kind} stat=${stat} mode=${wish.mode} trial=${trial}
+        open=${openTensor} table=${table} setTable=${setTable} /></div>`}
+  </div>`;
+}
+
+const lastStep = (cells) => (cells ? cells.begin + (cells.columns - 1) * cells.width : 0);
+const widthOf = (cells) => (cells.width > 1 ? `A column covers ${cells.width} steps and shows the value `
+  + "that is furthest from 0." : "Each step is a column.");
+
+/** The first step at which a cell in sight is not finite, or at which a finding begins. */
+function firstBad(cells) {
+  let first = cells.columns;
+  for (let place = 0; place < cells.codes.length; place += 1) {
+    if (cells.codes[place] === 255) first = Math.min(first, place % cells.columns);
+  }
+  const found = Object.values(findingsAnswer.value.value?.findings ?? {})
+    .filter((each) => each.finding.severity !== "info").map((each) => each.finding.step);
+  return Math.min(first < cells.columns ? cells.begin + first * cells.width : Infinity, ...found,
+    lastStep(cells));
+}
+
+function sentence(cells, kind, stat) {
+  let bad = 0;
+  for (const code of cells.codes) bad += code === 255 ? 1 : 0;
+  const steps = `steps ${number(cells.begin)} to ${number(lastStep(cells) + cells.width - 1)}`;
+  const said = bad ? `, ${number(bad)} cells not finite` : "";
+  return `${stat} of ${number(cells.tensors)} ${kind}s in ${number(cells.total)} rows, ${steps}, from `
+    + `${number(cells.low)} to ${number(cells.high)}${said}. Arrow keys move the cursor, space opens a `
+    + "module, enter opens a tensor, t shows a table.";
+}
+
+/** @param {{row: any, toggle: (row: any) => void, pick: (row: any) => void}} props */
+function Name({ row, toggle, pick }) {
+  if (!row) return "…";
+  const worst = severityOf(row);
+  const style = { paddingLeft: `${0.3 + row.depth * 0.9}rem` };
+  const sign = worst && html`<i class="status ${worst}" title=${worst}>${worst === "error" ? "✖" : "▲"}</i>`;
+  if (row.open === null) {
+    return html`<button tabindex="-1" class="row-name" style=${style} title=${row.path}
+      onClick=${() => pick(row)}>${row.label}${sign}</button>`;
+  }
+  return html`<button tabindex="-1" class="row-name" style=${style} title=${row.path}
+    aria-expanded=${row.open} onClick=${() => { toggle(row); }}>
+    <span aria-hidden="true">${row.open ? "▾" : "▸"}</span> ${row.label}
+    <small> ${number(row.count)}</small>${sign}</button>`;
+}
+
+/** The worst severity of the findings that name a tensor, its module, or what is below. */
+function severityOf(row) {
+  let worst = "";
+  for (const { finding } of Object.values(findingsAnswer.value.value?.findings ?? {})) {
+    if (finding.severity === "info" || worst === "error") continue;
+    if (finding.layers.some((layer) => (row.open === null
+      ? layer === row.path || row.path.startsWith(`${layer}.`)
+      : `${layer}.`.startsWith(row.path)))) worst = finding.severity;
+  }
+  return worst;
+}
+
+/** Loss and findings over the same steps. */
+function Below({ from, to, cells, at, extra }) {
+  const losses = (runAnswer.value.value?.losses ?? []).slice(0, 8);
+  const answer = useAnswer((signal) => (losses.length
+    ? source.series(run.value, { name: losses, from, to, px: 1000 }, signal) : null),
+  `${run.value} ${JSON.stringify([losses, from, to])}`, ticks.step.value);
+  const curves = useKept(answer.value?.curves, run.value);
+  if (!curves?.length) return null;
+  const marks = Object.values(findingsAnswer.value.value?.findings ?? {}).map((each) => each.finding)
+    .filter((each) => each.severity !== "info").slice(0, 20)
+    .map((each) => ({ step: each.step, severity: each.severity, label: each.name }));
+  const ends = [cells.begin - 0.5, cells.begin + cells.columns * cells.width - 0.5];
+  return html`<div class="below"><${LineChart} curves=${curves} title="Loss and findings" marks=${[...marks,
+    ...extra]} xs=${ends} at=${at} height=${150} onAt=${(step) => change({ at: step })}
+    onZoom=${(first, end) => change({ from: first, to: end }, false)} /></div>`;
+}
+
+/** The numbers of the rows in sight at one step. */
+function StepTable({ wish, at, sight, stat }) {
+  const found = useAnswer((signal) => source.json("column", run.value, { ...wish, at, first: sight.first,
+    rows: sight.count }, signal), JSON.stringify([run.value, wish, at, sight]), ticks.step.value);
+  if (!found.value) return html`<${Notice} found=${found} what="the numbers" />`;
+  return html`<div class="scroll short" tabindex="0" role="region" aria-label="Numbers of the rows in sight"><table>
+    <thead><tr><th scope="col">row</th><th scope="col">${stat} at step ${number(found.value.begin)}</th></tr></thead>
+    <tbody>${found.value.paths.map((path, place) => html`<tr key=${path}><th scope="row">${path}</th>
+      <td>${found.value.bad[place] ? "not finite" : found.value.values[place] === null ? "not captured"
+        : number(found.value.values[place])}</td></tr>`)}</tbody></table></div>`;
+}
+
+function Tools({ names, kinds, kind, stat, scale, from, to }) {
+  const workers = runAnswer.value.value?.workers ?? [];
+  const pairs = (list) => list.map((each) => [each, String(each).replaceAll("_", " ")]);
+  return html`<p class="tools">
+    <${Pick} label="of" name="kind" now=${kind} choices=${pairs(kinds)} />
+    <${Pick} label="statistic" name="stat" now=${stat} choices=${pairs(names.statistics[kind])} />
+    <${Pick} label="color" name="scale" now=${scale} choices=${Object.entries(SCALES)} />
+    ${names.modes.length > 1 && html`<${Pick} label="steps of" name="mode" now=${value("mode", "train")}
+      choices=${pairs(names.modes)} />`}
+    ${workers.length > 1 && html`<${Pick} label="rank" name="worker" now=${value("worker", String(workers[0]))}
+      choices=${pairs(workers.map(String))} />`}
+    <${Pick} label="rows" name="height" now=${value("height", "18")} choices=${Object.entries(HEIGHTS).reverse()} />
+    <label>Search <input data-search type="search" value=${value("query")} placeholder="blocks.*.attn"
+      onInput=${(event) => change({ query: event.target.value, row: null })} /></label>
+    ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>
+      All steps</button><span class="muted">steps ${number(from ?? 0)} to ${to === null ? "the last" : number(to)}</span>`}
+  </p>`;
+}
