@@ -5,7 +5,7 @@ import signal
 
 import pytest
 from hypothesis import settings
-from tests.harness.running import ready
+from tests.harness.running import FULL, ready
 
 # Of every process that a test starts, however it does so. Threads that spin while they wait
 # take what other tests need; with the others a process must be started by Python itself.
@@ -25,6 +25,14 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are processors: tests wait for their processes a third of the time."""
     return (os.cpu_count() or 1) + 1
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests of the full harness, unless it is asked for."""
+    if FULL:
+        return
+    config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("full")])
+    items[:] = [item for item in items if not item.get_closest_marker("full")]
 
 
 @pytest.fixture(scope="session")

@@ -278,6 +278,7 @@ def test_a_process_that_fails_has_a_line_with_its_last_words(tmp_path: Path) -> 
     assert told["failed"] == "KeyError: 'no such setting'"
 
 
+@pytest.mark.full
 def test_a_peer_is_measured_as_it_says(tmp_path: Path) -> None:
     """TensorBoard's, which is installed beside the tests; what it cannot do it says."""
     script = ROOT / "bench" / "peers" / "tensorboard_capture.py"
@@ -295,6 +296,7 @@ def test_a_peer_is_measured_as_it_says(tmp_path: Path) -> None:
     assert "cannot" in told("idle")
 
 
+@pytest.mark.full
 def test_the_command_measures_both_sides_and_writes_the_page(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+import pytest
 from tests.test_house import PACKAGE, SOURCE, _files, _plant
 
 
@@ -77,8 +78,9 @@ def test_circle_check_sees_a_planted_circle(tmp_path: Path) -> None:
     assert offence.endswith("mothtrap.core.a, mothtrap.core.b, mothtrap.core.c")
 
 
-def test_packages_of_the_torch_adapter_do_not_import_one_another() -> None:
-    assert package_offences(SOURCE, "adapters.torch") == []
+@pytest.mark.parametrize("of", ["adapters.torch", "reader"])
+def test_packages_inside_of_one_do_not_import_one_another(of: str) -> None:
+    assert package_offences(SOURCE, of) == []
 
 
 def test_package_check_sees_a_planted_circle(tmp_path: Path) -> None:

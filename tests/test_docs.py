@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import html
 import importlib
 import re
@@ -136,3 +137,20 @@ def test_documented_names_are_imported_from_public_packages() -> None:
         "NotEnoughData",
     }  # `mothtrap.core.errors`, as a whole
     assert set(mothtrap.__all__) - {path.rpartition(".")[2] for path in names} == errors
+
+
+@pytest.mark.parametrize(
+    "module", ["mothtrap.core.texts", "mothtrap.report.record", "mothtrap.report.style"]
+)
+def test_examples_in_docstrings_are_true(module: str) -> None:
+    failed, tried = doctest.testmod(importlib.import_module(module))
+    assert tried
+    assert not failed
+
+
+def test_every_example_in_a_docstring_is_tried() -> None:
+    source = Path(mothtrap.__file__).parent
+    files = [path for path in source.rglob("*.py") if ">>> " in path.read_text("utf-8")]
+    [tried] = test_examples_in_docstrings_are_true.pytestmark
+    named = {f"mothtrap.{'.'.join(f.relative_to(source).with_suffix('').parts)}" for f in files}
+    assert named == set(tried.args[1])

@@ -13,6 +13,7 @@ import resource
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ LAYERS = {
     "web": 8,
     "testing": 8,
     "session": 7,
+    "notebook": 7,
     "monitor": 6,
     "report": 6,
     "exports": 6,
@@ -89,7 +91,12 @@ LONG_FILES: dict[str, str] = {}
 
 def _files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(source.rglob("*.py")):
-        yield path.relative_to(source), ast.parse(path.read_text(encoding="utf-8"))
+        yield path.relative_to(source), _parsed(path, path.stat().st_mtime_ns)
+
+
+@cache
+def _parsed(path: Path, changed_ns: int) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, int]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import pytest
 from bench import web as bench
 
@@ -13,14 +15,15 @@ def test_every_answer_is_timed_first_and_again(
 ) -> None:
     monkeypatch.setattr(bench, "browser", lambda url, run, times: None)
     monkeypatch.setattr(bench, "tensorboard", lambda run, folder: None)
-    bench.main(
-        ["--steps", "600", "--tensors", "9", "--wide", "40", "--points", "900", "--times", "1"]
-    )
+    monkeypatch.setattr(bench, "chromium", lambda: nullcontext(None))
+    small = ["--steps", "600", "--tensors", "9", "--wide", "40", "--points", "900"]
+    bench.main([*small, "--map-rows", "6", "--map-columns", "8", "--times", "1"])
     printed = capsys.readouterr().out
     for said in (
         "facts of the run, first, ms",
         "zoom of a tensor, again",
         "curve of all points, again",
+        "heatmap, packed, kB",
         "memory afterwards, MB",
     ):
         assert said in printed

@@ -28,28 +28,41 @@ if TYPE_CHECKING:
     from mothtrap.core.window import Series as Series
     from mothtrap.core.window import Window as Window
     from mothtrap.exports import export_run as export_run
-    from mothtrap.reader.captured_tensors import Tensor as Tensor
-    from mothtrap.reader.exponent_counts import Exponents as Exponents
-    from mothtrap.reader.exponent_counts import Fit as Fit
+    from mothtrap.reader.plots import Chart as Chart
+    from mothtrap.reader.plots import Plots as Plots
     from mothtrap.reader.run import Run as Run
     from mothtrap.reader.run import open_run as open_run
-    from mothtrap.reader.steps import StepState as StepState
-    from mothtrap.reader.steps import StepStatus as StepStatus
-    from mothtrap.reader.steps import Timeline as Timeline
+    from mothtrap.reader.run_record import Record as Record
+    from mothtrap.reader.runs import Runs as Runs
+    from mothtrap.reader.runs import runs as runs
+    from mothtrap.reader.series.steps import StepState as StepState
+    from mothtrap.reader.series.steps import StepStatus as StepStatus
+    from mothtrap.reader.series.steps import Timeline as Timeline
+    from mothtrap.reader.tensors.captured_tensors import Tensor as Tensor
+    from mothtrap.reader.tensors.exponent_counts import Exponents as Exponents
+    from mothtrap.reader.tensors.exponent_counts import Fit as Fit
     from mothtrap.session.callbacks import LightningCallback as LightningCallback
     from mothtrap.session.callbacks import TrainerCallback as TrainerCallback
     from mothtrap.session.fit_callback import KerasCallback as KerasCallback
     from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.module_log import log as log
+    from mothtrap.session.module_log import log_artifact as log_artifact
+    from mothtrap.session.module_log import log_figure as log_figure
+    from mothtrap.session.module_log import log_image as log_image
+    from mothtrap.session.module_log import log_params as log_params
+    from mothtrap.session.module_log import log_predictions as log_predictions
+    from mothtrap.session.module_log import log_table as log_table
     from mothtrap.session.module_log import log_tensor as log_tensor
+    from mothtrap.session.module_log import log_text as log_text
     from mothtrap.session.watching import Watch as Watch
     from mothtrap.session.watching import watch as watch
 
 _HOMES = {
+    "Chart": "mothtrap.reader.plots",
     "Collection": "mothtrap.core.collections",
-    "Exponents": "mothtrap.reader.exponent_counts",
+    "Exponents": "mothtrap.reader.tensors.exponent_counts",
     "Finding": "mothtrap.core.findings",
-    "Fit": "mothtrap.reader.exponent_counts",
+    "Fit": "mothtrap.reader.tensors.exponent_counts",
     "Found": "mothtrap.core.own_rules",
     "KerasCallback": "mothtrap.session.fit_callback",
     "LightningCallback": "mothtrap.session.callbacks",
@@ -58,32 +71,44 @@ _HOMES = {
     "Need": "mothtrap.core.needs",
     "NotApplicable": "mothtrap.core.errors",
     "NotEnoughData": "mothtrap.core.errors",
+    "Plots": "mothtrap.reader.plots",
+    "Record": "mothtrap.reader.run_record",
     "Rule": "mothtrap.core.rule",
     "Run": "mothtrap.reader.run",
+    "Runs": "mothtrap.reader.runs",
     "Schedule": "mothtrap.core.schedule",
     "Series": "mothtrap.core.window",
     "Severity": "mothtrap.core.findings",
     "StepKey": "mothtrap.core.steps",
-    "StepState": "mothtrap.reader.steps",
-    "StepStatus": "mothtrap.reader.steps",
+    "StepState": "mothtrap.reader.series.steps",
+    "StepStatus": "mothtrap.reader.series.steps",
     "StopTraining": "mothtrap.core.stopping",
-    "Tensor": "mothtrap.reader.captured_tensors",
+    "Tensor": "mothtrap.reader.tensors.captured_tensors",
     "TensorInfo": "mothtrap.core.tensors",
-    "Timeline": "mothtrap.reader.steps",
+    "Timeline": "mothtrap.reader.series.steps",
     "TrainerCallback": "mothtrap.session.callbacks",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
     "export_run": "mothtrap.exports",
     "log": "mothtrap.session.module_log",
+    "log_artifact": "mothtrap.session.module_log",
+    "log_figure": "mothtrap.session.module_log",
+    "log_image": "mothtrap.session.module_log",
+    "log_params": "mothtrap.session.module_log",
+    "log_predictions": "mothtrap.session.module_log",
+    "log_table": "mothtrap.session.module_log",
+    "log_text": "mothtrap.session.module_log",
     "log_tensor": "mothtrap.session.module_log",
     "on_stop": "mothtrap.session.job_stop",
     "open_run": "mothtrap.reader.run",
     "rule": "mothtrap.core.own_rules",
+    "runs": "mothtrap.reader.runs",
     "threshold": "mothtrap.core.thresholds",
     "watch": "mothtrap.session.watching",
 }
 
 __all__ = [
+    "Chart",
     "Collection",
     "Exponents",
     "Finding",
@@ -96,8 +121,11 @@ __all__ = [
     "Need",
     "NotApplicable",
     "NotEnoughData",
+    "Plots",
+    "Record",
     "Rule",
     "Run",
+    "Runs",
     "Schedule",
     "Series",
     "Severity",
@@ -113,10 +141,18 @@ __all__ = [
     "Window",
     "export_run",
     "log",
+    "log_artifact",
+    "log_figure",
+    "log_image",
+    "log_params",
+    "log_predictions",
+    "log_table",
     "log_tensor",
+    "log_text",
     "on_stop",
     "open_run",
     "rule",
+    "runs",
     "threshold",
     "watch",
 ]

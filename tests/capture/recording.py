@@ -139,4 +139,4 @@ class Job:
         return self.sink.records[-1]
 
     def gradient(self, name: str = "weight") -> int:
-        return self.recorder.define(TensorInfo(kind="gradient", name=name))
+        return self.recorder.tensors.define(TensorInfo(kind="gradient", name=name))

@@ -7,9 +7,11 @@ import numpy as np
 from mothtrap.capture.arena import MIN_BYTES, Arenas
 from mothtrap.capture.forward_captures import ForwardCaptures
 from mothtrap.capture.raw import KEEP, StepCopies
+from mothtrap.capture.selection import Selection, of_collection
 from mothtrap.capture.step_exponents import StepExponents
 from mothtrap.capture.step_rows import StepRows
 from mothtrap.capture.tensor_registry import Tensors
+from mothtrap.core.collections import Collection
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic
 from mothtrap.statistics.distribution import EXPONENTS
@@ -19,9 +21,9 @@ class Forward:
     """One forward, in which tensor 0 was reduced, copied and counted."""
 
     def __init__(self) -> None:
-        tensors = Tensors()
-        number = tensors.add(TensorInfo(name="activation:fc", kind="activation", module="fc"))
-        tensors.announce(number, frozenset({EXPONENTS}))
+        counted = Collection(tensors=("activations",), statistics=(EXPONENTS,))
+        tensors = Tensors(Selection(of_collection("mine", counted)))
+        tensors.define(TensorInfo(name="activation:fc", kind="activation", module="fc"))
         self.rows, clock = StepRows(arithmetic), iter(range(100)).__next__
         self.copies = StepCopies(arithmetic, Arenas(4 * MIN_BYTES))
         self.exponents = StepExponents(tensors, clock)

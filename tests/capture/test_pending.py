@@ -37,7 +37,7 @@ def job() -> Job:
 @pytest.fixture
 def device(job: Job) -> SlowDevice:
     device = SlowDevice(job.arithmetic)
-    job.recorder.rows.device = device
+    job.recorder.captures.rows.device = device
     return device
 
 
@@ -48,8 +48,8 @@ def kept(record: StepRecord) -> list[float]:
 
 def test_a_step_is_handed_on_before_its_rows_are_there(job: Job, device: SlowDevice) -> None:
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[3.0, 4.0]])
-    job.recorder.add_row(number, {"update_ratio": 0.5})
+    job.recorder.captures.reduce("gradient", [number], [[3.0, 4.0]])
+    job.recorder.captures.add_row(number, {"update_ratio": 0.5})
     record = job.close(0)
     assert record.pending is not None
     assert not record.pending.has_arrived()
@@ -64,7 +64,7 @@ def test_a_step_is_handed_on_before_its_rows_are_there(job: Job, device: SlowDev
 
 
 def test_two_consumers_get_the_same(job: Job, device: SlowDevice) -> None:
-    job.recorder.reduce("gradient", [job.gradient()], [[3.0, 4.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0, 4.0]])
     record = job.close(0)
     device.let_go()
     one, other = completed(record), completed(record)
@@ -73,8 +73,8 @@ def test_two_consumers_get_the_same(job: Job, device: SlowDevice) -> None:
 
 def test_rows_of_micro_batches_become_one(job: Job, device: SlowDevice) -> None:
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[3.0]])
-    job.recorder.reduce("gradient", [number], [[4.0]])
+    job.recorder.captures.reduce("gradient", [number], [[3.0]])
+    job.recorder.captures.reduce("gradient", [number], [[4.0]])
     record = job.close(0)
     device.let_go()
     assert completed(record).summary_TF[0, COLUMN["l2"]] == 5.0
@@ -82,14 +82,14 @@ def test_rows_of_micro_batches_become_one(job: Job, device: SlowDevice) -> None:
 
 def test_one_step_is_sent_at_once(job: Job, device: SlowDevice) -> None:
     for name in "abc":
-        job.recorder.reduce("gradient", [job.gradient(name)], [[1.0]])
+        job.recorder.captures.reduce("gradient", [job.gradient(name)], [[1.0]])
     assert device.sent == 0
     job.close(0)
     assert device.sent == 1
 
 
 def test_what_was_lost_with_the_device_is_told(job: Job, device: SlowDevice) -> None:
-    job.recorder.reduce("gradient", [job.gradient()], [[3.0, 4.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0, 4.0]])
     record = job.close(0)
     device.failing = "CUDA error: device-side assert triggered\nCompile with ..."
     whole = completed(record)
@@ -106,10 +106,10 @@ def test_what_was_lost_with_the_device_is_told(job: Job, device: SlowDevice) -> 
 def test_rows_of_an_evaluation_wait_on_their_own(job: Job, device: SlowDevice) -> None:
     job.close(0)
     found = Job(streams(Config(capture="everything"), []))
-    found.recorder.rows.device = slow = SlowDevice(found.arithmetic)
+    found.recorder.captures.rows.device = slow = SlowDevice(found.arithmetic)
     found.close(0)
-    found.recorder.reduce("gradient", [found.gradient()], [[2.0]], Mode.EVAL)
-    found.recorder.commit_forward(StepKey(step=0, mode=Mode.EVAL, mode_step=0))
+    found.recorder.captures.reduce("gradient", [found.gradient()], [[2.0]], Mode.EVAL)
+    found.recorder.captures.commit_forward(StepKey(step=0, mode=Mode.EVAL, mode_step=0))
     record = found.sink.records[-1]
     slow.let_go()
     assert completed(record).summary_TF[0, COLUMN["l2"]] == 2.0
@@ -117,18 +117,18 @@ def test_rows_of_an_evaluation_wait_on_their_own(job: Job, device: SlowDevice) -
 
 def test_while_a_graph_is_captured_nothing_is_read(job: Job, device: SlowDevice) -> None:
     device.capturing = True
-    job.recorder.reduce("gradient", [job.gradient()], [[3.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0]])
     assert job.arithmetic.calls == []
     assert job.close(0).pending is None
 
 
 def test_numbers_of_a_step_do_not_go_with_an_evaluation_within_it() -> None:
     found = Job(streams(Config(capture="everything"), []))
-    found.recorder.rows.device = slow = SlowDevice(found.arithmetic)
+    found.recorder.captures.rows.device = slow = SlowDevice(found.arithmetic)
     found.close(0)
-    found.recorder.rows.add_number("gradient_norm", "Adam", 0.5)
-    found.recorder.reduce("gradient", [found.gradient()], [[2.0]], Mode.EVAL)
-    found.recorder.commit_forward(StepKey(step=1, mode=Mode.EVAL, mode_step=0))
+    found.recorder.captures.rows.add_number("gradient_norm", "Adam", 0.5)
+    found.recorder.captures.reduce("gradient", [found.gradient()], [[2.0]], Mode.EVAL)
+    found.recorder.captures.commit_forward(StepKey(step=1, mode=Mode.EVAL, mode_step=0))
     evaluation, step = found.sink.records[-1], found.close(1)
     slow.let_go()
     assert completed(evaluation).scalars == ()
@@ -160,7 +160,7 @@ def test_rows_are_asked_for_once_they_were_sent(job: Job) -> None:
 
 
 def test_at_the_end_no_one_waits_any_more(job: Job, device: SlowDevice) -> None:
-    job.recorder.reduce("gradient", [job.gradient()], [[3.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0]])
     record = job.close(0)
     job.recorder.hand_on_facts()
     assert record.pending is not None
@@ -168,7 +168,7 @@ def test_at_the_end_no_one_waits_any_more(job: Job, device: SlowDevice) -> None:
 
 
 def test_copies_go_to_memory_of_the_device(job: Job, device: SlowDevice) -> None:
-    job.recorder.reduce("gradient", [job.gradient()], [[3.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0]])
     job.close(0)
     assert device.pinned
 
@@ -181,7 +181,7 @@ def test_a_channel_waits_on_its_own_thread(job: Job, device: SlowDevice) -> None
         got.extend(records)
         came.set()
 
-    job.recorder.reduce("gradient", [job.gradient()], [[3.0, 4.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[3.0, 4.0]])
     record = job.close(0)
     device.let_go()
     channel = Channel("test", consume, lambda err: None, limit_bytes=1 << 20, poll_s=0.001)
@@ -210,7 +210,7 @@ def test_a_sink_that_cannot_wait_gets_whole_records_in_order(job: Job, device: S
         Reductions(recorder.tensors, dict, recorder.containment),
     )
     for step in range(3):
-        job.recorder.reduce("gradient", [job.gradient()], [[float(step)]])
+        job.recorder.captures.reduce("gradient", [job.gradient()], [[float(step)]])
         record = job.close(step)
         device.let_go()
         first.put(record)
@@ -224,7 +224,7 @@ def test_rows_on_their_way_count_as_memory_and_are_thinned_once_they_are_there(
     job: Job, device: SlowDevice
 ) -> None:
     good, bad = job.gradient("good"), job.gradient("bad")
-    job.recorder.reduce("gradient", [good, bad], [[1.0], [float("nan")]])
+    job.recorder.captures.reduce("gradient", [good, bad], [[1.0], [float("nan")]])
     record = job.close(0)
     assert footprint(record) > 2 * WIDTH * 8
     shedding = Shedding("test")

@@ -33,7 +33,7 @@ def due_steps(plan: Plan, steps: range, kind: str = "gradient") -> list[int]:
     found = []
     for step in steps:
         plan.begin(step)
-        found += [step] * plan.is_due(kind, Mode.TRAIN)
+        found += [step] * plan.due.is_due(kind, Mode.TRAIN)
     return found
 
 
@@ -45,8 +45,8 @@ def train(job: Job, numbers: list[int], steps: range) -> list[StepRecord]:
     """Hand the gradients `[step]` over at each step that asks for any."""
     records = []
     for step in steps:
-        if job.recorder.is_due("gradient"):
-            job.recorder.reduce("gradient", numbers, [[float(step)]] * len(numbers))
+        if job.recorder.due.is_due("gradient"):
+            job.recorder.captures.reduce("gradient", numbers, [[float(step)]] * len(numbers))
         records.append(job.close(step))
     return records
 
@@ -71,8 +71,8 @@ def test_evaluations_have_steps_of_their_own() -> None:
     found = []
     for forward in range(6):
         plan.begin_forward()
-        found.append(plan.is_due("activation", Mode.EVAL))
-        assert not plan.is_due("activation", Mode.TRAIN)
+        found.append(plan.due.is_due("activation", Mode.EVAL))
+        assert not plan.due.is_due("activation", Mode.TRAIN)
         plan.end_forward(StepKey(step=7, mode=Mode.EVAL, mode_step=forward))
     assert found == [True, False] * 3
 
@@ -97,12 +97,12 @@ def test_any_finding_opens_what_waits_for_findings() -> None:
 def test_what_is_asked_of_a_tensor_is_the_union_of_what_is_due() -> None:
     both = (*made(raw=True, every=2), *made("mine", tensors=("gradients",), statistics=("l2",)))
     plan = Plan(both, 0.0)
-    plan.define(0, GRADIENT)
+    plan.selection.define(0, GRADIENT)
     plan.begin(0)
-    assert plan.wanted(0, Mode.TRAIN) == {"raw", "l2"}
+    assert plan.due.statistics(0, Mode.TRAIN) == {"raw", "l2"}
     plan.begin(1)
-    assert plan.wanted(0, Mode.TRAIN) == {"l2"}
-    assert plan.wanted(0, Mode.EVAL) == frozenset()
+    assert plan.due.statistics(0, Mode.TRAIN) == {"l2"}
+    assert plan.due.statistics(0, Mode.EVAL) == frozenset()
 
 
 def test_steps_of_which_a_collection_wants_something_are_not_rested_through() -> None:
@@ -152,10 +152,10 @@ def test_copies_are_thinned_before_statistics_and_that_is_told() -> None:
 
 def test_only_shapes_are_followed_where_only_shapes_are_asked_for() -> None:
     job = Job(made(shape_only=True))
-    number = job.recorder.define(TensorInfo(kind="gradient", name="w", shape=(2,)))
+    number = job.recorder.tensors.define(TensorInfo(kind="gradient", name="w", shape=(2,)))
     records = []
     for step, values in enumerate(([1.0, 2.0], [1.0, 2.0], [1.0], [1.0])):
-        job.recorder.reduce("gradient", [number], [values])
+        job.recorder.captures.reduce("gradient", [number], [values])
         records.append(job.close(step))
     changes = [o for record in records for o in record.observations if isinstance(o, ShapeChanged)]
     assert changes == [
@@ -228,11 +228,11 @@ def test_a_request_that_comes_too_late_is_answered() -> None:
 def test_a_change_leaves_the_needs_of_rules_alone() -> None:
     need = Need(kinds=("gradient",), statistics=("l2",))
     plan = Plan(streams(Config(collections={"gradients": Collection(raw=True)}), [need]), 0.0)
-    plan.define(0, GRADIENT)
-    plan.define(1, WEIGHT)
+    plan.selection.define(0, GRADIENT)
+    plan.selection.define(1, WEIGHT)
     plan.change(request(remove=("gradients",)), 1)
     plan.begin(1)
-    assert plan.wanted(0, Mode.TRAIN) == {"l2"}
+    assert plan.due.statistics(0, Mode.TRAIN) == {"l2"}
     assert plan.change(request(add={"weights": Collection()}), 2) == [0, 1]
     assert in_force(plan.streams) == ("weights",)
 
@@ -273,7 +273,7 @@ def test_a_collection_that_never_found_a_tensor_is_told_once_at_the_end() -> Non
     lost = made("lost", tensors=("gradient:heaad.*",), statistics=("l2",), raw=True)
     waiting = made("waiting", tensors=("gradient:nope",), statistics=("l2",), on=("NUM",))
     plan = Plan((*lost, *made(statistics=("l2",)), *waiting), overhead=0.0)
-    plan.define(0, GRADIENT)
+    plan.selection.define(0, GRADIENT)
     plan.begin(0)
     assert plan.take_told() == []
     [unfound] = plan.take_told(last=True)
@@ -286,7 +286,7 @@ def captured(plan: Plan, mode: Mode, mode_steps: range) -> list[int]:
     found = []
     for forward in mode_steps:
         plan.begin_forward()
-        found += [forward] * plan.is_due("activation", mode)
+        found += [forward] * plan.due.is_due("activation", mode)
         plan.end_forward(StepKey(step=plan.step, mode=mode, mode_step=forward))
     return found
 
@@ -354,8 +354,8 @@ def test_a_cost_is_booked_in_equal_parts_on_those_who_asked_in_that_mode(
     booked: dict[str, float] = {}
     monkeypatch.setattr(Budgets, "charge", lambda _, stream, s: booked.update({stream.name: s}))
     plan.begin(0)
-    plan.charge("gradient", 0.4, Mode.TRAIN)
-    plan.charge("gradient", 0.1, Mode.EVAL)
+    plan.due.charge("gradient", 0.4, Mode.TRAIN)
+    plan.due.charge("gradient", 0.1, Mode.EVAL)
     assert booked == pytest.approx(
         {"mean of gradients": 0.2, "std of gradients": 0.2, "max of gradients in eval": 0.1}
     )
@@ -369,13 +369,13 @@ def test_each_forward_of_an_evaluation_is_decided_about_and_paid_by_its_own_time
     made, taken_s = 0, 0.0
     for forward in range(1000):
         if plan.evaluated:
-            plan.earn(0.01 + taken_s, taken_s)
+            plan.budgets.earn(0.01 + taken_s, taken_s)
         plan.begin_forward()
         taken_s = 0.0
-        if plan.is_due("activation", Mode.EVAL):
+        if plan.due.is_due("activation", Mode.EVAL):
             made += 1
             taken_s = 0.001
-            plan.charge("activation", taken_s, Mode.EVAL)
+            plan.due.charge("activation", taken_s, Mode.EVAL)
         plan.end_forward(StepKey(step=10, mode=Mode.EVAL, mode_step=forward))
     assert 190 <= made <= 220  # a fifth: a forward earns 0.0002 s
     told = plan.take_told(last=True)
@@ -390,9 +390,9 @@ def test_what_is_shed_of_evaluations_is_not_told_where_there_are_none() -> None:
     for step in range(100):
         plan.begin(step)
         assert plan.take_told() == []
-        plan.charge("activation", 1.0, Mode.EVAL)
-        plan.earn(0.01, 0.0)
-    assert not plan.is_due("activation", Mode.EVAL)
+        plan.due.charge("activation", 1.0, Mode.EVAL)
+        plan.budgets.earn(0.01, 0.0)
+    assert not plan.due.is_due("activation", Mode.EVAL)
     assert plan.take_told() == []
 
 

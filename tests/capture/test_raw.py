@@ -157,19 +157,19 @@ def test_a_tensor_beyond_the_limit_is_never_copied() -> None:
 def test_a_step_brings_its_tensors() -> None:
     job = Job([keeps("gradient", "l2", every=16)])
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[3.0, 4.0]])
+    job.recorder.captures.reduce("gradient", [number], [[3.0, 4.0]])
     record = job.close(0)
     assert [a.tolist() for a in arrays(record.raw)] == [[3.0, 4.0]]
     assert record.tensor_T.tolist() == [number]
     for step in range(1, 20):
-        if job.recorder.is_due("gradient"):
-            job.recorder.reduce("gradient", [number], [[step, 0.0]])
+        if job.recorder.due.is_due("gradient"):
+            job.recorder.captures.reduce("gradient", [number], [[step, 0.0]])
         assert bool(job.close(step).raw) == (step == 16)
 
 
 def test_tensors_alone_cost_no_statistics() -> None:
     job = Job([keeps("gradient")])
-    job.recorder.reduce("gradient", [job.gradient()], [[1.0]])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[1.0]])
     assert len(job.close(0).tensor_T) == 0
     assert job.arithmetic.calls == ["copy"]
 
@@ -177,17 +177,17 @@ def test_tensors_alone_cost_no_statistics() -> None:
 def test_tensors_of_a_forward_go_with_its_mode() -> None:
     job = Job([keeps("activation"), keeps("gradient")])
     recorder = job.recorder
-    number = recorder.define(TensorInfo(kind="activation", name="relu"))
+    number = recorder.tensors.define(TensorInfo(kind="activation", name="relu"))
     assert number is not None
     job.close(0)
-    recorder.begin_forward()
-    recorder.reduce("activation", [number], [[1.0]])
-    recorder.begin_forward()  # the first never returned
-    recorder.reduce("activation", [number], [[2.0]])
-    recorder.commit_forward(StepKey(step=1))
-    recorder.begin_forward()
-    recorder.reduce("activation", [number], [[3.0]])
-    recorder.commit_forward(StepKey(step=1, mode=Mode.EVAL))
+    recorder.captures.begin_forward()
+    recorder.captures.reduce("activation", [number], [[1.0]])
+    recorder.captures.begin_forward()  # the first never returned
+    recorder.captures.reduce("activation", [number], [[2.0]])
+    recorder.captures.commit_forward(StepKey(step=1))
+    recorder.captures.begin_forward()
+    recorder.captures.reduce("activation", [number], [[3.0]])
+    recorder.captures.commit_forward(StepKey(step=1, mode=Mode.EVAL))
     assert job.sink.records[-1].key.mode is Mode.EVAL
     assert [a.tolist() for a in arrays(job.sink.records[-1].raw)] == [[3.0]]
     assert [a.tolist() for a in arrays(job.close(1).raw)] == [[2.0]]
@@ -195,25 +195,25 @@ def test_tensors_of_a_forward_go_with_its_mode() -> None:
 
 def test_tensors_of_a_forward_that_outlives_a_step_belong_to_the_next() -> None:
     job = Job([keeps("activation")])
-    number = job.recorder.define(TensorInfo(kind="activation", name="relu"))
-    job.recorder.begin_forward()
-    job.recorder.reduce("activation", [number], [[1.0]])
+    number = job.recorder.tensors.define(TensorInfo(kind="activation", name="relu"))
+    job.recorder.captures.begin_forward()
+    job.recorder.captures.reduce("activation", [number], [[1.0]])
     assert job.close(0).raw == ()
-    job.recorder.commit_forward(StepKey(step=1))
+    job.recorder.captures.commit_forward(StepKey(step=1))
     assert [a.tolist() for a in arrays(job.close(1).raw)] == [[1.0]]
     assert job.close(2).raw == ()
 
 
 def test_what_a_forward_that_outlives_a_step_lacked_is_not_lacking_for_ever() -> None:
     job = Job([keeps("activation"), keeps("gradient")], raw_bytes=MIN_BYTES)
-    number = job.recorder.define(TensorInfo(kind="activation", name="relu"))
+    number = job.recorder.tensors.define(TensorInfo(kind="activation", name="relu"))
     too_large = [0.0] * (2 * MIN_BYTES // 8)
-    job.recorder.begin_forward()
-    job.recorder.reduce("activation", [number], [too_large])
+    job.recorder.captures.begin_forward()
+    job.recorder.captures.reduce("activation", [number], [too_large])
     job.close(0)
-    job.recorder.commit_forward(StepKey(step=1))
+    job.recorder.captures.commit_forward(StepKey(step=1))
     job.close(1)
-    job.recorder.reduce("gradient", [job.gradient()], [too_large])
+    job.recorder.captures.reduce("gradient", [job.gradient()], [too_large])
     (dropped,) = job.close(2).observations
     assert isinstance(dropped, Dropped)
     assert dropped.reason.startswith("the copies of one step take 2 MB")
@@ -222,9 +222,9 @@ def test_what_a_forward_that_outlives_a_step_lacked_is_not_lacking_for_ever() ->
 def test_tensors_that_found_no_memory_are_counted() -> None:
     job = Job([keeps("gradient")], raw_bytes=MIN_BYTES)
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[1.0]])
+    job.recorder.captures.reduce("gradient", [number], [[1.0]])
     job.close(0)  # its record holds the only piece
-    job.recorder.reduce("gradient", [number, number], [[1.0], [2.0]])
+    job.recorder.captures.reduce("gradient", [number, number], [[1.0], [2.0]])
     record = job.close(1)
     (dropped,) = [o for o in record.observations if isinstance(o, Dropped)]
     assert (dropped.step, dropped.what, dropped.count) == (1, "tensors", 2)
@@ -322,7 +322,7 @@ def test_a_step_too_large_for_the_memory_says_how_much_it_needs() -> None:
     job = Job([keeps("gradient")], raw_bytes=4 * MIN_BYTES)
     number = job.gradient()
     for step in range(2):
-        job.recorder.reduce("gradient", [number] * 3, [[1.0] * (2 * MIN_BYTES // 8)] * 3)
+        job.recorder.captures.reduce("gradient", [number] * 3, [[1.0] * (2 * MIN_BYTES // 8)] * 3)
         record = job.close(step)
         job.sink.records.clear()
         (dropped,) = [o for o in record.observations if isinstance(o, Dropped)]

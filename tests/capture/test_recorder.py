@@ -32,9 +32,9 @@ def scalars(record: StepRecord) -> dict[str, float]:
 
 def test_a_step_has_its_numbers_and_facts(job: Job) -> None:
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[3.0, 4.0]])
-    job.recorder.scalar("loss", "main Adam", 0.25)
-    job.recorder.observe(Blind(step=0, what="a module", reason="compiled"))
+    job.recorder.captures.reduce("gradient", [number], [[3.0, 4.0]])
+    job.recorder.notes.scalar("loss", "main Adam", 0.25)
+    job.recorder.notes.observe(Blind(step=0, what="a module", reason="compiled"))
     record = job.close(0)
     assert record.key == StepKey(step=0, mode=Mode.TRAIN, mode_step=0)
     assert record.optimizers == ("Adam",)
@@ -53,8 +53,8 @@ def test_a_step_has_its_numbers_and_facts(job: Job) -> None:
 
 def test_nothing_of_a_step_is_left_for_the_next(job: Job) -> None:
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[1.0]])
-    job.recorder.scalar("loss", "main", 1.0)
+    job.recorder.captures.reduce("gradient", [number], [[1.0]])
+    job.recorder.notes.scalar("loss", "main", 1.0)
     job.close(0)
     record = job.close(1, skipped=True)
     assert record.key.step == 1
@@ -68,8 +68,8 @@ def test_nothing_of_a_step_is_left_for_the_next(job: Job) -> None:
 
 def test_rows_of_micro_batches_become_one(job: Job) -> None:
     first, second = job.gradient("a"), job.gradient("b")
-    job.recorder.reduce("gradient", [first, second], [[3.0], [1.0]])
-    job.recorder.reduce("gradient", [first], [[4.0, float("nan")]])
+    job.recorder.captures.reduce("gradient", [first, second], [[3.0], [1.0]])
+    job.recorder.captures.reduce("gradient", [first], [[4.0, float("nan")]])
     record = job.close(0)
     assert record.tensor_T.tolist() == [first, second]
     row = record.summary_TF[0]
@@ -79,44 +79,44 @@ def test_rows_of_micro_batches_become_one(job: Job) -> None:
 
 def test_a_row_that_the_adapter_worked_out_is_taken_as_it_is(job: Job) -> None:
     number = job.gradient()
-    job.recorder.add_row(number, {"update_ratio": 1e-3})
+    job.recorder.captures.add_row(number, {"update_ratio": 1e-3})
     row = job.close(0).summary_TF[0]
     assert row[COLUMN["update_ratio"]] == 1e-3
     assert np.isnan(np.delete(row, COLUMN["update_ratio"])).all()
 
 
 def test_norms_are_reduced_the_cheap_way(job: Job) -> None:
-    weight = job.recorder.define(TensorInfo(kind="weight", name="weight"))
-    job.recorder.reduce("gradient", [job.gradient()], [[1.0]])
-    job.recorder.reduce("weight", [weight], [[1.0]])
+    weight = job.recorder.tensors.define(TensorInfo(kind="weight", name="weight"))
+    job.recorder.captures.reduce("gradient", [job.gradient()], [[1.0]])
+    job.recorder.captures.reduce("weight", [weight], [[1.0]])
     assert job.arithmetic.calls == ["norms", "summarize"]
 
 
 def test_what_no_one_needs_is_not_reduced(job: Job) -> None:
-    bias = job.recorder.define(TensorInfo(kind="bias", name="bias"))
-    assert job.recorder.is_due("gradient")
-    assert not job.recorder.is_due("activation")
-    job.recorder.reduce("gradient", [], [])
-    job.recorder.reduce("bias", [bias], [[1.0]])
+    bias = job.recorder.tensors.define(TensorInfo(kind="bias", name="bias"))
+    assert job.recorder.due.is_due("gradient")
+    assert not job.recorder.due.is_due("activation")
+    job.recorder.captures.reduce("gradient", [], [])
+    job.recorder.captures.reduce("bias", [bias], [[1.0]])
     assert job.arithmetic.calls == []
     assert job.close(0).defined == ()
 
 
 def test_a_gradient_that_is_not_finite_is_told_once(job: Job) -> None:
     number = job.gradient()
-    job.recorder.reduce("gradient", [number], [[1.0]])
-    assert not job.recorder.gradients.take().nonfinite
-    job.recorder.reduce("gradient", [number], [[float("inf")]])
-    assert job.recorder.gradients.take().nonfinite
-    assert not job.recorder.gradients.take().nonfinite
+    job.recorder.captures.reduce("gradient", [number], [[1.0]])
+    assert not job.recorder.captures.gradients.take().nonfinite
+    job.recorder.captures.reduce("gradient", [number], [[float("inf")]])
+    assert job.recorder.captures.gradients.take().nonfinite
+    assert not job.recorder.captures.gradients.take().nonfinite
 
 
 @pytest.mark.parametrize(
     ("loss", "urgent"), [(1.0, False), (float("nan"), True), (float("-inf"), True)]
 )
 def test_a_loss_that_is_not_finite_is_urgent(job: Job, loss: float, urgent: bool) -> None:
-    job.recorder.scalar("loss", "main", loss)
-    job.recorder.scalar("user's own", "", float("nan"))
+    job.recorder.notes.scalar("loss", "main", loss)
+    job.recorder.notes.scalar("user's own", "", float("nan"))
     job.close(0)
     assert job.sink.urgent == [urgent]
 
@@ -132,19 +132,19 @@ def test_the_first_step_opens_the_sinks_once(job: Job) -> None:
 
 def test_what_the_opening_observes_is_in_the_first_record() -> None:
     fact = Blind(step=0, what="worker", reason="opened")
-    job = Job([], open_first=lambda job: job.recorder.observe(fact))
+    job = Job([], open_first=lambda job: job.recorder.notes.observe(fact))
     assert job.close(0).observations == (fact,)
 
 
 def test_an_evaluation_is_a_record_of_its_own() -> None:
     job = Job(streams(Config(capture="everything"), []))
-    number = job.recorder.define(TensorInfo(kind="activation", name="head"))
+    number = job.recorder.tensors.define(TensorInfo(kind="activation", name="head"))
     assert number is not None
     job.close(0)
     key = StepKey(step=1, mode=Mode.EVAL, mode_step=4)
-    job.recorder.scalar("lr", "Adam", 0.1)
-    job.recorder.reduce("activation", [number], [[3.0, 4.0]])
-    job.recorder.commit_forward(key)
+    job.recorder.notes.scalar("lr", "Adam", 0.1)
+    job.recorder.captures.reduce("activation", [number], [[3.0, 4.0]])
+    job.recorder.captures.commit_forward(key)
     job.recorder.evaluation(key, [Scalar("loss", "main", 2.0)])
     rows, numbers = job.sink.records[1:]
     assert rows.key == numbers.key == key
@@ -158,17 +158,17 @@ def test_an_evaluation_is_a_record_of_its_own() -> None:
 
 def test_outputs_of_a_training_forward_belong_to_the_step() -> None:
     job = Job(streams(Config(capture="everything"), []))
-    number = job.recorder.define(TensorInfo(kind="activation", name="head"))
+    number = job.recorder.tensors.define(TensorInfo(kind="activation", name="head"))
     assert number is not None
-    job.recorder.reduce("activation", [number], [[3.0]])
-    job.recorder.commit_forward(StepKey(step=0))
+    job.recorder.captures.reduce("activation", [number], [[3.0]])
+    job.recorder.captures.commit_forward(StepKey(step=0))
     assert job.close(0).tensor_T.tolist() == [number]
 
 
 def test_blindness_is_said_once(job: Job) -> None:
-    job.recorder.blind(0, "a module", "compiled")
-    job.recorder.blind(1, "a module", "compiled")
-    job.recorder.blind(1, "another", "compiled")
+    job.recorder.notes.blind(0, "a module", "compiled")
+    job.recorder.notes.blind(1, "a module", "compiled")
+    job.recorder.notes.blind(1, "another", "compiled")
     assert len(job.close(0).observations) == 2
 
 
@@ -182,33 +182,33 @@ def test_own_time_is_counted_without_the_opening() -> None:
         """Close a step as adapters do: timed, and added to the own time."""
         began_s = job.clock.now_s
         record = job.close(step, after_s=0.0)
-        job.recorder.own_s += job.clock.now_s - began_s
+        job.recorder.times.own_s += job.clock.now_s - began_s
         return record
 
     close(0)
-    assert job.recorder.own_s == pytest.approx(0.0)
+    assert job.recorder.times.own_s == pytest.approx(0.0)
     for step in (1, 2):
         job.clock.now_s += 1.0
-        job.recorder.own_s += 0.25
+        job.recorder.times.own_s += 0.25
         record = close(step)
         assert scalars(record)["own_s"] == pytest.approx(0.25)
         assert scalars(record)["step_s"] == pytest.approx(1.0)
-    assert job.recorder.own_s == pytest.approx(0.5)
-    assert job.recorder.wall_s == pytest.approx(2.0)
+    assert job.recorder.times.own_s == pytest.approx(0.5)
+    assert job.recorder.times.wall_s == pytest.approx(2.0)
 
 
 def test_a_stream_that_costs_too_much_is_thinned_and_norms_are_not() -> None:
     job = Job(streams(Config(), [NORMS, MEANS]), overhead=0.02)
     gradient = job.gradient()
-    weight = job.recorder.define(TensorInfo(kind="weight", name="weight"))
+    weight = job.recorder.tensors.define(TensorInfo(kind="weight", name="weight"))
     due = 0
     for step in range(200):
-        assert job.recorder.is_due("gradient")
+        assert job.recorder.due.is_due("gradient")
         job.arithmetic.cost_s = 0.01
-        job.recorder.reduce("gradient", [gradient], [[1.0]])
-        if job.recorder.is_due("weight"):
+        job.recorder.captures.reduce("gradient", [gradient], [[1.0]])
+        if job.recorder.due.is_due("weight"):
             due += 1
-            job.recorder.reduce("weight", [weight], [[1.0]])
+            job.recorder.captures.reduce("weight", [weight], [[1.0]])
         job.close(step, after_s=0.1)
     assert 30 <= due <= 60  # a fifth of 200: each costs 0.01 s, each step earns 0.002 s
     thinned = [o for r in job.sink.records for o in r.observations if isinstance(o, Thinned)]
@@ -218,7 +218,7 @@ def test_a_stream_that_costs_too_much_is_thinned_and_norms_are_not() -> None:
 def test_the_end_is_the_last_record(job: Job) -> None:
     job.close(0)
     ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=1.0)
-    job.recorder.observe(Blind(step=1, what="late", reason="seen after the step"))
+    job.recorder.notes.observe(Blind(step=1, what="late", reason="seen after the step"))
     job.recorder.finish(ending)
     last = job.sink.records[-1]
     assert last.key == StepKey(step=1, mode=Mode.PREDICT)
@@ -228,8 +228,8 @@ def test_the_end_is_the_last_record(job: Job) -> None:
 
 def test_what_is_logged_after_the_last_step_comes_with_the_end(job: Job) -> None:
     job.close(0)
-    job.recorder.scalar("loss", "main", 1.0)  # of a backward that no step followed
-    job.recorder.scalar("accuracy", "", 0.5)
+    job.recorder.notes.scalar("loss", "main", 1.0)  # of a backward that no step followed
+    job.recorder.notes.scalar("accuracy", "", 0.5)
     ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=1.0)
     job.recorder.finish(ending)
     last = job.sink.records[-1]
@@ -274,24 +274,24 @@ def test_a_sink_that_fails_is_left_out_and_the_others_are_told() -> None:
 
 def test_outputs_that_no_step_takes_are_given_up_and_told() -> None:
     job = Job(streams(Config(capture="everything"), []))
-    number = job.recorder.define(TensorInfo(kind="activation", name="head"))
+    number = job.recorder.tensors.define(TensorInfo(kind="activation", name="head"))
     assert number is not None
     job.close(0)
     for _ in range(300):
-        job.recorder.begin_forward()
-        if job.recorder.statistics(number):
-            job.recorder.reduce("activation", [number], [[1.0]])
-        job.recorder.commit_forward(StepKey(step=1))
+        job.recorder.captures.begin_forward()
+        if job.recorder.due.statistics(number):
+            job.recorder.captures.reduce("activation", [number], [[1.0]])
+        job.recorder.captures.commit_forward(StepKey(step=1))
     assert len(job.arithmetic.calls) == 256
-    assert not job.recorder.is_due("activation")
-    assert job.recorder.is_due("gradient")
-    assert job.recorder.statistics(number, Mode.EVAL)
+    assert not job.recorder.due.is_due("activation")
+    assert job.recorder.due.is_due("gradient")
+    assert job.recorder.due.statistics(number, Mode.EVAL)
     record = job.close(1)
     assert record.summary_TF[0, COLUMN["count"]] == 256
     (told,) = record.observations
     assert isinstance(told, Dropped)
     assert (told.what, told.count) == ("forwards", 44)
-    assert job.recorder.is_due("activation")
+    assert job.recorder.due.is_due("activation")
 
 
 def test_time_after_the_last_step_counts_as_own_time_does() -> None:
@@ -299,17 +299,17 @@ def test_time_after_the_last_step_counts_as_own_time_does() -> None:
     job.close(0)
     job.close(1, after_s=2)
     job.clock.now_s += 50.0
-    job.recorder.own_s += 3.0
-    assert job.recorder.wall_s == pytest.approx(52.0)
+    job.recorder.times.own_s += 3.0
+    assert job.recorder.times.wall_s == pytest.approx(52.0)
 
 
 def test_facts_after_the_last_step_are_handed_on_once_before_the_end(job: Job) -> None:
-    job.recorder.observe(Blind(step=0, what="before", reason="no step yet"))
+    job.recorder.notes.observe(Blind(step=0, what="before", reason="no step yet"))
     job.recorder.hand_on_facts()
     assert job.sink.records == []
     job.close(0)
     late = Blind(step=1, what="after", reason="an evaluation at the end")
-    job.recorder.observe(late)
+    job.recorder.notes.observe(late)
     job.recorder.hand_on_facts()
     job.recorder.hand_on_facts()
     ending = WorkerEnded(step=1, steps=1, own_s=0.0, wall_s=0.0)

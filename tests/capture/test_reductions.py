@@ -47,10 +47,12 @@ class Case:
         self.numbers = [self.job.gradient("a"), self.job.gradient("b")]
         recorder = self.job.recorder
         containment = Containment(self.job.said.append)
-        self.reductions = Reductions(recorder.tensors, lambda: recorder.reductions, containment)
+        self.reductions = Reductions(
+            recorder.tensors, lambda: recorder.plan.reductions, containment
+        )
 
     def captured(self, step: int = 0) -> StepRecord:
-        self.job.recorder.reduce("gradient", self.numbers, VALUES)
+        self.job.recorder.captures.reduce("gradient", self.numbers, VALUES)
         return self.job.close(step)
 
     def step(self, step: int = 0) -> StepRecord:
@@ -78,7 +80,7 @@ def test_names_of_functions_and_collections_may_hold_dots() -> None:
     case = Case(raw=True)
     case.job, case.numbers = job, [job.gradient("a"), job.gradient("b")]
     case.reductions = Reductions(
-        job.recorder.tensors, lambda: job.recorder.reductions, Containment(print)
+        job.recorder.tensors, lambda: job.recorder.plan.reductions, Containment(print)
     )
     assert {scalar.name for scalar in scalars(case.step())} == {"p99.9"}
 
@@ -102,7 +104,7 @@ def test_of_copies_for_different_purposes_those_to_be_kept_are_kept() -> None:
     case = Case(raw=True)
     case.job, case.numbers = job, [job.gradient("a"), job.gradient("b")]
     case.reductions = Reductions(
-        job.recorder.tensors, lambda: job.recorder.reductions, Containment(print)
+        job.recorder.tensors, lambda: job.recorder.plan.reductions, Containment(print)
     )
     record = case.step()
     assert {number: a.tolist() for number, a in stored(record).items()} == {0: VALUES[0]}
@@ -194,9 +196,10 @@ def test_a_thread_works_out_for_a_queue_that_cannot_and_only_then(reduced: bool)
 
 def test_a_tensor_that_is_wanted_later_is_told_of_later() -> None:
     job = Job(())
-    number = job.recorder.define(TensorInfo(kind="weight", name="w"))
+    job.recorder.tensors.define(TensorInfo(kind="weight", name="w"))
     assert job.close(0).defined == ()
-    job.recorder.tensors.announce(number, ("exponents",))
+    asked = {"mine": Collection(tensors=("weights",), statistics=("exponents",))}
+    job.recorder.changes.make(asked)
     assert [info.name for _, info in job.close(1).defined] == ["w", "exponents(weight:w)"]
-    job.recorder.tensors.announce(number, ("exponents",))
+    job.recorder.changes.make(asked)
     assert job.close(2).defined == ()

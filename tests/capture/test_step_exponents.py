@@ -31,7 +31,7 @@ def counts(record: StepRecord, number: int) -> np.ndarray:
 def test_counts_are_stored_as_tensors_of_their_own() -> None:
     made = job()
     ids = [made.gradient("a"), made.gradient("b")]
-    made.recorder.reduce("gradient", ids, [[1.0, -2.0, 0.0], [8.0]])
+    made.recorder.captures.reduce("gradient", ids, [[1.0, -2.0, 0.0], [8.0]])
     record = made.close(0)
     names = {info.name: (number, info) for number, info in record.defined}
     number, info = names["exponents(gradient:a)"]
@@ -44,11 +44,11 @@ def test_counts_are_stored_as_tensors_of_their_own() -> None:
 
 def test_micro_batches_add_up() -> None:
     made = job("activations")
-    number = made.recorder.define(TensorInfo(kind="activation", name="0"))
+    number = made.recorder.tensors.define(TensorInfo(kind="activation", name="0"))
     for values in ([1.0, 4.0], [-1.0], [1.5]):
-        made.recorder.begin_forward()
-        made.recorder.reduce("activation", [number], [values])
-        made.recorder.commit_forward(StepKey(step=0, mode=Mode.TRAIN, mode_step=0))
+        made.recorder.captures.begin_forward()
+        made.recorder.captures.reduce("activation", [number], [values])
+        made.recorder.captures.commit_forward(StepKey(step=0, mode=Mode.TRAIN, mode_step=0))
     record = made.close(0)
     assert len(stored(record)) == 1
     assert np.array_equal(
@@ -59,21 +59,21 @@ def test_micro_batches_add_up() -> None:
 
 def test_a_forward_that_never_returned_leaves_nothing() -> None:
     made = job("activations")
-    number = made.recorder.define(TensorInfo(kind="activation", name="0"))
-    made.recorder.begin_forward()
-    made.recorder.reduce("activation", [number], [[1.0]])
-    made.recorder.begin_forward()
-    made.recorder.commit_forward(StepKey(step=0, mode=Mode.TRAIN, mode_step=0))
+    number = made.recorder.tensors.define(TensorInfo(kind="activation", name="0"))
+    made.recorder.captures.begin_forward()
+    made.recorder.captures.reduce("activation", [number], [[1.0]])
+    made.recorder.captures.begin_forward()
+    made.recorder.captures.commit_forward(StepKey(step=0, mode=Mode.TRAIN, mode_step=0))
     assert stored(made.close(0)) == {}
 
 
 def test_an_evaluation_has_counts_of_its_own() -> None:
     made = job("activations", modes=("train", "eval"))
-    number = made.recorder.define(TensorInfo(kind="activation", name="0"))
+    number = made.recorder.tensors.define(TensorInfo(kind="activation", name="0"))
     made.close(0)
-    made.recorder.begin_forward()
-    made.recorder.reduce("activation", [number], [[1.0, 2.0]])
-    made.recorder.commit_forward(StepKey(step=1, mode=Mode.EVAL, mode_step=0))
+    made.recorder.captures.begin_forward()
+    made.recorder.captures.reduce("activation", [number], [[1.0, 2.0]])
+    made.recorder.captures.commit_forward(StepKey(step=1, mode=Mode.EVAL, mode_step=0))
     evaluated = made.sink.records[-1]
     assert evaluated.key.mode is Mode.EVAL
     assert counts(evaluated, number + 1).sum() == 2
@@ -86,7 +86,7 @@ def test_nothing_is_counted_when_it_is_not_due(every: int) -> None:
     made = Job(of_collection("mine", asked))
     number = made.gradient()
     for step in range(4):
-        made.recorder.reduce("gradient", [number], [[1.0]])
+        made.recorder.captures.reduce("gradient", [number], [[1.0]])
         made.close(step)
     assert made.arithmetic.calls.count("count_exponents_of") == 4 // every
 
@@ -102,7 +102,7 @@ def test_what_counting_costs_is_charged_to_who_asked_for_it() -> None:
     number = made.gradient()
     made.arithmetic.cost_s = 0.05  # of a step of half a second
     for step in range(200):
-        made.recorder.reduce("gradient", [number], [[1.0]])
+        made.recorder.captures.reduce("gradient", [number], [[1.0]])
         made.close(step)
     facts = [fact for record in made.sink.records for fact in record.observations]
     shed = {fact.what for fact in facts if isinstance(fact, Thinned)}

@@ -14,8 +14,8 @@ from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
 from mothtrap.core.facts.samples import SampleBatch
-from mothtrap.reader import suspects
 from mothtrap.reader.run import Run
+from mothtrap.reader.samples import suspects
 
 BAD = range(40, 11, -1)
 """Steps of a finding, the last one first."""

@@ -2,6 +2,8 @@
 
 import json
 import math
+import subprocess
+import sys
 
 import msgspec
 import pytest
@@ -66,3 +68,32 @@ def test_a_name_that_is_no_utf_8_is_escaped() -> None:
 def test_what_is_no_json_raises() -> None:
     with pytest.raises(msgspec.DecodeError):
         jsonable.decode("{", Finding)
+
+
+RACE = """
+import enum, sys, threading
+import msgspec
+from mothtrap.core import jsonable
+
+sys.setswitchinterval(1e-6)
+for _ in range(60):
+    Word = enum.Enum("Word", {f"N{i}": f"v{i}" for i in range(6)}, type=str)
+    Part = msgspec.defstruct("Part", [("word", Word), ("more", list[Word])])
+    Whole = msgspec.defstruct("Whole", [("parts", list[Part]), ("word", Word)])
+    gate = threading.Barrier(4)
+
+    def decode():
+        gate.wait()
+        jsonable.decode(b'{"parts":[{"word":"v1","more":["v2"]}],"word":"v3"}', Whole)
+
+    threads = [threading.Thread(target=decode) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+"""
+
+
+def test_threads_may_meet_a_type_at_once() -> None:
+    """In a process of its own: msgspec alone crashes here."""
+    assert subprocess.run([sys.executable, "-c", RACE], timeout=60).returncode == 0

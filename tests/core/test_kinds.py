@@ -21,7 +21,10 @@ KINDS = (Kind(name="codebook", plural="codebooks", priority="weights", merges=Tr
 
 @pytest.fixture(autouse=True)
 def _search_again() -> Iterator[None]:
-    cached = (kinds.kinds, kinds.names, kinds.plurals, kinds.usual, kinds.made_by)
+    cached = (
+        *(kinds.kinds, kinds.names, kinds.plurals, kinds.usual, kinds.uncostly),
+        kinds.made_by,
+    )
     for function in cached:
         function.cache_clear()
     yield
@@ -36,8 +39,12 @@ def test_names_and_plurals_are_unique_and_a_weight_comes_before_its_gradient() -
 
 def test_kinds_say_where_they_come_from() -> None:
     assert kinds.made_by("forward") == {"activation", "input", "output"}
-    assert kinds.made_by("model") == {"leaf", "importance", "tree"}
+    assert kinds.made_by("model") == {
+        *("leaf", "importance", "tree"),
+        *("prediction", "shap", "average_shap"),
+    }
     assert kinds.usual() == ("weight", "bias", "gradient", "activation")
+    assert {*kinds.names()} - {*kinds.uncostly()} == {"prediction", "shap", "average_shap"}
 
 
 def test_a_kind_of_another_distribution_can_be_chosen(

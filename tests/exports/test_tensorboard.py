@@ -5,22 +5,34 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import array_shapes, arrays
-from tests.exports.stored import START_S, block, gradient, info, loss, train_step, weight
+from tests.exports.stored import (
+    START_S,
+    block,
+    evaluation,
+    gradient,
+    info,
+    loss,
+    train_step,
+    weight,
+)
 
 from mothtrap.core.errors import MissingExtraError, OutputExistsError, UnknownNameError
 from mothtrap.core.records import Scalar
+from mothtrap.core.runs import RunEnd
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.exports import Choice, export_run
+from mothtrap.exports import Choice, export_run, follow_run, tensorboard
 from mothtrap.exports._buckets import BUCKETS, buckets, power_buckets
 from mothtrap.reader.run import Run, open_run
 from mothtrap.statistics.distribution import quantiles
@@ -234,3 +246,40 @@ def test_every_finite_value_is_in_one_bucket(values: Any) -> None:
     assert np.isfinite(found).all()
     assert found[0, 0] <= values.min()
     assert found[-1, 1] >= values.max()
+
+
+def test_event_files_grow_with_the_run_and_equal_those_made_at_its_end(tmp_path: Path) -> None:
+    attempt = layout.create_run(
+        tmp_path / "x", msgspec.structs.replace(info("x", 1), created_s=time.time())
+    )
+    _, folder = layout.claim_worker(attempt)
+    log = WorkerLog(folder)
+    log.append([train_step(0, first=True), train_step(1)])
+    sizes: list[int] = []
+
+    def pause() -> None:
+        sizes.append(next((tmp_path / "grown" / "w0").iterdir()).stat().st_size)
+        if len(sizes) == 1:
+            log.append([evaluation(1, 0), train_step(2), train_step(3)])
+        else:
+            log.append([train_step(4)])
+            log.close()
+            layout.write_end(attempt, RunEnd(exit_code=0, ended_s=START_S))
+
+    run = open_run(tmp_path / "x")
+    grown = tensorboard.follow(run, tmp_path / "grown", Choice(), pause)
+    whole = export_run(run, "tensorboard", tmp_path / "whole")
+    assert 0 < sizes[0] < sizes[1]
+    assert grown == whole
+    assert grown.counts["scalars"] > 0
+    assert events_of(tmp_path / "grown") == events_of(tmp_path / "whole")
+    with pytest.raises(UnknownNameError, match="'parquet' cannot grow"):
+        follow_run(run, "parquet", tmp_path / "tables")
+
+
+def events_of(folder: Path) -> list[tuple[int, str]]:
+    """Return step and text of each event, whatever its place in the file."""
+    from tensorboard.backend.event_processing.event_file_loader import EventFileLoader
+
+    [file] = (folder / "w0").iterdir()
+    return sorted((event.step, str(event.summary)) for event in EventFileLoader(str(file)).Load())

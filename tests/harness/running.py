@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import psutil
 from click.testing import CliRunner
 from tests.harness.preloaded import Preloaded
 
@@ -29,6 +30,8 @@ MOTHTRAP = (*PYTHON, "-m", "mothtrap")
 TORCHRUN = _preloaded.torchrun if _preloaded else str(Path(sys.executable).parent / "torchrun")
 TIMEOUT_S = 300
 """Far above what any program needs: a hang becomes a failure, not a stuck suite."""
+_folders: dict[int, Path] = {}
+"""Where each command was started, by its process."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def start(
 ) -> subprocess.Popen[str]:
     """Start a command as the leader of a process group of its own."""
     ready()
-    return subprocess.Popen(
+    process = subprocess.Popen(
         [str(word) for word in command],
         cwd=cwd,
         env=environment() if env is None else dict(env),
@@ -81,19 +84,30 @@ def start(
         text=True,
         start_new_session=True,
     )
+    _folders[process.pid] = cwd
+    return process
 
 
 def finish(process: subprocess.Popen[str], text: str | None = None) -> Outcome:
     """Wait for a started command, giving it `text` as standard input."""
     try:
         stdout, stderr = process.communicate(text, timeout=TIMEOUT_S)
-    except subprocess.TimeoutExpired:
+    except subprocess.TimeoutExpired as late:
         os.killpg(process.pid, signal.SIGKILL)
-        stdout, stderr = process.communicate()
+        told = [(part or b"").decode(errors="replace") for part in (late.stdout, late.stderr)]
+        _kill_all_in(_folders[process.pid])
         raise AssertionError(
-            f"{process.args} did not end within {TIMEOUT_S} s\n{stdout[-2000:]}\n{stderr[-2000:]}"
+            f"{process.args} did not end within {TIMEOUT_S} s\n{told[0][-2000:]}\n{told[1][-2000:]}"
         ) from None
     return Outcome(process.returncode, stdout, stderr)
+
+
+def _kill_all_in(folder: Path) -> None:
+    """End what a command started in groups of their own: it holds the pipes of the command."""
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.pid != os.getpid() and Path(process.cwd()).is_relative_to(folder):
+                process.kill()
 
 
 def run(

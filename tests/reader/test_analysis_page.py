@@ -44,6 +44,7 @@ def write_run(folder: Path) -> None:
 
 
 def test_every_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("pandas")
     write_run(tmp_path / "runs" / "x")
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {}

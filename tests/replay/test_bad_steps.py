@@ -18,7 +18,12 @@ FOLDER = Path(__file__).parent / "programs"
 MARK = "# <- here"
 STOPPED = 3
 WEIGHTS = re.compile(r"^(?:step (?P<step>\d+)|end) weights (?P<digest>\w+)$", re.MULTILINE)
-CASES = [pytest.param(bad, id=bad.name) for bad in BAD_STEPS]
+LONG = {"exploding_rnn"}
+"""Programs whose replay takes most of a minute."""
+CASES = [
+    pytest.param(bad, id=bad.name, marks=[pytest.mark.full] if bad.name in LONG else [])
+    for bad in BAD_STEPS
+]
 GUARDED = [pytest.param(bad, id=bad.name) for bad in BAD_STEPS if not bad.exception]
 EVERY = 1 if FULL else 3
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.harness.running import MOTHTRAP, PYTHON, observed, run
 from tests.replay.test_bad_steps import FOLDER
-from tests.replay.test_loops import done_again, told
+from tests.replay.test_loops import replayed, told
 
 FAULT = "    p = torch.sigmoid(model(x))\n"
 IN_PLACE = (
@@ -46,7 +46,7 @@ def test_a_repair_that_moves_lines_is_tried_on_the_recorded_step(
 ) -> None:
     path = trained(tmp_path)
     rewrite(tmp_path / "log_of_zero.py", FAULT, mended)
-    outcome = done_again(path)
+    outcome = replayed(path)
     head, loss, *notes = outcome.stdout.splitlines()
     assert head == "step 157 of seen, replayed: in order here, unlike in the run", outcome
     assert loss.startswith("  loss: nan in the run, ")

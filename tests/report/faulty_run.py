@@ -40,6 +40,10 @@ class HandMadeRun:
     stop_reason: str | None = None
     replay: StoredReplay | None = None
 
+    def parts(self) -> tuple[()]:
+        """Parts of the run on the disk: there are none."""
+        return ()
+
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
         """The observations of one type."""
         return tuple(o for o in self.observed if isinstance(o, kind))

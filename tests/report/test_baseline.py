@@ -12,7 +12,7 @@ from mothtrap.core.errors import ConfigError
 from mothtrap.core.findings import Severity
 from mothtrap.report.baseline import read_baseline, write_baseline
 from mothtrap.report.summary import summarize
-from mothtrap.report.text import verdict
+from mothtrap.report.verdict import verdict
 
 WARNING = exploding(severity=Severity.WARNING, fingerprint="aaaa")
 OTHER = exploding(code="NUM001", name="nonfinite_loss", fingerprint="bbbb", step=90)
@@ -32,7 +32,7 @@ def test_what_is_known_is_no_longer_told(file: Path) -> None:
     )
     assert [finding.code for finding in summary.findings] == ["NUM001"]
     assert summary.known == 1
-    assert "left out: 1 finding that the baseline holds" in verdict(summary)
+    assert "1 known finding left out" in verdict(summary)
     assert summary.verdict.startswith("Non-finite loss")
 
 

@@ -181,6 +181,7 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
         "rules",
         "blind",
         "overhead",
+        "after",
     ]
     assert set(data["run"]) == {"id", "path", "attempts", "state", "steps", "workers"}
     assert data["findings"][0]["evidence"] == {"value": "NaN"}

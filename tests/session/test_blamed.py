@@ -11,7 +11,7 @@ import pytest
 from mothtrap.core.errors import RunNotFoundError
 from mothtrap.core.replays import ReplayResult
 from mothtrap.core.snapshots import Snapshot
-from mothtrap.reader.sample_index import BatchOfSamples, Sample, StepSamples
+from mothtrap.reader.samples.sample_index import BatchOfSamples, Sample, StepSamples
 from mothtrap.session import blamed
 
 FOUND = ReplayResult(reached=True, rows=(1,), batch_rows=2, told=("row 1 alone reproduces it",))

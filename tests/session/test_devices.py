@@ -10,8 +10,8 @@ import torch
 from tests.session.test_collections import WRITERS, raw_steps, trained
 from tests.statistics.torch.copy_stream import SlowCopyStream, host_memory
 
-import mothtrap.adapters.torch as adapter
 from mothtrap import Collection
+from mothtrap.adapters.torch.job import devices
 from mothtrap.reader.run import Run
 from mothtrap.statistics.torch.accelerator import Accelerator
 from mothtrap.statistics.torch.copy_streams import Load
@@ -39,7 +39,8 @@ def copy_stream(monkeypatch: pytest.MonkeyPatch) -> LaggingCopyStream:
     def device() -> Accelerator:
         return Accelerator("cpu", lambda _: copy_stream, host_memory, lambda: False, fused=False)
 
-    monkeypatch.setattr(adapter, "_accelerator", device)
+    monkeypatch.setattr(devices, "are_in_use", lambda: True)
+    monkeypatch.setattr(devices, "Accelerator", device)
     return copy_stream
 
 

@@ -55,3 +55,10 @@ def test_a_finding_points_into_its_cell_and_the_run_bears_the_notebooks_name(
     [finding] = [f for f in run.findings if f.code == "NUM001"]
     assert finding.location == "cell 3, line 7"
     assert "cell 3, line 7" in run.verdict
+
+
+def test_the_cells_are_kept_as_they_were_run(run: mothtrap.Run) -> None:
+    [item] = [item for item in run.record.items if item.name == "notebook cells"]
+    text = run.read_item(item).decode()
+    assert text.startswith(f"# In [1]\n{CELLS[0]}\n\n# In [2]\n{CELLS[1]}")
+    assert text.endswith(CELLS[-1])

@@ -362,7 +362,7 @@ def test_gradients_are_looked_at_for_onsets_whatever_rules_are_in_force() -> Non
     def is_due(config: Config) -> bool:
         worker = Worker(lambda: None, config, "numpy", print)
         try:
-            return worker.recorder.is_due("gradient")
+            return worker.recorder.due.is_due("gradient")
         finally:
             worker.close()
 

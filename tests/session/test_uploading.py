@@ -18,7 +18,7 @@ from tests.s3_server import S3Server
 
 from mothtrap.core.errors import ConfigError
 from mothtrap.reader.run import Run, open_run
-from mothtrap.reader.steps import StepStatus
+from mothtrap.reader.series.steps import StepStatus
 from mothtrap.session.uploading import folder_for
 from mothtrap.store.remote import cache_folder
 

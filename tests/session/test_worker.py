@@ -54,7 +54,7 @@ def make(attempt: Path, said: list[str]) -> Iterator[Callable[..., Worker]]:
 
 
 def step(worker: Worker, number: int, loss: float = 1.0) -> None:
-    worker.recorder.scalar("loss", "main", loss)
+    worker.recorder.notes.scalar("loss", "main", loss)
     worker.recorder.close_step(
         ClosedStep(
             step=number,

@@ -13,7 +13,7 @@ from tests.store.records import record
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.needs import Need
 from mothtrap.reader.run import open_run
-from mothtrap.reader.windows import WindowBuilder
+from mothtrap.reader.series.windows import WindowBuilder
 from mothtrap.store import layout
 from mothtrap.store.mirror import open_mirror
 from mothtrap.store.time_log import TimeLog, TimeReader, timed_tables

@@ -80,7 +80,7 @@ HEADLINES = {
         code="STR709",
         severity="error",
         says=("axis of size 600", "the axis of the classes has size 7"),
-        fix="Give the axis of the classes",
+        fix="Let the softmax run over the classes",
     ),
     "values_against_returns": Headline(
         code="STR706",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from mothtrap.capture.governor import Governor
 from mothtrap.capture.selection import Stream
 
+MOST_UNPAID = 256
+"""Steps whose shares are put together at most."""
+
 
 class Budgets:
     """Ask the governor of a stream, and keep apart what users' own captures cost.
@@ -24,6 +27,7 @@ class Budgets:
         self._of_collections: dict[tuple[str, float], Governor] = {}
         self._spent: dict[Governor, dict[str, float]] = {}
         self.asked_s = self._told_s = 0.0
+        self._unpaid: list[tuple[float, float]] = []
 
     def begin(self) -> None:
         """Count what users' captures cost from now on."""
@@ -31,6 +35,8 @@ class Budgets:
 
     def admits(self, stream: Stream) -> bool:
         """Return whether a stream may capture in the step that begins."""
+        if self._unpaid:
+            self._pay()
         return stream.essential or self._governor(stream).admits(stream.name, stream.priority)
 
     def charge(self, stream: Stream, cost_s: float) -> None:
@@ -44,10 +50,27 @@ class Budgets:
     def earn(self, step_s: float, own_s: float) -> None:
         """Pay in the share of a step, or of a forward of an evaluation.
 
+        That of steps without captures is put together until one is asked for: which light steps
+        never do.
+
         Args:
             step_s: what it took.
             own_s: the part of it that mothtrap took, captures and all.
         """
+        if self._spent or self._of_collections or self.asked_s != self._told_s:
+            self._pay()
+            self._settle(step_s, own_s)
+        else:
+            self._unpaid.append((step_s, own_s))
+            if len(self._unpaid) >= MOST_UNPAID:
+                self._pay()
+
+    def _pay(self) -> None:
+        unpaid, self._unpaid = self._unpaid, []
+        for step_s, own_s in unpaid:
+            self._own.earn(step_s, own_s)
+
+    def _settle(self, step_s: float, own_s: float) -> None:
         for governor, costs in self._spent.items():
             for name, cost_s in costs.items():
                 governor.spent(name, cost_s)
@@ -59,6 +82,7 @@ class Budgets:
 
     def rested(self) -> None:
         """Say that the next step told is a long one because others went by unwatched."""
+        self._pay()
         for governor in (self._own, *self._of_collections.values()):
             governor.rested()
 

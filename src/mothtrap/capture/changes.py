@@ -15,6 +15,10 @@ from mothtrap.core.facts.captures import CaptureChanged
 class Changes:
     """Takes requests from any thread, and changes the plan on the training thread.
 
+    Attributes:
+        asked: what waits for the end of the step.
+        made: answers to what was carried out already.
+
     Args:
         plan: what is captured.
         announce: told of each known tensor that is wanted after a change.
@@ -22,12 +26,12 @@ class Changes:
 
     def __init__(self, plan: Plan, announce: Callable[[int], None]) -> None:
         self._plan, self._announce = plan, announce
-        self._asked: deque[tuple[str, CaptureRequest | str]] = deque()
-        self._made: list[CaptureChanged] = []
+        self.asked: deque[tuple[str, CaptureRequest | str]] = deque()
+        self.made: list[CaptureChanged] = []
 
     def ask(self, request: CaptureRequest) -> None:
         """Leave a request for the end of the step."""
-        self._asked.append((request.id, request))
+        self.asked.append((request.id, request))
 
     def make(self, collections: Mapping[str, Collection]) -> None:
         """Put collections in force in the step in progress; for the training thread."""
@@ -36,11 +40,11 @@ class Changes:
         for tensor_id in self._plan.change(request, step):
             self._announce(tensor_id)
         self._plan.begin(step)
-        self._made.append(self._answer("", step, collections, None))
+        self.made.append(self._answer("", step, collections, None))
 
     def refuse(self, request: str, error: str) -> None:
         """Have it answered, at the end of the step, that a request makes no sense."""
-        self._asked.append((request, error))
+        self.asked.append((request, error))
 
     def settle(self, step: int, *, ended: bool = False) -> list[CaptureChanged]:
         """Carry out what was asked for; return the answers.
@@ -49,9 +53,9 @@ class Changes:
             step: the step that begins.
             ended: there is none: everything is refused.
         """
-        answers, self._made = self._made, []
-        while self._asked:
-            name, request = self._asked.popleft()
+        answers, self.made = self.made, []
+        while self.asked:
+            name, request = self.asked.popleft()
             from_step, added = step, dict[str, Collection]()
             if isinstance(request, str):
                 error: str | None = request

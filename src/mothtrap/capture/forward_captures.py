@@ -21,6 +21,7 @@ class ForwardCaptures:
 
     Attributes:
         is_any: whether anything of the forward may have been captured.
+        parked: forwards that wait for the end of the step.
 
     Args:
         rows: of the step, and of the forward apart.
@@ -33,7 +34,7 @@ class ForwardCaptures:
     ) -> None:
         self._rows, self._copies, self._exponents = rows, copies, exponents
         self.is_any = False
-        self._parked: list[_Parked] = []
+        self.parked: list[_Parked] = []
 
     def forget(self) -> None:
         """Drop what a forward has left behind: it never returned, or is not asked for."""
@@ -52,12 +53,12 @@ class ForwardCaptures:
     def park(self, purpose: Purpose) -> None:
         """Put it aside until the step is over: only a backward shows that it was training."""
         rows, raw = self._rows.take_forward(), self._copies.take_forward()
-        self._parked.append((purpose, rows, raw, self._exponents.take_forward()))
+        self.parked.append((purpose, rows, raw, self._exponents.take_forward()))
         self.is_any = False
 
     def settle(self) -> Iterator[tuple[StepKey, Sequence[Part], Sequence[RawBlock]]]:
         """Make what was training part of the step; yield the others with their keys."""
-        parked, self._parked = self._parked, []
+        parked, self.parked = self.parked, []
         for purpose, rows, raw, counts in parked:
             key = purpose()
             if key is not None:

@@ -27,7 +27,10 @@ class GradientLook:
 
     def __init__(self, rows: Rows | Callable[[], Rows]) -> None:
         self._rows, self.is_late = rows, callable(rows)
-        self._nonfinite: bool | None = None
+        if isinstance(rows, np.ndarray):  # at once: both are asked of each
+            # Side by side; an absent value is NaN, and so never above 0.
+            self.nonfinite = bool((rows[:, _NAN : _INF + 1] > 0).any())
+            self.norm = math.hypot(*rows[:, _L2].tolist())  # no square of it overflows
 
     @property
     def _known(self) -> Rows:
@@ -35,13 +38,10 @@ class GradientLook:
             self._rows = self._rows()
         return self._rows
 
-    @property
+    @functools.cached_property
     def nonfinite(self) -> bool:
         """Return whether one of them holds NaN or an infinite value."""
-        if self._nonfinite is None:
-            # Side by side; an absent value is NaN, and so never above 0.
-            self._nonfinite = bool((self._known[:, _NAN : _INF + 1] > 0).any())
-        return self._nonfinite
+        return GradientLook(self._known).nonfinite
 
     @functools.cached_property
     def tensors(self) -> int:
@@ -51,27 +51,25 @@ class GradientLook:
     @functools.cached_property
     def norm(self) -> float:
         """The norm of all their finite values; NaN where one's was not taken."""
-        l2_T = self._known[:, _L2]
-        with np.errstate(all="ignore"):
-            return math.sqrt(float(np.dot(l2_T, l2_T)))
+        return GradientLook(self._known).norm
 
 
 NONE_SEEN = GradientLook(np.empty((0, WIDTH)))
 
 
 class GradientLooks:
-    """Collects the rows of gradients until the look is taken."""
+    """Collects the rows of gradients until the look is taken.
+
+    Attributes:
+        rows: statistics of gradients since the look before; shapes (T, F).
+    """
 
     def __init__(self) -> None:
-        self._rows: list[Rows | PendingRows] = []
-
-    def add(self, rows: Rows | PendingRows) -> None:
-        """Take in statistics of gradients; shape (T, F)."""
-        self._rows.append(rows)
+        self.rows: list[Rows | PendingRows] = []
 
     def take(self) -> GradientLook:
         """Return the look at all gradients since the last call."""
-        rows, self._rows = self._rows, []
+        rows, self.rows = self.rows, []
         if not rows:
             return NONE_SEEN
         known = []

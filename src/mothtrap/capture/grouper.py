@@ -144,6 +144,7 @@ class Grouper:
     Attributes:
         step: the number of the step in progress: steps finished so far.
         running: optimizers whose `step()` is running, the outermost first.
+        between_steps: the latest step was applied, or skipped, and no other one has begun.
     """
 
     MAX_PENDING: ClassVar[int] = 4096
@@ -154,6 +155,7 @@ class Grouper:
         self._pending: list[_Pending] = []
         self._group: _Group | None = None
         self.running: list[str] = []
+        self.between_steps = False
         self._backward_depth = 0
 
     @property
@@ -179,39 +181,39 @@ class Grouper:
         return tuple((p.site, p.loss) for p in pending if p.loss is not None)
 
     @property
-    def between_steps(self) -> bool:
-        """Return whether the latest step was applied, or skipped, and no other one has begun."""
-        return self._group is not None and not self.running and not self._backward_depth
-
-    @property
     def knows_no_loss(self) -> bool:
         """Return whether no backward has been seen since the last step was closed."""
         return not self._pending and self._group is None
 
     def feed(self, event: Event) -> ClosedStep | None:
         """Take one event; return the step that it closed, if any."""
+        closed = None
         match event:
+            case RootCalled():
+                if self.between_steps and event.owned:
+                    closed = self._close()
             case BackwardBegan():
-                return self._backward_began(event)
+                closed = self._backward_began(event)
             case BackwardEnded():
                 self._backward_depth = max(0, self._backward_depth - 1)
             case StepBegan():
-                return self._step_began(event.optimizer)
+                closed = self._step_began(event.optimizer)
             case StepEnded():
-                self._step_ended(event.optimizer)
+                if event.optimizer in self.running:
+                    del self.running[self.running.index(event.optimizer) :]
+            case GradientsZeroed():
+                if self._pending and self._backward_depth == 0 and not self.running:
+                    self._zeroed(event.optimizer)
             case StepSkipped():
                 self._join(event.optimizer, applied=False)
             case StepCancelled():
                 self._step_cancelled(event.optimizer)
-            case RootCalled():
-                if event.owned and not self._backward_depth and not self.running:
-                    return self._close()
-            case GradientsZeroed():
-                self._zeroed(event.optimizer)
             case Ended():
                 self.running.clear()
-                return self._close()
-        return None
+                closed = self._close()
+        waits = self._group is not None
+        self.between_steps = waits and not (self.running or self._backward_depth)
+        return closed
 
     def step_alone(self, optimizer: str, *, skipped: bool) -> ClosedStep:
         """Count a step of a framework that has nothing to do with the events fed so far."""
@@ -224,7 +226,7 @@ class Grouper:
             return None
         if self.running:
             return self._closure_evaluated(event)
-        closed = self._close()
+        closed = self._close() if self._group is not None else None
         self._pending.append(_Pending(event.site, event.loss))
         del self._pending[: -self.MAX_PENDING]
         return closed
@@ -260,12 +262,9 @@ class Grouper:
         self._join(optimizer, applied=True)
         return closed
 
-    def _step_ended(self, optimizer: str) -> None:
+    def _step_cancelled(self, optimizer: str) -> None:
         if optimizer in self.running:
             del self.running[self.running.index(optimizer) :]
-
-    def _step_cancelled(self, optimizer: str) -> None:
-        self._step_ended(optimizer)
         group = self._group
         if group is not None and optimizer in group.applied:
             group.applied.remove(optimizer)
@@ -283,9 +282,8 @@ class Grouper:
             (self._pending if pending.zeroed.get(optimizer) else group.losses).append(pending)
 
     def _zeroed(self, optimizer: str) -> None:
-        if self._backward_depth == 0 and not self.running:
-            for pending in self._pending:
-                pending.zeroed[optimizer] = pending.zeroed.get(optimizer, 0) + 1
+        for pending in self._pending:
+            pending.zeroed[optimizer] = pending.zeroed.get(optimizer, 0) + 1
 
     def _close(self) -> ClosedStep | None:
         group = self._group
@@ -303,7 +301,8 @@ class Grouper:
         return [p for p in self._pending if p.zeroed.get(optimizer, 0) == fewest]
 
     def _finish(self, group: _Group) -> ClosedStep:
-        owners = _owners(group)
+        single = len(group.applied) == 1 and not (group.skipped or group.in_backward)
+        owners = group.applied[0] if single else _owners(group)
         backwards: dict[str, int] = {}
         by_site: dict[str, list[int]] = {}
         for pending in group.losses:

@@ -32,7 +32,7 @@ def log_number(recorder: Recorder[Any], name: str, value: Any) -> None:
     """
     number = float(value)
     recorder.logs(False)
-    recorder.scalar(logged_name(name), "", number)
+    recorder.notes.scalar(logged_name(name), "", number)
 
 
 class LoggedSteps:
@@ -93,7 +93,7 @@ class Logged:
     def _add(self, name: str, value: Any) -> None:
         number = float(value)
         _, may_be_next = self._steps.place(name)
-        self._recorder.scalar(logged_name(name), "", number, may_be_next=may_be_next)
+        self._recorder.notes.scalar(logged_name(name), "", number, may_be_next=may_be_next)
 
     def _add_time(self, name: str, timestamp: Any, *, value: Any) -> None:
         time_s, number = float(timestamp), float(value)
@@ -101,7 +101,7 @@ class Logged:
             raise ValueError(f"{time_s} is not a time")
         step, may_be_next = self._steps.place(name)
         fact = NumberLogged(step=step, name=logged_name(name), value=number, time_s=time_s)
-        self._recorder.observe(fact, may_be_next=may_be_next)
+        self._recorder.notes.observe(fact, may_be_next=may_be_next)
 
     def tensor(self, name: str, value: Any) -> None:
         """Keep a tensor whole."""
@@ -132,7 +132,7 @@ class Logged:
             self._told.add(name)
             self._say(f"mothtrap: log: {line}")
             if reason:
-                self._recorder.blind(self._recorder.steps, f"values of {name}", reason)
+                self._recorder.notes.blind(self._recorder.steps, f"values of {name}", reason)
 
 
 class LoggedTensors:
@@ -170,15 +170,15 @@ class LoggedTensors:
         call = self._calls[name] = self._calls.get(name, -1) + 1
         if call >= CALLS_PER_STEP:
             reason = f"more than {CALLS_PER_STEP} values of {name} in one step"
-            recorder.observe(Dropped(step=self._step, what="tensors", count=1, reason=reason))
+            recorder.notes.observe(Dropped(step=self._step, what="tensors", count=1, reason=reason))
             return
         own = isinstance(value, OWN_ARRAYS)
         tensor = np.asarray(value) if own else value
-        copier: Any = arithmetic if own else recorder.reducer
+        copier: Any = arithmetic if own else recorder.captures.reducer
         dtype, shape, _ = copier.describe(tensor)
         label = f"{name}#{call}" if call else name
         if label not in self._ids:
             info = TensorInfo(kind="metric", name=label, shape=shape, dtype=dtype)
-            self._ids[label] = recorder.define(info)
-        with recorder.held() if may_be_next else nullcontext():
-            recorder.reduce("metric", [self._ids[label]], [tensor], reducer=copier)
+            self._ids[label] = recorder.tensors.define(info)
+        with recorder.captures.held() if may_be_next else nullcontext():
+            recorder.captures.reduce("metric", [self._ids[label]], [tensor], reducer=copier)

@@ -165,6 +165,10 @@ class Selection:
         """The streams that want a tensor at one time or another."""
         return self._matching[tensor_id]
 
+    def kind(self, tensor_id: int) -> str:
+        """The kind of a tensor."""
+        return self._infos[tensor_id].kind
+
     def idle_collections(self) -> tuple[str, ...]:
         """Collections that match no known tensor; not those that wait for a finding."""
         busy = {s.collection for streams in self._matching.values() for s in streams}

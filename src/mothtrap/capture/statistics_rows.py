@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.capture.raw import Copier
-from mothtrap.capture.selection import ESSENTIAL
 from mothtrap.statistics.exponents import Counts
 from mothtrap.statistics.summary import FIELDS, WIDTH, merge
 
@@ -30,16 +29,6 @@ class Reducer(Copier[ArrayT], Protocol[ArrayT]):
 
     def norms(self, tensors: Sequence[ArrayT]) -> Rows:
         """Rows with count, l2, nan and inf alone, as cheaply as can be."""
-
-
-def summarize(reducer: Reducer[ArrayT], tensors: Sequence[ArrayT], wanted: frozenset[str]) -> Rows:
-    """Reduce tensors to the statistics wanted, as cheaply as can be.
-
-    Statistics of several tensors come from the adapter (`Recorder.add_row`), not from here.
-    """
-    if wanted - OF_SEVERAL <= ESSENTIAL:
-        return reducer.norms(tensors)
-    return reducer.summarize(tensors, wanted)
 
 
 def join(

@@ -11,7 +11,8 @@ import numpy as np
 from mothtrap.capture.arena import Arenas
 from mothtrap.capture.pending import Device, Ids, PendingNumber, PendingRows, PendingStep
 from mothtrap.capture.raw import Copier
-from mothtrap.capture.statistics_rows import Reducer, Rows, join, summarize, with_fields
+from mothtrap.capture.selection import ESSENTIAL
+from mothtrap.capture.statistics_rows import OF_SEVERAL, Reducer, Rows, join, with_fields
 from mothtrap.core.records import RawBlock
 
 ArrayT = TypeVar("ArrayT", contravariant=True)
@@ -83,7 +84,9 @@ class StepRows(Generic[ArrayT]):
         device = self.device
         rows: Rows | PendingRows
         if device is None or not self._lie_on(device, reducer, tensors):
-            rows = summarize(reducer, tensors, statistics)
+            # As cheaply as can be; those of several tensors come from adapters, see `add_fields`.
+            norms = statistics - OF_SEVERAL <= ESSENTIAL
+            rows = reducer.norms(tensors) if norms else reducer.summarize(tensors, statistics)
         else:
             rows = device.reduce(tensors, statistics)
         (self._forward if waits else self._own).append((numbers, rows))
@@ -122,6 +125,10 @@ class StepRows(Generic[ArrayT]):
             row, a number or a copy is still on its way from a device.
         """
         parts, fields, numbers = collected.parts, collected.fields, collected.numbers
+        if len(parts) == 1 and not (fields or numbers) and self.device is None:
+            (numbers_T, rows), *_ = parts
+            if isinstance(rows, np.ndarray) and len(set(numbers_T)) == len(numbers_T):
+                return np.array(numbers_T, np.uint32), rows, None
         known = []
         for numbers_T, rows in parts:
             if isinstance(rows, np.ndarray):

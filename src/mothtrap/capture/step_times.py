@@ -8,41 +8,54 @@ from collections.abc import Callable
 class StepTimes:
     """Begins when it is made, and once more when that is said.
 
+    Attributes:
+        clock: returns seconds.
+        own_s: seconds that mothtrap has spent on the training thread since the beginning;
+            adapters add what their hooks take.
+
     Args:
-        clock: gives seconds.
+        clock: the first value of the attribute.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
+        self.clock = clock
         self._closed_s = clock()
         self.begin()
 
     def begin(self) -> None:
         """From now on all counts; the first step took what it took all the same."""
-        self._began_s = self._told_s = self._clock()
-        self._closed_own_s = self._told_own_s = 0.0
+        self._began_s = self._told_s = self.clock()
+        self.own_s = self._closed_own_s = self._told_own_s = 0.0
 
     @property
     def wall_s(self) -> float:
-        """Seconds since the beginning."""
-        return self._clock() - self._began_s
+        """Seconds since the beginning, evaluations included, as in `own_s`."""
+        return self.clock() - self._began_s
 
-    def closed(self, own_s: float) -> tuple[float, float]:
+    def closed(self) -> tuple[float, float, float, float]:
         """Return the seconds that a step took, and mothtrap's part of them.
 
-        Steps that were not watched count as one.
-
-        Args:
-            own_s: what mothtrap took since the beginning.
+        Then the same since this or `passed` was called last.
         """
-        now_s = self._clock()
+        now_s, own_s = self.clock(), self.own_s
+        times = (
+            *(now_s - self._closed_s, own_s - self._closed_own_s),
+            *(now_s - self._told_s, own_s - self._told_own_s),
+        )
+        self._closed_s = self._told_s = now_s
+        self._closed_own_s = self._told_own_s = own_s
+        return times
+
+    def rested(self) -> tuple[float, float]:
+        """Return the seconds that steps took which were not watched, and mothtrap's part."""
+        now_s, own_s = self.clock(), self.own_s
         times = now_s - self._closed_s, own_s - self._closed_own_s
         self._closed_s, self._closed_own_s = now_s, own_s
         return times
 
-    def passed(self, own_s: float) -> tuple[float, float]:
+    def passed(self) -> tuple[float, float]:
         """Return what passed since the last time this was asked, and mothtrap's part of it."""
-        now_s = self._clock()
+        now_s, own_s = self.clock(), self.own_s
         times = now_s - self._told_s, own_s - self._told_own_s
         self._told_s, self._told_own_s = now_s, own_s
         return times

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from mothtrap.capture.selection import Selection
 from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.records import RawBlock
 from mothtrap.core.tensors import TensorInfo
@@ -15,37 +16,54 @@ class Tensors:
 
     What is worked out from a tensor and is itself an array is a tensor of its own:
     `metric:exponents(weight:head.weight)`.
+
+    Attributes:
+        new: those that were announced since the last record.
+
+    Args:
+        selection: says which are captured.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, selection: Selection) -> None:
+        self._selection = selection
         self._infos: list[TensorInfo] = []
         self._announced: set[int] = set()
-        self._new: list[tuple[int, TensorInfo]] = []
+        self.new: list[tuple[int, TensorInfo]] = []
         self._derived: dict[tuple[int, str], int] = {}
         self._shapes: dict[int, tuple[int, ...]] = {}
 
     def __getitem__(self, tensor_id: int) -> TensorInfo:
         return self._infos[tensor_id]
 
-    def add(self, info: TensorInfo) -> int:
-        """Give a tensor its number."""
+    def define(self, info: TensorInfo) -> int:
+        """Make a tensor known; return its number."""
+        tensor_id = self._add(info)
+        if self._selection.define(tensor_id, info):
+            self.announce(tensor_id)
+        return tensor_id
+
+    def announce(self, tensor_id: int) -> None:
+        """Tell the run of a tensor, and of the distributions among what is wanted of it."""
+        self._announce(tensor_id)
+        wanted = (stream.statistics for stream in self._selection.matching(tensor_id))
+        for name in sorted(SHAPES.keys() & frozenset[str]().union(*wanted)):
+            if (tensor_id, name) not in self._derived:
+                number = self._add(_derived(name, self._infos[tensor_id]))
+                self._derived[tensor_id, name] = number
+                self._announce(number)
+
+    def _add(self, info: TensorInfo) -> int:
         self._infos.append(info)
         return len(self._infos) - 1
 
-    def announce(self, tensor_id: int, wanted: Iterable[str]) -> None:
-        """Tell the run of a tensor, and of the distributions among what is wanted of it."""
+    def _announce(self, tensor_id: int) -> None:
         if tensor_id not in self._announced:
             self._announced.add(tensor_id)
-            self._new.append((tensor_id, self._infos[tensor_id]))
-        for name in sorted(SHAPES.keys() & set(wanted)):
-            if (tensor_id, name) not in self._derived:
-                number = self.add(_derived(name, self._infos[tensor_id]))
-                self._derived[tensor_id, name] = number
-                self.announce(number, ())
+            self.new.append((tensor_id, self._infos[tensor_id]))
 
     def take_new(self) -> tuple[tuple[int, TensorInfo], ...]:
         """Return what was announced since the last call."""
-        new, self._new = self._new, []
+        new, self.new = self.new, []
         return tuple(new)
 
     def changed_shapes(

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from mothtrap.report.baseline import Baseline
+    from mothtrap.report.record import RunRecord
     from mothtrap.report.summary import RunSummary
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -66,8 +67,17 @@ def read(baseline: str | None) -> Baseline | None:
     return read_baseline(Path(baseline)) if baseline else None
 
 
-def show(summary: RunSummary, form: str, *, everything: bool = False) -> None:
-    """Print what was found in one of the formats; `everything`: also why rules do not apply."""
+def show(
+    summary: RunSummary, form: str, *, everything: bool = False, record: RunRecord | None = None
+) -> None:
+    """Print what was found in one of the formats.
+
+    Args:
+        summary: of the run.
+        form: of the output.
+        everything: also why rules do not apply, and the whole record.
+        record: of the run, where it is to be shown.
+    """
     from mothtrap.core import jsonable
     from mothtrap.report import text
     from mothtrap.report.style import Style
@@ -78,6 +88,11 @@ def show(summary: RunSummary, form: str, *, everything: bool = False) -> None:
     style = Style.of(sys.stdout)
     if form == "full":
         click.echo(text.full(summary, style, everything=everything), color=True)
+        if record is not None:
+            from mothtrap.report.record import record_lines
+
+            lines = record_lines(record, style, everything=everything)
+            click.echo("\n".join(["", style.paint("record", "bold"), *lines]), color=True)
     else:
         click.echo(text.concise(summary, style), color=True)
 

@@ -36,7 +36,8 @@ def mark(
     from mothtrap.core.config import load_config
     from mothtrap.core.marks import Mark
     from mothtrap.reader.run import open_run
-    from mothtrap.store.marks import put_mark, user_name
+    from mothtrap.store.marks import put_mark
+    from mothtrap.store.remarks import user_name
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened = open_run(run, config.runs_dir)

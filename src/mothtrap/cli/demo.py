@@ -1,4 +1,4 @@
-"""Train a small network with a mistake that people make, then without it."""
+"""Train a small model with a mistake that people make, then without it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,21 @@ from mothtrap.cli._group import Refusal
 
 NEEDED = {
     "torch": {"torch": "torch", "sklearn": "scikit-learn"},
+    "jax": {"jax": "jax", "optax": "optax", "sklearn": "scikit-learn"},
+    "lightning": {"torch": "torch", "lightning": "lightning", "sklearn": "scikit-learn"},
     "keras": {"keras": "keras", "tensorflow": "tensorflow", "sklearn": "scikit-learn"},
+    "xgboost": {"xgboost": "xgboost"},
 }
 """Modules and the packages that have them, by framework."""
-SCRIPTS = {"torch": "digits.py", "keras": "digits_keras.py"}
+SCRIPTS = {
+    "torch": "digits.py",
+    "jax": "digits_jax.py",
+    "lightning": "digits_lightning.py",
+    "keras": "digits_keras.py",
+    "xgboost": "churn_xgboost.py",
+}
+TASKS = {"xgboost": "trees that say which customers leave"}
+DIGITS = "a network for handwritten digits"
 
 
 @click.command(name="demo")
@@ -27,14 +38,15 @@ SCRIPTS = {"torch": "digits.py", "keras": "digits_keras.py"}
     type=click.Choice(sorted(NEEDED)),
     default="torch",
     show_default=True,
-    help="In which the network is written.",
+    help="In which the model is written.",
 )
 @click.pass_context
 def command(ctx: click.Context, runs_dir: str | None, framework: str) -> None:
-    """Train a small network with a mistake that people make, then without it.
+    """Train a small model with a mistake that people make, then without it.
 
-    The network reads scans of handwritten digits. Needs torch (or Keras and TensorFlow) and
-    scikit-learn, no network access, and less than a minute.
+    A network reads scans of handwritten digits (needs torch, with Lightning or not, or JAX and
+    optax, or Keras and TensorFlow; and scikit-learn), or trees tell which customers leave (needs
+    xgboost). No network access, and less than a minute.
     """
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
@@ -50,7 +62,7 @@ def command(ctx: click.Context, runs_dir: str | None, framework: str) -> None:
     overrides = {"runs_dir": runs_dir}
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     script = _copy_of_program(folder_for(config.runs_dir), SCRIPTS[framework])
-    _say("1 of 2: a network for handwritten digits, with a mistake in it", script)
+    _say(f"1 of 2: {TASKS.get(framework, DIGITS)}, with a mistake in it", script)
     code = launch([sys.executable, script], config=config, name=None, warnings=warnings)
     if code:
         ctx.exit(code)

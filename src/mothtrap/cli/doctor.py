@@ -19,7 +19,7 @@ from mothtrap.cli._options import format_option, runs_dir_option
 
 if TYPE_CHECKING:
     from mothtrap.core.config import Config
-    from mothtrap.report.reproducibility_blockers import Blocker
+    from mothtrap.report.blocker import Blocker
 
 # Chosen by hand: an hour of training with everything captured stays well below it.
 LOW_DISK_BYTES = 1e9

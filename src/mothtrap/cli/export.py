@@ -27,9 +27,16 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--steps", default=":", metavar="A:B", help="Steps from A to before B; one may be left out."
 )
+@click.option("--follow", is_flag=True, help="Go on while the run does; of tensorboard.")
 @runs_dir_option
 def command(
-    run: str | None, to: str, output: str, tensors: str, steps: str, runs_dir: str | None
+    run: str | None,
+    to: str,
+    output: str,
+    tensors: str,
+    steps: str,
+    follow: bool,
+    runs_dir: str | None,
 ) -> None:
     """Write a run in the format of another tool; without RUN, the latest.
 
@@ -40,14 +47,15 @@ def command(
     chrome-trace  a JSON file of the steps over time, for ui.perfetto.dev
     """
     from mothtrap.core.config import load_config
-    from mothtrap.exports import Choice, export_run
+    from mothtrap.exports import Choice, export_run, follow_run
     from mothtrap.reader.run import open_run
 
     begin, end = _range(steps)
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     choice = Choice(tensors=tensors, begin=begin, end=end)
-    written = export_run(open_run(run, config.runs_dir), to, output, choice)
+    write = follow_run if follow else export_run
+    written = write(open_run(run, config.runs_dir), to, output, choice)
     for sentence in written.left_out:
         click.echo(f"warning: {sentence}", err=True)
     counts = ", ".join(f"{count:,} {what}" for what, count in written.counts.items())

@@ -12,17 +12,14 @@ import click
 
 from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option, runs_folder
+from mothtrap.cli._stored import stored
 
 if TYPE_CHECKING:
-    from mothtrap.core.facts.workers import WorkerStarted
     from mothtrap.store.retention import StoredRun
 
 SECONDS = {"m": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
 BYTES = {"KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12}
 BYTES |= {"KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
-UNSEEN_S = 86400.0
-"""A run of another computer that did not end counts as running for so long after its last
-write: from here its process cannot be seen. Chosen by hand."""
 
 
 @click.command(name="gc")
@@ -62,7 +59,7 @@ def command(
             f"{config.runs_dir} is no folder; in an object store use its own lifecycle rules"
         )
     folder = runs_folder(config.runs_dir, given=runs_dir is not None)
-    runs = [_stored(path) for path in list_runs(folder)]
+    runs = [stored(path) for path in list_runs(folder)]
     going = superfluous(runs, keep=keep, older_than_s=age_s, max_bytes=limit, now_s=time.time())
     _say(runs, going)
     if dry_run or not going:
@@ -71,60 +68,12 @@ def command(
         click.confirm(f"Remove {_counted(len(going))}?", abort=True)
     for run, _ in going:
         # The user may have thought for long: a run may have been resumed meanwhile.
-        again = _stored(run.path)
+        again = stored(run.path)
         if again.kept:
             click.echo(f"kept {run.path.name}: {again.kept}", err=True)
         else:
             remove(run.path)
     sweep(folder)
-
-
-def _stored(path: Path) -> StoredRun:
-    """The run with the reason for which it must stay, if there is one."""
-    from mothtrap.core.errors import MothtrapError
-    from mothtrap.core.facts.workers import WorkerStarted
-    from mothtrap.reader.run import open_run
-    from mothtrap.store.retention import StoredRun, measure
-
-    measured = measure(path)
-    try:
-        run = open_run(path)
-        state, host = run.state, run.info.host if run.info else ""
-    except (MothtrapError, OSError) as err:
-        kept = f"it cannot be opened ({err})"
-    else:
-        started = run.observations(WorkerStarted)
-        alive = any(_lives(worker, measured.touched_s) for worker in started)
-        kept = "it is running" if state == "running" or (state == "crashed" and alive) else ""
-        away = host not in _own_names() and state != "finished"
-        if away and time.time() - measured.touched_s < UNSEEN_S:
-            kept = f"it may be running on {host or 'an unknown computer'}"
-    if path.is_symlink():
-        kept = "it is a link; remove it yourself"
-    return StoredRun(
-        path=path, size_bytes=measured.size_bytes, touched_s=measured.touched_s, kept=kept
-    )
-
-
-def _lives(worker: WorkerStarted, touched_s: float) -> bool:
-    """Return whether a worker outlived its launcher.
-
-    A process of its pid began before the last write.
-    """
-    import psutil
-
-    try:
-        began_s: float = psutil.Process(worker.pid).create_time()
-    except psutil.Error:
-        return False
-    return worker.host in _own_names() and began_s <= touched_s
-
-
-def _own_names() -> tuple[str, str]:
-    import platform
-    import socket
-
-    return socket.gethostname(), platform.node()
 
 
 def _say(runs: list[StoredRun], going: list[tuple[StoredRun, str]]) -> None:

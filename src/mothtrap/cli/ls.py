@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import click
 
 from mothtrap.cli._group import Refusal
-from mothtrap.cli._options import format_option, runs_dir_option, runs_folder
+from mothtrap.cli._options import runs_dir_option, runs_folder
 
 if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
     from mothtrap.report.summary import RunSummary
 
 DATE = "%Y-%m-%d %H:%M"
@@ -25,12 +26,31 @@ DATE = "%Y-%m-%d %H:%M"
 @click.command(name="ls")
 @click.argument("folder", required=False, metavar="[DIR]")
 @runs_dir_option
-@format_option
-def command(folder: str | None, runs_dir: str | None, form: str) -> None:
+@click.option(
+    "--where",
+    metavar="EXPR",
+    help="Only runs for which this holds: comparisons of parameters, metrics, state, steps, group "
+    "..., codes of findings, and tags, with `and`, `or`, `not`.",
+)
+@click.option("--all", "everything", is_flag=True, help="List archived runs, too.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "csv"]),
+    default="text",
+    show_default=True,
+)
+def command(
+    folder: str | None, runs_dir: str | None, where: str | None, everything: bool, form: str
+) -> None:
     """List the runs, the latest last: when each was started, how it ended, and its verdict.
 
     On a terminal a line ends with it; in a pipe and as JSON the verdict is whole. DIR is
     where they are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
+
+    \b
+    mothtrap ls --where 'lr > 1e-3 and GRD101'
+    mothtrap ls --where "state == 'crashed' and not baseline" --format csv > runs.csv
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
@@ -43,12 +63,19 @@ def command(folder: str | None, runs_dir: str | None, form: str) -> None:
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if not is_url(config.runs_dir):
         runs_folder(config.runs_dir, given=runs_dir is not None)
-    listed = _listed(config.runs_dir)
-    if form == "json":
-        rows = [{"run": each.summary.run, "verdict": each.summary.verdict} for each in listed]
-        click.echo(jsonable.encode(rows))
+    runs = _chosen(config.runs_dir, where, everything)
+    if form == "csv":
+        from mothtrap.reader.runs import Runs
+
+        click.echo(Runs(runs).to_csv(), nl=False)
         return
-    if not listed:
+    listed = _listed(runs)
+    if form == "json":
+        click.echo(jsonable.encode([_as_json(each) for each in listed]))
+        return
+    if not listed and where is not None:
+        click.echo(f"no run in {config.runs_dir} for which {where} holds", err=True)
+    elif not listed:
         click.echo(f"no runs in {config.runs_dir}; make one with: mothtrap run train.py", err=True)
     for line in _rows(listed):
         click.echo(line)
@@ -60,30 +87,50 @@ class _Listed(NamedTuple):
     summary: RunSummary
     started_s: float | None
     ending: str
+    run: Run
 
 
-def _listed(runs_dir: str) -> list[_Listed]:
-    from mothtrap.core.errors import MothtrapError
-    from mothtrap.monitor.catalogue import explains
-    from mothtrap.reader.run import open_run
-    from mothtrap.report.ending import ending_word
-    from mothtrap.report.summary import summarize
-    from mothtrap.store.find_runs import list_runs
+def _chosen(runs_dir: str, where: str | None, everything: bool) -> list[Run]:
+    """Return the runs that are listed, the latest last."""
+    from mothtrap.reader.runs import runs
 
-    found = []
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        paths = list_runs(runs_dir)
+        found = runs(runs_dir, where, archived=everything)
     for warning in told:
         click.echo(f"warning: {warning.message}", err=True)
-    for path in reversed(paths):
+    return list(found)[::-1]
+
+
+def _listed(runs: list[Run]) -> list[_Listed]:
+    from mothtrap.core.errors import MothtrapError
+    from mothtrap.monitor.catalogue import explains
+    from mothtrap.report.ending import ending_word
+    from mothtrap.report.summary import summarize
+
+    found = []
+    for run in runs:
         try:
-            run = open_run(path)
             started_s = run.info.created_s if run.info else None
-            found.append(_Listed(summarize(run, explains()), started_s, ending_word(run)))
+            summary = summarize(run, explains())
+            found.append(_Listed(summary, started_s, ending_word(run), run))
         except (MothtrapError, OSError) as err:
-            click.echo(f"warning: {path.name} cannot be opened: {err}", err=True)
+            click.echo(f"warning: {run.path.name} cannot be opened: {err}", err=True)
     return found
+
+
+def _as_json(each: _Listed) -> dict[str, object]:
+    labels = each.run.labels
+    return {
+        "run": each.summary.run,
+        "verdict": each.summary.verdict,
+        "parameters": each.run.record.parameters,
+        "metrics": each.run.metrics,
+        "findings": [finding.code for finding in each.summary.findings],
+        "tags": labels.tags,
+        "group": labels.group,
+        "archived": labels.archived,
+    }
 
 
 def _rows(listed: list[_Listed]) -> list[str]:
@@ -95,13 +142,15 @@ def _rows(listed: list[_Listed]) -> list[str]:
     names = max((len(each.summary.run.id) for each in listed), default=0)
     endings = max((len(each.ending) for each in listed), default=0)
     rows = []
-    for summary, started_s, ending in listed:
+    for summary, started_s, ending, run in listed:
         date = time.strftime(DATE, time.localtime(started_s)) if started_s is not None else "-"
         errors, warnings = summary.count(Severity.ERROR), summary.count(Severity.WARNING)
         counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
+        labels = "".join(f"[{style.safe(tag)}] " for tag in run.labels.tags)
         row = (
             f"{style.safe(summary.run.id):<{names}}  {date:<16}  {ending:<{endings}}  "
-            f"{summary.run.steps:>8,} steps  {counts:<23}  {style.safe(summary.verdict)}"
+            f"{summary.run.steps:>8,} steps  {counts:<23}  "
+            f"{labels}{style.safe(summary.verdict)}"
         )
         rows.append(row if columns is None else _cut(row, columns, "…" if style.glyphs else "..."))
     return rows

@@ -16,7 +16,7 @@ from mothtrap.core.errors import nearest
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
-    from mothtrap.reader.suspects import Place
+    from mothtrap.reader.samples.suspects import Place
 
 
 STEPS_OF_FINDINGS = 3
@@ -83,8 +83,8 @@ def command(
     mothtrap samples RUN --rank                samples that sit in bad steps again and again
     """
     from mothtrap.core.config import load_config
-    from mothtrap.reader import suspects
     from mothtrap.reader.run import open_run
+    from mothtrap.reader.samples import suspects
     from mothtrap.report import samples as report
     from mothtrap.report.style import Style
 
@@ -133,7 +133,7 @@ def _places(
 ) -> dict[Place, None]:
     """Find the steps that are meant: given, of findings, or else bad ones by their numbers."""
     from mothtrap.core.steps import Mode
-    from mothtrap.reader import suspects
+    from mothtrap.reader.samples import suspects
 
     losses = [
         (worker, series)

@@ -81,10 +81,13 @@ def command(
     mothtrap show RUN --save-baseline           what is known from now on
     mothtrap show RUN --baseline --fail-on error   only what is new, or worse than it was
     """
+    import msgspec
+
     from mothtrap.core.config import load_config
     from mothtrap.monitor.catalogue import explains, rule_classes
     from mothtrap.reader.run import open_run
     from mothtrap.report.baseline import write_baseline
+    from mothtrap.report.record import recorded
     from mothtrap.report.summary import summarize
     from mothtrap.store.naming import name_here
 
@@ -105,7 +108,10 @@ def command(
             ctx.exit(following.INTERRUPTED)
     else:
         summary = summarize(opened, known, baseline=read(baseline), called=name_here(opened.path))
-        show(summary, form, everything=everything)
+        if form == "json":
+            summary = msgspec.structs.replace(summary, record=recorded(opened))
+        record = recorded(opened) if form == "full" else None
+        show(summary, form, everything=everything, record=record)
         if ctx.obj and form != "json":
             _show_tracebacks(opened.tool_errors)
     if fails(summary, fail_on):

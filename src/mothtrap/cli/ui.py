@@ -24,6 +24,9 @@ from mothtrap.cli._options import runs_folder
     metavar="NAME",
     help="A name under which a browser may reach the page; may be repeated.",
 )
+@click.option(
+    "--allow-replay", "replays", is_flag=True, help="Let the page start replays on this machine."
+)
 @click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
 def command(
     runs: str | None,
@@ -31,6 +34,7 @@ def command(
     uds: str,
     host: str | None,
     allowed_host: tuple[str, ...],
+    replays: bool,
     opens: bool,
 ) -> None:
     """Serve a page in the browser: runs, findings, curves and output.
@@ -59,6 +63,11 @@ def command(
         runs_folder(config.runs_dir, given=runs is not None)
     if host is not None and uds:
         raise Refusal("--host and --uds are two ways to serve; give one of them")
+    if host is not None and replays:
+        raise Refusal(
+            "--allow-replay executes scripts of runs for whoever has the page, so it is for the "
+            "loopback only; leave --host out, and use ssh -L"
+        )
     folder = RunsFolder(config.runs_dir)
     bound = server.listen(host or server.LOOPBACK, port, uds)
     chosen = 0 if uds else int(bound.getsockname()[1])
@@ -82,7 +91,7 @@ def command(
         click.launch(url)
     allowed = (*allowed_host, *((host, socket.gethostname()) if host else ()))
     try:
-        app = server.build(folder, token, allowed, addresses=host is not None)
+        app = server.build(folder, token, allowed, addresses=host is not None, replays=replays)
         server.http_server(app).run(sockets=[bound])
     finally:
         if uds:

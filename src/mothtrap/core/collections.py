@@ -195,12 +195,16 @@ def _patterns(name: str, collection: Collection) -> Sequence[str]:
 def _kinds_of(pattern: str) -> tuple[str, ...]:
     """Return the kinds that a pattern can match; none = it makes no sense."""
     if pattern.startswith(REGEX):
-        return known_kinds.names()
+        named = {name for name in known_kinds.names() if f"{name}:" in pattern}
+        return tuple({*known_kinds.uncostly(), *named})
     kind, colon, _ = pattern.partition(":")
     plurals = known_kinds.plurals()
     if kind in plurals:
         return (plurals[kind],)
-    return tuple(k for k in known_kinds.names() if fnmatchcase(k, kind) and (colon or kind == "*"))
+    if kind in known_kinds.names():
+        return (kind,) if colon else ()
+    among = known_kinds.uncostly() if colon or kind == "*" else ()
+    return tuple(each for each in among if fnmatchcase(each, kind))
 
 
 def _test(pattern: str, names_parts: bool) -> Matcher:

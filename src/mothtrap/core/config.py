@@ -73,7 +73,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `digests`: those of gradients, weights and buffers are taken at every step, so that
     `mothtrap diff` can name the first tensor in which two runs differ.
     `quiet`: findings are printed and nothing else: no word on snapshots, no verdict on a run
-    in which nothing was found.
+    in which nothing was found. `cost_per_hour` is the price of an hour of the job, in any
+    currency: findings then say what the steps after their onset have cost.
     """
 
     runs_dir: str = "runs"
@@ -97,6 +98,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     inside_compiled: bool = True
     digests: bool = False
     quiet: bool = False
+    cost_per_hour: float = 0.0
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"
     max_gradient_norm: float = 0.0
     guard_copies: bool = False

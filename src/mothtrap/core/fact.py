@@ -77,6 +77,7 @@ def restored(values: dict[str, Any]) -> Fact:
     tag = str(values.get("type", ""))
     kind = fact_types().get(tag)
     if kind is not None:
+        jsonable.decoder(kind)
         return msgspec.convert(values, kind, strict=False)
     return _unknown(tag, values)
 

@@ -7,7 +7,7 @@ import hashlib
 
 import msgspec
 
-from mothtrap.core.display import heading, pairs
+from mothtrap.core.display import grid, heading, pairs
 
 
 class Severity(enum.StrEnum):
@@ -78,6 +78,18 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         }
         said = pairs({name: value for name, value in rows.items() if value != ""})
         return heading(f"{self.code} {self.name}") + said + pairs(self.evidence)
+
+
+class Findings(tuple[Finding, ...]):
+    """Findings of a run, which a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        if not self:
+            return "<p>Nothing was found.</p>"
+        rows = [(f.severity, f.code, f.name, f.step, ", ".join(f.layers), f.message) for f in self]
+        return grid(("severity", "code", "name", "step", "layers", "message"), rows)
 
 
 def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:

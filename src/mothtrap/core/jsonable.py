@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TypeVar
+import threading
+from typing import Any, TypeVar
 
 import msgspec
 
 from mothtrap.core.texts import storable_value
 
 T = TypeVar("T")
+
+_decoders: dict[object, msgspec.json.Decoder[Any]] = {}
+_building = threading.Lock()
 
 
 def _truthful(value: object) -> object:
@@ -46,6 +50,19 @@ def decode(data: bytes | str, kind: type[T]) -> T:
         msgspec.ValidationError: the JSON does not fit `kind`.
     """
     try:
-        return msgspec.json.decode(data, type=kind, strict=False)
+        return decoder(kind).decode(data)
     except RecursionError as err:
         raise msgspec.DecodeError("JSON is nested too deeply") from err
+
+
+def decoder(kind: type[T]) -> msgspec.json.Decoder[T]:
+    """Return the decoder of a type, made once.
+
+    msgspec keeps on each class what it found out about it. Two threads that meet a class for
+    the first time at once crash the process (msgspec 0.21 and 0.22), so one at a time does.
+    """
+    found = _decoders.get(kind)
+    if found is None:
+        with _building:
+            found = _decoders.setdefault(kind, msgspec.json.Decoder(kind, strict=False))
+    return found

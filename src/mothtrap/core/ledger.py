@@ -8,7 +8,16 @@ import msgspec
 
 LedgerValue = str | int | float | bool | None
 
-SECTIONS = ("random", "determinism", "versions", "hardware", "environment", "sources")
+SECTIONS = (
+    "parameters",
+    "data",
+    "random",
+    "determinism",
+    "versions",
+    "hardware",
+    "environment",
+    "sources",
+)
 """Of a ledger, in the order in which they are shown."""
 
 
@@ -18,6 +27,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     `created_s` is in Unix seconds. `arguments` are those of the process, without secrets.
     `facts` are by section (`SECTIONS`) and name:
 
+        parameters   of the script, as its parser made them, or its constants
+        data         files that were open or mapped, by path: size, change, digest
         random       `seed.NAME`: the seed that a generator was given, where that is known;
                      `start.NAME`: how it was set up (see `core.ledger.Start`);
                      `digest.NAME`: of its state at the end of the first step
@@ -27,7 +38,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
         environment  variables that matter, by an allow-list
         sources      digests of the script's own modules, by path
 
-    `missing` says what could not be found out, and why.
+    `missing` says what could not be found out, and why. `given` are parameters that differ from
+    the default of their parser, `parameters_from` says what they were read from.
     """
 
     created_s: float
@@ -37,6 +49,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     cwd: str
     facts: dict[str, dict[str, LedgerValue]] = {}
     missing: dict[str, str] = {}
+    given: tuple[str, ...] = ()
+    parameters_from: str = ""
 
 
 class Start:

@@ -12,8 +12,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import lru_cache
+from importlib.metadata import EntryPoint, distributions
+from itertools import chain
 from types import ModuleType
 
 from mothtrap.core.errors import PluginError, UnknownNameError, nearest
@@ -72,10 +75,16 @@ def parts(package: str) -> tuple[Part, ...]:
     path = importlib.import_module(package).__path__
     own = sorted(m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_"))
     found = {name: Part(package=package, name=name) for name in own}
-    others = entry_points(group=package)
+    others = [point for point in _entry_points(tuple(sys.path)) if point.group == package]
     for point in sorted(others, key=lambda p: (p.name, p.dist.name if p.dist else "")):
         found.setdefault(point.name, Part(package=package, name=point.name, entry_point=point))
     return tuple(found.values())
+
+
+@lru_cache(maxsize=4)
+def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
+    """Return those of a path; reading them opens a file for every distribution on it."""
+    return tuple(chain.from_iterable(d.entry_points for d in distributions(path=list(path))))
 
 
 def names(package: str) -> tuple[str, ...]:

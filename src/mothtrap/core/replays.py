@@ -18,10 +18,11 @@ UNREACHED_FILE = "unreached-{pid}.json"
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Orders for a process that replays.
 
-    `workers` are the folders of the snapshot by rank; `scratch` is where results go. `device`
-    and `dtype` convert state and inputs; None leaves them as recorded. `narrow`: the first
-    operation and the rows that are to blame are looked for, too. `debug`: the user's terminal
-    is there, for a debugger. `stop_at` is the `file:line` at which it opens. `through`: steps
+    `workers` are the folders of the snapshot by rank, `framework` is its adapter, empty for any;
+    `scratch` is where results go. `device` and `dtype` convert state and inputs; None leaves them
+    as recorded. `narrow`: the first operation and the rows that are to blame are looked for, too.
+    `debug`: the user's terminal is there, for a debugger. `stop_at` is the `file:line` at which it
+    opens. `through`: steps
     that the script makes before it comes to the place of the recorded one are allowed. `build`:
     `module:function` that makes model and loss, in the place of the script. `test_file`: where
     a test of the failure is written. `watch`: the process itself is watched, operation by
@@ -34,6 +35,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     step: int
     workers: dict[int, str]
     scratch: str
+    framework: str = ""
     device: str | None = None
     dtype: str | None = None
     narrow: bool = False
@@ -61,12 +63,12 @@ class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """The first of losses and gradients that is not what it was.
+    """The first of losses, gradients and new weights that is not what it was.
 
     `found` and `expected` are digests, or the text of an exception; None: there is none.
     """
 
-    kind: Literal["loss", "gradient", "exception"]
+    kind: Literal["loss", "gradient", "weight", "exception"]
     name: str
     found: str | None
     expected: str | None

@@ -22,7 +22,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     `pid` is the process whose end is the end of the attempt; `pid_ticks` tells it from a
     later one (see `store.processes`; 0 = unknown). `launcher` is the process, in words that no
     other one has, that starts this one anew when it fails, where torchrun is one, and
-    `restarts` how often it has done so.
+    `restarts` how often it has done so. `user` is the name of who started it.
     """
 
     id: str
@@ -38,6 +38,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     pid_ticks: int = 0
     launcher: str = ""
     restarts: int = 0
+    user: str = ""
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -77,18 +77,23 @@ LineDigests = tuple[int, ...]
 """CRC-32 of each line of a source file, without its indentation."""
 
 
+Counter = bool | int | float | None
+"""Value of a counter of a trainer."""
+
+
 class BatchHanded(msgspec.Struct, frozen=True, kw_only=True, tag="batch"):
     """A loader gave a batch to the user's code.
 
     `loader`: index of the loader, in order of first iteration, from 0; `site`
     is the `file:line` at which it does. `rng`: the states of all random generators right
-    after that.
+    after that. `counters` are those of the trainer that asked for it, by name.
     """
 
     loader: int
     site: str
     value: Tree
     rng: Tree = None
+    counters: dict[str, Counter] | None = None
 
 
 class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
@@ -97,7 +102,7 @@ class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
     `variables`: plain values, tensors without a graph and generators among the variables of
     the calling frame that are new or changed since the step before; at module level the
     globals. `trains`: autograd is on. `rng`: as right before the forward; None where it is
-    that of the event before.
+    that of the event before. `counters` are those of the trainer, by name.
     """
 
     root: str
@@ -107,6 +112,7 @@ class ForwardCalled(msgspec.Struct, frozen=True, kw_only=True, tag="forward"):
     variables: Tree = None
     rng: Tree = None
     trains: bool = True
+    counters: dict[str, Counter] | None = None
 
 
 class LossCalled(msgspec.Struct, frozen=True, kw_only=True, tag="loss"):
@@ -159,12 +165,14 @@ class ReferenceDigests(msgspec.Struct, frozen=True, kw_only=True):
     """Reference digests of a step, in hex (`statistics.digest`).
 
     `losses` goes by the site (`file:line`) of the backward, from its second call on with
-    `#2`, `#3` ... behind; `gradients` by parameter. `exception`: the uncaught one that ended
-    the step, as `Type: text`. `values` are the losses themselves, in their order.
+    `#2`, `#3` ... behind; `gradients` by parameter; `weights`, where no gradients are at hand,
+    are those after the step. `exception`: the uncaught one that ended the step, as `Type: text`.
+    `values` are the losses themselves, in their order.
     """
 
     losses: dict[str, str] = {}
     gradients: dict[str, str] = {}
+    weights: dict[str, str] = {}
     exception: str | None = None
     values: tuple[float, ...] = ()
 

@@ -22,6 +22,7 @@ from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
 from mothtrap.core.facts.losses import FailedLoss, LossSeries
 from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.record import CheckpointSaved, ItemLogged, ParametersLogged
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
@@ -43,7 +44,7 @@ from mothtrap.core.needs import Need
 
 NEEDS_OF_THE_JOB = (
     Need(facts=(WorkerStarted, WorkerEnded, WorkerLost, Resumed, SnapshotKept)),
-    Need(facts=(TrainingStopped, FullSteps)),
+    Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked)),
 )
@@ -53,6 +54,7 @@ STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
     Need(facts=(LoaderBegan, BatchesLoaded, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
     Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
+    Need(facts=(CheckpointSaved,), each_step=True),
     Need(facts=(TrainerSettings, TrainingPhase)),
     Need(facts=(BoostingBegan, BoostingEnded, FeatureImportance, ScoresSeen, TableSeen)),
 )

@@ -34,6 +34,8 @@ SHOWN = 3
 class Series:
     """One scalar over steps: `values_S` may hold NaN and Inf, as they were captured.
 
+    It is taken for the array of its values by numpy, by plots, by a loop and by an index.
+
     `total` counts the values since the start of the run, also those that have left
     the window. `first` is the first value of the run, `early_S` are its first values, at
     most `EARLY_VALUES`; NaN and empty where the beginning is not known.
@@ -58,6 +60,21 @@ class Series:
 
     def __len__(self) -> int:
         return len(self.steps_S)
+
+    def __iter__(self) -> Iterator[float]:
+        """Yield the values; `zip(series.steps_S, series)` goes with their steps."""
+        return iter(self.values_S.tolist())
+
+    def __getitem__(self, place: Any) -> Any:
+        """Return a value by its place, or several by a slice or an array of places."""
+        return self.values_S[place]
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        """Return the values, for numpy and whatever takes an array."""
+        if copy is False and dtype is not None and np.dtype(dtype) != self.values_S.dtype:
+            raise ValueError(f"float64 does not become {np.dtype(dtype)} without a copy")
+        values_S = self.values_S if dtype is None else self.values_S.astype(dtype, copy=False)
+        return values_S.copy() if copy else values_S
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,10 +113,11 @@ class Window:
     `steps_S` are all train steps closed so far that are still in the window, captured
     or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train
     steps since the start. `now_s` is Unix time: rules have no clock; `seen_s` is that of the
-    newest record, 0 before the first. `reference` is
-    another run, or None. `observations` keeps the first 16 and the latest 256 of each
-    type, oldest first. `peers` are windows of the other workers, with their observations
-    alone; empty where a worker is judged by itself.
+    newest record, 0 before the first; `trained_s` is the time from the first record to it,
+    in which a longer pause counts as ten minutes. `reference` is another run, or None.
+    `observations` keeps the first 16 and the latest 256 of each type, oldest first. `peers` are
+    windows of the other workers, with their observations alone; empty where a worker is judged by
+    itself.
     """
 
     now_s: float
@@ -113,6 +131,7 @@ class Window:
     reference: Window | None = None
     peers: tuple[Window, ...] = ()
     seen_s: float = 0.0
+    trained_s: float = 0.0
     _done: dict[Any, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property

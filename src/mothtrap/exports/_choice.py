@@ -6,7 +6,7 @@ import functools
 from dataclasses import dataclass, field
 
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.reader.choosing import matching
+from mothtrap.reader.tensors.choosing import matching
 
 _matcher = functools.lru_cache(matching)
 

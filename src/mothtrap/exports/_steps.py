@@ -15,9 +15,9 @@ from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.exports._choice import Choice
-from mothtrap.reader.matrices import captured
-from mothtrap.reader.parts import Part
+from mothtrap.reader.files.parts import Part
 from mothtrap.reader.run import Run
+from mothtrap.reader.series.matrices import captured
 from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.summary import STATISTICS, WIDTH, derive
 from mothtrap.store.progress import progress, size_of

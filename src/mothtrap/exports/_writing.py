@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,18 +42,11 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
         OSError: the disk refused.
     """
     target, chosen = Path(path), choice or Choice()
-    if to not in (known := formats()) and to.replace("_", "-") not in known:
-        raise UnknownNameError(
-            f"there is no format {to!r}{nearest(to, known)}; the formats are: {', '.join(known)}"
-        )
+    form = _form(to)
     matching = (chosen.has_tensor(tensor.info) for tensor in run.tensors())
     if chosen.tensors != "*" and not any(matching):
         raise UnknownNameError(_no_tensor(run, chosen.tensors))
-    form: Any = registry.load(PACKAGE, to.replace("-", "_"))
-    if os.path.lexists(target):
-        raise OutputExistsError(
-            f"cannot export to {target}: it exists; choose another path, or remove it"
-        )
+    _refuse_existing(target)
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.parent / f".draft-{secrets.token_hex(8)}"
     try:
@@ -66,6 +60,54 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
         else:
             draft.unlink(missing_ok=True)
     return written
+
+
+def follow_run(
+    run: Run, to: str, path: str | Path, choice: Choice | None = None, every_s: float = 10.0
+) -> Written:
+    """Write a run in another format while it goes on, until it has ended.
+
+    Args:
+        run: the run.
+        to: the format; of ours only `tensorboard` can grow.
+        path: the file or folder to make.
+        choice: steps and tensors; None = all.
+        every_s: seconds from one look at the run to the next.
+
+    Returns:
+        What was written.
+
+    Raises:
+        UnknownNameError: there is no such format, or it cannot grow.
+        OutputExistsError: something lies at `path` already.
+        MissingExtraError: the format needs a package that is not installed.
+        OSError: the disk refused.
+    """
+    target, form = Path(path), _form(to)
+    if not hasattr(form, "follow"):
+        raise UnknownNameError(
+            f"a file of the format {to!r} cannot grow while a run goes on; tensorboard can, and "
+            f"{to} can be written again later"
+        )
+    _refuse_existing(target)
+    written: Written = form.follow(run, target, choice or Choice(), lambda: time.sleep(every_s))
+    return written
+
+
+def _form(to: str) -> Any:
+    known = formats()
+    if to not in known and to.replace("_", "-") not in known:
+        raise UnknownNameError(
+            f"there is no format {to!r}{nearest(to, known)}; the formats are: {', '.join(known)}"
+        )
+    return registry.load(PACKAGE, to.replace("-", "_"))
+
+
+def _refuse_existing(target: Path) -> None:
+    if os.path.lexists(target):
+        raise OutputExistsError(
+            f"cannot export to {target}: it exists; choose another path, or remove it"
+        )
 
 
 def _no_tensor(run: Run, pattern: str) -> str:

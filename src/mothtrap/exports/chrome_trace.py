@@ -19,7 +19,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.exports._choice import Choice, Written
 from mothtrap.exports._steps import records
 from mothtrap.reader.run import Run
-from mothtrap.reader.windows import is_step
+from mothtrap.reader.series.windows import is_step
 
 Event = dict[str, object]
 _TRACKS = {Mode.TRAIN: 1, Mode.EVAL: 2, Mode.PREDICT: 3}

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from mothtrap.exports._choice import Choice, Written
-from mothtrap.reader.commits import ENDLESS
+from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.run import Run
 from mothtrap.reader.tables import TABLES
 

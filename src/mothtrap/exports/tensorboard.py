@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from mothtrap.core.errors import DamagedDataError, MissingExtraError
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.exports._buckets import buckets, power_buckets
 from mothtrap.exports._choice import Choice, Written
-from mothtrap.exports._steps import Whole, records, statistics, wholes
+from mothtrap.exports._steps import Recorded, Whole, records, statistics, wholes
 from mothtrap.reader.run import Run
 from mothtrap.statistics.distribution import EXPONENTS, QUANTILES, SHAPES
 
@@ -44,38 +46,110 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
     Raises:
         MissingExtraError: the package `tensorboard` is not installed.
     """
-    scalars = histograms = 0
-    left_out: dict[str, None] = {}
-    started_s = run.info.created_s if run.info else 0.0
-    for worker in run.workers:
-        folder = target / f"w{worker}"
-        folder.mkdir(parents=True)
-        with _EventFile(folder / f"events.out.tfevents.{started_s:.0f}.mothtrap") as events:
-            axis = _Axis()
-            for recorded in records(run, worker, choice, left_out):
-                record = recorded.record
-                prefix = _prefix(record.key.mode)
-                for scalar in record.scalars:
-                    if scalar.name in DIGESTS:
-                        continue
-                    tag = f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name
-                    events.add_scalar(prefix + tag, scalar.value)
-                for tensor, values in statistics(recorded, choice):
-                    for name, value in values.items():
-                        events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
-                scalars += events.flush(axis.place(recorded.attempt, record.key), record.wall_s)
-            for whole in wholes(run, worker, choice, left_out):
+    with _Folder(target) as folder:
+        folder.add(run, choice)
+        return folder.written()
+
+
+def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) -> Written:
+    """Write event files while the run goes on, and what was added between two pauses.
+
+    The newest step waits until the next one has begun: evaluations may still be made at it. Steps
+    that a later attempt repeats keep their first values.
+
+    Args:
+        run: it is read anew after each pause, until it has ended.
+        target: the folder to make.
+        choice: as of `write`.
+        pause: waits.
+
+    Raises:
+        MissingExtraError: the package `tensorboard` is not installed.
+    """
+    begin = choice.begin
+    with _Folder(target) as folder:
+        while True:
+            goes_on = run.state == "running"
+            ends = [choice.end, run.steps - 1 if goes_on else None]
+            end = min((each for each in ends if each is not None), default=None)
+            if end is None or end > begin:
+                folder.add(run, Choice(tensors=choice.tensors, begin=begin, end=end))
+                begin = begin if end is None else end
+            if not goes_on or begin == choice.end:
+                return folder.written()
+            pause()
+            run.refresh()
+
+
+class _Folder:
+    """Event files of all workers of a run, to which piece after piece of it is added.
+
+    Args:
+        target: the folder to make.
+    """
+
+    def __init__(self, target: Path) -> None:
+        self._target = target
+        self._files: dict[int, tuple[_EventFile, _Axis]] = {}
+        self._counts = {"scalars": 0, "histograms": 0}
+        self._left_out: dict[str, None] = {}
+        self._open = ExitStack()
+
+    def __enter__(self) -> _Folder:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def add(self, run: Run, choice: Choice) -> None:
+        """Write the chosen part of a run; steps must come in order."""
+        for worker in run.workers:
+            if worker not in self._files:
+                self._files[worker] = self._begin(run, worker), _Axis()
+            events, axis = self._files[worker]
+            for recorded in records(run, worker, choice, self._left_out):
+                self._add_record(events, recorded, choice, axis)
+            for whole in wholes(run, worker, choice, self._left_out):
                 try:
-                    histograms += _add_whole(events, whole, axis)
+                    self._counts["histograms"] += _add_whole(events, whole, axis)
                 except DamagedDataError as err:
-                    left_out[str(err)] = None
+                    self._left_out[str(err)] = None
                 except _NoHistogram as reason:
-                    left_out[f"{whole.tensor.identity} has no histogram: {reason}"] = None
-            left_out |= dict.fromkeys(
-                f"{count} values of {tag} on worker {worker} are beyond float32 and left out"
-                for tag, count in events.too_large.items()
-            )
-    return Written(counts={"scalars": scalars, "histograms": histograms}, left_out=tuple(left_out))
+                    text = f"{whole.tensor.identity} has no histogram: {reason}"
+                    self._left_out[text] = None
+            events.settle()
+
+    def written(self) -> Written:
+        """Return how much was written, and what was left out."""
+        too_large = [
+            f"{count} values of {tag} on worker {worker} are beyond float32 and left out"
+            for worker, (events, _) in self._files.items()
+            for tag, count in events.too_large.items()
+        ]
+        return Written(counts=dict(self._counts), left_out=(*self._left_out, *too_large))
+
+    def _begin(self, run: Run, worker: int) -> _EventFile:
+        folder = self._target / f"w{worker}"
+        folder.mkdir(parents=True)
+        started_s = run.info.created_s if run.info else 0.0
+        path = folder / f"events.out.tfevents.{started_s:.0f}.mothtrap"
+        return self._open.enter_context(_EventFile(path))
+
+    def _add_record(
+        self, events: _EventFile, recorded: Recorded, choice: Choice, axis: _Axis
+    ) -> None:
+        record = recorded.record
+        prefix = _prefix(record.key.mode)
+        for scalar in record.scalars:
+            if scalar.name in DIGESTS:
+                continue
+            tag = f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name
+            events.add_scalar(prefix + tag, scalar.value)
+        for tensor, values in statistics(recorded, choice):
+            for name, value in values.items():
+                events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
+        place = axis.place(recorded.attempt, record.key)
+        self._counts["scalars"] += events.flush(place, record.wall_s)
 
 
 class _NoHistogram(Exception):
@@ -182,6 +256,10 @@ class _EventFile:
             self._write(self._event(wall_time=wall_s, step=step, summary=self._values))
             self._values = self._summary()
         return count
+
+    def settle(self) -> None:
+        """Hand what was written to the disk, for those who read the file as it grows."""
+        self._file.flush()
 
     def _write(self, event: Any) -> None:
         self._records.write(event.SerializeToString())

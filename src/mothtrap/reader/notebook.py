@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mothtrap.core.display import grid, heading, pairs
+from mothtrap.core.display import heading, pairs
 from mothtrap.reader.run_facts import RunFacts
 
 
@@ -19,8 +19,4 @@ def run_html(run: RunFacts) -> str:
     if run.dropped:
         facts["dropped"] = run.dropped
     facts |= {f"damage {n}": text for n, text in enumerate(run.damage, start=1)}
-    rows = [
-        (f.severity, f.code, f.name, f.step, ", ".join(f.layers), f.message) for f in run.findings
-    ]
-    found = grid(("severity", "code", "name", "step", "layers", "message"), rows) if rows else ""
-    return heading(run.id) + pairs(facts) + (found or "<p>Nothing was found.</p>")
+    return heading(run.id) + pairs(facts) + run.findings._repr_html_()

@@ -8,27 +8,38 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from mothtrap.core import registry
 from mothtrap.core.digests import DIGEST
 from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.facts.record import ItemLogged
+from mothtrap.core.labels import LabelKind, Labels
+from mothtrap.core.record_items import Predictions
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, step_number
-from mothtrap.core.window import Ints, Matrix, Series
-from mothtrap.reader import choosing, notebook, sql, tables
-from mothtrap.reader.captured_tensors import Tensor
-from mothtrap.reader.commits import ENDLESS, ModeName, mode_code
-from mothtrap.reader.completion import POLL_S, follow_steps, wait_for
-from mothtrap.reader.files import RunFiles
-from mothtrap.reader.merged import MERGED, Merged, merged_matrices, merged_scalars
-from mothtrap.reader.parts import Part, Span
+from mothtrap.core.window import Ints, Matrix
+from mothtrap.reader import notebook, sql, tables
+from mothtrap.reader.files.commits import ENDLESS, ModeName, mode_code
+from mothtrap.reader.files.parts import Part, Span
+from mothtrap.reader.files.run_files import RunFiles
+from mothtrap.reader.files.worker_view import ScalarName
+from mothtrap.reader.plots import Plots
+from mothtrap.reader.record.items import Item, read_bytes
+from mothtrap.reader.record.predicted import predictions_of
 from mothtrap.reader.run_facts import RunFacts
-from mothtrap.reader.sample_index import Samples
-from mothtrap.reader.steps import StepStatus, Timeline
-from mothtrap.reader.timed import timed_rows
-from mothtrap.reader.worker_series import scalar_series, statistic_matrices
-from mothtrap.reader.worker_view import ScalarName
+from mothtrap.reader.run_record import Record, last_values, record_of
+from mothtrap.reader.samples.sample_index import Samples
+from mothtrap.reader.series.completion import POLL_S, follow_steps, wait_for
+from mothtrap.reader.series.merged import MERGED, Merged, merged_matrices, merged_scalars
+from mothtrap.reader.series.run_series import RunSeries
+from mothtrap.reader.series.steps import StepStatus, Timeline
+from mothtrap.reader.series.timed import timed_rows
+from mothtrap.reader.series.worker_series import scalar_series, statistic_matrices
+from mothtrap.reader.tensors import choosing
+from mothtrap.reader.tensors.captured_tensors import Tensor
 from mothtrap.statistics.summary import columns_for
 from mothtrap.store import find_runs
+from mothtrap.store.labels import put_label, read_labels
 from mothtrap.store.worker_reading import ReadState
 
 if TYPE_CHECKING:
@@ -36,6 +47,9 @@ if TYPE_CHECKING:
     import xarray
 
     from mothtrap.store.time_log import TimedRows
+
+NOTEBOOK = "mothtrap.notebook"
+"""Displays of a run, which lie above this package and are loaded when one is asked for."""
 
 
 def open_run(argument: str | Path | None = None, runs_dir: str | Path = "runs") -> Run:
@@ -56,7 +70,7 @@ class Run(RunFacts):
     """Results and captures of a run; `refresh` reads the additions of a running job.
 
     Opening reads the events and findings; the numbers are read when first asked for, once,
-    and kept in memory (the statistics take about 110 bytes for each tensor and step).
+    and kept in memory (by default statistics take about 30 bytes for each tensor and step).
     Between two calls of `refresh` all answers are of the same moment. Made by `open_run`.
 
     Wherever a method takes a `worker`, it is a rank; None means the lowest, "merged" all
@@ -67,6 +81,96 @@ class Run(RunFacts):
     def path(self) -> Path:
         """The run's folder."""
         return self._files.path
+
+    @property
+    def record(self) -> Record:
+        """Return what was run: parameters, data, code, packages, who, when, what it has logged."""
+        attempts = sorted(self._span.attempts.items())
+        logged = (
+            (number, rank, seen)
+            for number, attempt in attempts
+            for rank, view in sorted(attempt.workers.items())
+            for seen in view.observations
+            if isinstance(seen, ItemLogged)
+        )
+        return record_of(self, logged)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """Return the last value of each loss and of each number that the script logs, by name."""
+        return last_values(self.scalars())
+
+    def view(self, height: int = 600) -> object:
+        """Return the report of the run, which a notebook shows in a frame.
+
+        Args:
+            height: of the frame, in pixels.
+        """
+        return registry.load(NOTEBOOK, "view").show(self, height)
+
+    def live(self, every_s: float = 2.0) -> object:
+        """Return a widget that follows the run: verdict, findings, loss.
+
+        Args:
+            every_s: seconds from one look at the run to the next, until it ends.
+
+        Raises:
+            MissingExtraError: anywidget is not installed.
+        """
+        return registry.load(NOTEBOOK, "live").follow(self, every_s)
+
+    @property
+    def plot(self) -> Plots:
+        """Return what draws charts of the run, as Vega-Lite specifications."""
+        return Plots(self)
+
+    @property
+    def labels(self) -> Labels:
+        """Return what people say of the run: tags, notes, group, archived or not."""
+        return read_labels(self.path)
+
+    def label(self, kind: LabelKind, text: str = "") -> None:
+        """Label the run.
+
+        Args:
+            kind: `tag`, `untag`, `note`, `group`, `archive` or `restore`.
+            text: the tag, the note, or the group.
+
+        Raises:
+            ConfigError: the text is missing or too long.
+            OSError: the run cannot be written.
+        """
+        put_label(self.path, kind, text)
+
+    def read_item(self, item: Item, *, library: bool = False) -> bytes:
+        """Return what was kept of something that the script logged; see `Record.items`.
+
+        Args:
+            item: of `record.items`.
+            library: the program that draws the figure in its place.
+
+        Raises:
+            UnknownNameError: nothing was kept.
+            DamagedDataError: the file is damaged or missing.
+        """
+        return read_bytes(self.path, item, library=library)
+
+    def predictions(
+        self, labels: str, scores: str, mode: ModeName = Mode.EVAL, worker: int | None = None
+    ) -> Predictions:
+        """Return confusion matrix and curves of captured labels and outputs.
+
+        Args:
+            labels: name of the tensor that holds the true classes, e.g. `label:...`.
+            scores: that of the scores, e.g. `output:...`; see `mothtrap.log_predictions`.
+            mode: of the steps.
+            worker: rank; None means the lowest that has them.
+
+        Raises:
+            StepUnavailableError: they were kept whole at no moment in common.
+            ValueError: their values do not fit; says why.
+        """
+        return predictions_of(self.tensor(labels), self.tensor(scores), mode, worker)
 
     def refresh(self) -> None:
         """Read what was added since the last time."""
@@ -208,7 +312,7 @@ class Run(RunFacts):
         mode: ModeName | None = None,
         *,
         worker: Merged | int | None = None,
-    ) -> tuple[Series, ...]:
+    ) -> tuple[RunSeries, ...]:
         """Return the scalars of one worker, or of the job, over the whole run.
 
         Args:
@@ -302,7 +406,7 @@ class Run(RunFacts):
             MissingExtraError: duckdb is not installed.
             QueryError: the query cannot be answered; says why.
         """
-        return sql.answer(query, self.table)
+        return sql.answer(query, self._span, self.table)
 
     def timed(self, name: str, worker: int | None = None) -> TimedRows:
         """Return the rows of a table that goes by time and not by step, of all attempts.

@@ -21,17 +21,17 @@ from mothtrap.core.facts.captures import (
     Unwatched,
 )
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import Findings, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
-from mothtrap.reader.attempts import State
-from mothtrap.reader.choosing import collection_of
-from mothtrap.reader.files import RunFiles
+from mothtrap.reader.files.attempts import State
+from mothtrap.reader.files.parts import EVERYTHING, Span
+from mothtrap.reader.files.run_files import RunFiles
 from mothtrap.reader.merging import merge_blind, merge_findings, merge_statuses, merge_thinned
-from mothtrap.reader.parts import EVERYTHING, Span
-from mothtrap.reader.worker_series import scalar_series
+from mothtrap.reader.series.worker_series import scalar_series
+from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.store.layout import read_ledger, read_source
 
 FactT = TypeVar("FactT", bound=Fact)
@@ -137,11 +137,11 @@ class RunFacts:
         return min(max((view.steps for view in views), default=0), self._span.bounds.end)
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
+    def findings(self) -> Findings:
         """Findings of all workers joined, the most severe first, then by onset."""
         readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
         merged = merge_findings(reader.findings for reader in readers)
-        return tuple(finding for finding in merged if finding.step in self._span.bounds)
+        return Findings(finding for finding in merged if finding.step in self._span.bounds)
 
     @property
     def verdict(self) -> str:

@@ -8,17 +8,21 @@ from collections.abc import Callable
 import pyarrow as pa
 
 from mothtrap.core.errors import MissingExtraError, QueryError
+from mothtrap.reader.files.parts import Span
 from mothtrap.reader.tables import TABLES
 
 
-def answer(query: str, table: Callable[[str], pa.Table]) -> pa.Table:
+def answer(query: str, span: Span, table: Callable[[str], pa.Table]) -> pa.Table:
     """Answer a query.
+
+    Of the table `stats` only those columns and rows are made that the query needs.
 
     It sees the tables of the run and nothing else: no files, no network, no variables of
     the program.
 
     Args:
         query: one or more statements; the last one's rows are returned, if it has any.
+        span: the run, or a part of it.
         table: makes a table of a name; asked only for tables whose names occur.
 
     Raises:
@@ -29,11 +33,14 @@ def answer(query: str, table: Callable[[str], pa.Table]) -> pa.Table:
         import duckdb
     except ImportError as err:
         raise MissingExtraError("Run.sql", "duckdb", "sql") from err
+    # Not at the top: it imports the functions and the data sets of Arrow.
+    from mothtrap.reader.statistics_scan import StatisticsScan
 
     with duckdb.connect(":memory:", config={"python_enable_replacements": False}) as connection:
         for name in TABLES:
             if re.search(rf"\b{name}\b", query, re.IGNORECASE):
-                connection.register(name, table(name))
+                rows = StatisticsScan(span) if name == "stats" else table(name)
+                connection.register(name, rows)
         connection.execute("SET enable_external_access = false")
         connection.execute("SET lock_configuration = true")
         try:

@@ -6,7 +6,7 @@ Shape suffix: N = rows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,30 +15,18 @@ import pyarrow as pa
 from mothtrap.core import jsonable
 from mothtrap.core.errors import MissingExtraError, UnknownNameError, nearest
 from mothtrap.core.findings import Finding
-from mothtrap.core.tensors import TensorInfo
-from mothtrap.core.window import Ints, Matrix
-from mothtrap.reader.choosing import all_tensors
-from mothtrap.reader.commits import MODES
-from mothtrap.reader.matrices import captured
-from mothtrap.reader.parts import Part, Span
+from mothtrap.core.window import Matrix
+from mothtrap.reader.files.parts import Span
+from mothtrap.reader.row_columns import STATS, TENSOR, WHEN, WORDS, Columns, stats, tensor, when
 from mothtrap.reader.run_facts import RunFacts
-from mothtrap.reader.worker_series import summary_rows
-from mothtrap.statistics.summary import STATISTICS, derive
+from mothtrap.reader.series.worker_series import summary_rows
+from mothtrap.reader.tensors.choosing import all_tensors
+from mothtrap.store.columns import words
 
 if TYPE_CHECKING:
     import xarray
 
-_WORDS = pa.dictionary(pa.int32(), pa.string())
-_WHEN = {
-    "worker": pa.int64(),
-    "attempt": pa.int64(),
-    "step": pa.int64(),
-    "mode": _WORDS,
-    "mode_step": pa.int64(),
-}
-_TENSOR = {"kind": _WORDS, "name": _WORDS, "module": _WORDS}
 _SHAPE = pa.list_(pa.int64())
-_Columns = dict[str, pa.Array]
 
 
 def table(facts: RunFacts, span: Span, name: str) -> pa.Table:
@@ -90,19 +78,13 @@ def dataset(matrices: Mapping[str, Matrix], kind: str) -> xarray.Dataset:
     return xarray.Dataset(dict(zip(arrays, aligned, strict=True)), attrs={"kind": kind})
 
 
-def _stats(_: RunFacts, span: Span) -> Iterator[_Columns]:
+def _stats(_: RunFacts, span: Span) -> Iterator[Columns]:
     for worker in span.workers:
         for rows in summary_rows(span.parts(worker), lambda _: True, None):
-            columns = _when(worker, rows.part, rows.commit_N)
-            columns |= _tensor(rows.part.view.tensors, rows.tensor_N)
-            for statistic in STATISTICS:
-                value_N = derive(rows.summary_NF, statistic)
-                present_N = captured(rows.summary_NF, statistic, value_N)
-                columns[statistic] = pa.array(value_N, mask=~present_N)
-            yield columns
+            yield stats(worker, rows)
 
 
-def _scalars(_: RunFacts, span: Span) -> Iterator[_Columns]:
+def _scalars(_: RunFacts, span: Span) -> Iterator[Columns]:
     for worker in span.workers:
         for part in span.parts(worker):
             found = part.view.scalars()
@@ -114,19 +96,19 @@ def _scalars(_: RunFacts, span: Span) -> Iterator[_Columns]:
             value_N = np.concatenate([column.values.view() for column in found.values()])
             order_N = np.argsort(commit_N, kind="stable")
             order_N = order_N[part.counts(commit_N[order_N])]
-            yield _when(worker, part, commit_N[order_N]) | {
-                "name": _words([name for name, _, _ in found], which_N[order_N]),
-                "of": _words([of for _, of, _ in found], which_N[order_N]),
+            yield when(worker, part, commit_N[order_N]) | {
+                "name": words([name for name, _, _ in found], which_N[order_N]),
+                "of": words([of for _, of, _ in found], which_N[order_N]),
                 "value": pa.array(value_N[order_N]),
             }
 
 
-def _steps(_: RunFacts, span: Span) -> Iterator[_Columns]:
+def _steps(_: RunFacts, span: Span) -> Iterator[Columns]:
     for worker in span.workers:
         for part in span.parts(worker):
             commits, commit_N = part.view.commits, part.commits()
-            optimizers = [list(commits.optimizers[row]) for row in commit_N.tolist()]
-            yield _when(worker, part, commit_N) | {
+            optimizers = [list(names) for names in commits.optimizers(commit_N)]
+            yield when(worker, part, commit_N) | {
                 "wall_s": pa.array(commits.wall_s[commit_N]),
                 "skipped": pa.array(commits.skipped[commit_N]),
                 "optimizers": pa.array(optimizers, pa.list_(pa.string())),
@@ -137,7 +119,7 @@ def _steps(_: RunFacts, span: Span) -> Iterator[_Columns]:
             }
 
 
-def _raw(_: RunFacts, span: Span) -> Iterator[_Columns]:
+def _raw(_: RunFacts, span: Span) -> Iterator[Columns]:
     for worker in span.workers:
         for part in span.parts(worker):
             for piece in part.view.raw():
@@ -147,8 +129,8 @@ def _raw(_: RunFacts, span: Span) -> Iterator[_Columns]:
                 rows, tensor_N = rows[known], tensor_N[known]
                 batch = piece.batch.take(pa.array(rows))
                 yield (
-                    _when(worker, part, piece.commit_N[rows])
-                    | _tensor(part.view.tensors, tensor_N)
+                    when(worker, part, piece.commit_N[rows])
+                    | tensor(part.view.tensors, tensor_N)
                     | {
                         "dtype": batch.column("dtype").dictionary_encode(),
                         "shape": batch.column("shape"),
@@ -157,7 +139,7 @@ def _raw(_: RunFacts, span: Span) -> Iterator[_Columns]:
                 )
 
 
-def _tensors(_: RunFacts, span: Span) -> Iterator[_Columns]:
+def _tensors(_: RunFacts, span: Span) -> Iterator[Columns]:
     known = list(all_tensors(span).values())
     infos = [tensor.info for tensor in known]
     texts = ("name", "module", "module_type", "role", "dtype", "location", "scope")
@@ -169,7 +151,7 @@ def _tensors(_: RunFacts, span: Span) -> Iterator[_Columns]:
     }
 
 
-def _findings(facts: RunFacts, _: Span) -> Iterator[_Columns]:
+def _findings(facts: RunFacts, _: Span) -> Iterator[Columns]:
     rows = [{name: _cell(finding, name) for name in _FINDINGS.names} for finding in facts.findings]
     yield {n: pa.array([r[n] for r in rows], _FINDINGS.field(n).type) for n in _FINDINGS.names}
 
@@ -181,7 +163,7 @@ def _cell(finding: Finding, name: str) -> object:
     return list(value) if isinstance(value, tuple) else value
 
 
-def _events(_: RunFacts, span: Span) -> Iterator[_Columns]:
+def _events(_: RunFacts, span: Span) -> Iterator[Columns]:
     rows = [
         (worker, number, o.step, o.mode.value, type(o).__name__, jsonable.encode(o).decode())
         for number, attempt in sorted(span.attempts.items())
@@ -194,35 +176,6 @@ def _events(_: RunFacts, span: Span) -> Iterator[_Columns]:
         field.name: pa.array(column, field.type)
         for field, column in zip(_EVENTS, columns, strict=True)
     }
-
-
-def _when(worker: int, part: Part, commit_N: Ints) -> _Columns:
-    commits = part.view.commits
-    return {
-        "worker": pa.array(np.full(len(commit_N), worker, np.int64)),
-        "attempt": pa.array(np.full(len(commit_N), part.attempt, np.int64)),
-        "step": pa.array(commits.steps[commit_N]),
-        "mode": _words([mode.value for mode in MODES], commits.modes[commit_N]),
-        "mode_step": pa.array(commits.mode_steps[commit_N]),
-    }
-
-
-def _tensor(infos: Mapping[int, TensorInfo], tensor_N: Ints) -> _Columns:
-    place = np.zeros(max(infos, default=0) + 1, np.int64)
-    place[list(infos)] = np.arange(len(infos))
-    which_N = place[tensor_N]
-    return {
-        "kind": _words([info.kind for info in infos.values()], which_N),
-        "name": _words([info.name for info in infos.values()], which_N),
-        "module": _words([info.module for info in infos.values()], which_N),
-    }
-
-
-def _words(words: Sequence[str], which_N: Ints) -> pa.Array:
-    """Return texts out of a few; the same text may stand there more than once."""
-    known = {word: place for place, word in enumerate(dict.fromkeys(words))}
-    place = np.array([known[word] for word in words], np.int32)
-    return pa.DictionaryArray.from_arrays(pa.array(place[which_N]), pa.array(list(known)))
 
 
 _EVENTS = pa.schema(
@@ -241,23 +194,23 @@ _FINDINGS = pa.schema(
     }
 )
 _TENSOR_TEXTS = ("kind", "name", "module", "module_type", "role", "dtype", "location", "scope")
-_Maker = Callable[[RunFacts, Span], Iterator[_Columns]]
+_Maker = Callable[[RunFacts, Span], Iterator[Columns]]
 _MAKERS: dict[str, tuple[pa.Schema, _Maker]] = {
-    "stats": (pa.schema(_WHEN | _TENSOR | dict.fromkeys(STATISTICS, pa.float64())), _stats),
+    "stats": (STATS, _stats),
     "scalars": (
-        pa.schema(_WHEN | {"name": _WORDS, "of": _WORDS, "value": pa.float64()}),
+        pa.schema(WHEN | {"name": WORDS, "of": WORDS, "value": pa.float64()}),
         _scalars,
     ),
     "steps": (
         pa.schema(
-            _WHEN
+            WHEN
             | {"wall_s": pa.float64(), "skipped": pa.bool_(), "optimizers": pa.list_(pa.string())}
             | dict.fromkeys(("tensors", "scalars", "raw"), pa.int64())
         ),
         _steps,
     ),
     "raw": (
-        pa.schema(_WHEN | _TENSOR | {"dtype": _WORDS, "shape": _SHAPE, "bytes": pa.int64()}),
+        pa.schema(WHEN | TENSOR | {"dtype": WORDS, "shape": _SHAPE, "bytes": pa.int64()}),
         _raw,
     ),
     "tensors": (

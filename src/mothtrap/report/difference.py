@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
-from mothtrap.reader.conditions import ConditionDiffers, differing_conditions
-from mothtrap.reader.difference import Compared, compare
-from mothtrap.reader.first_divergence import FirstDivergence
-from mothtrap.reader.likely_cause import Cause, likely_cause
+from mothtrap.reader.compare.conditions import ConditionDiffers, differing_conditions
+from mothtrap.reader.compare.difference import Compared, compare
+from mothtrap.reader.compare.first_divergence import FirstDivergence
+from mothtrap.reader.compare.likely_cause import Cause, likely_cause
 from mothtrap.reader.run import Run
 from mothtrap.report.style import Style, count_of
 

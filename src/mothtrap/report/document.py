@@ -16,6 +16,8 @@ from mothtrap.core.ledger import Ledger
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.report.machine import MachineRow, machine_rows
+from mothtrap.report.record import recorded
+from mothtrap.report.record_page import Section, section
 from mothtrap.report.source import noted_only
 from mothtrap.report.summary import RunSummary
 from mothtrap.store.layout import attempt_folder, attempts
@@ -41,6 +43,7 @@ class Document:
         conditions: what it was started with, by name.
         machine: its numbers over the run.
         made_s: Unix time of the report.
+        record: parameters, data, code and what the script has logged, as HTML.
     """
 
     summary: RunSummary
@@ -48,6 +51,7 @@ class Document:
     conditions: Mapping[str, str]
     machine: tuple[MachineRow, ...] = ()
     made_s: float
+    record: Section | None = None
 
     @property
     def stories(self) -> list[tuple[Story, Finding, list[Finding]]]:
@@ -77,6 +81,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         conditions=_conditions(run),
         machine=_machine(run),
         made_s=time.time(),
+        record=section(run, recorded(run)),
     )
 
 

@@ -12,13 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
+from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.document import Document
 from mothtrap.report.style import count_of
 
 MAX_BYTES = 5 << 20
-"""Size that a report has at most; beyond it evidence, then effects are left out."""
+"""Size that a report has at most; beyond it pictures, then evidence, then effects are left out."""
 MAX_TEXT = 2_000
 """Characters of one text of a run; chosen by hand."""
 MAX_LAYERS = 8
@@ -38,19 +39,27 @@ STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 def page(document: Document) -> str:
     """Return a run as an HTML document of at most `MAX_BYTES`.
 
-    What does not fit is left out: first the evidence of effects, then effects; the page says so.
+    What does not fit is left out: first pictures of the record, then the evidence of effects, then
+    effects; the page says so.
     """
-    for effects, evidence in ((10_000, True), (10_000, False), (3, False), (0, False)):
-        text = _page(document, effects, evidence=evidence)
+    for effects, evidence, pictures in (
+        *((10_000, True, True), (10_000, True, False), (10_000, False, False)),
+        *((3, False, False), (0, False, False)),
+    ):
+        text = _page(document, effects, evidence=evidence, pictures=pictures)
         if len(text.encode()) <= MAX_BYTES:
             return text
     return text
 
 
-def _page(document: Document, effects: int, *, evidence: bool) -> str:
-    summary = document.summary
+def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -> str:
+    summary, record = document.summary, document.record
+    recorded = (record.whole if pictures else record.light) if record is not None else ""
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
-    policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+    policy = (
+        f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
     overhead = cost_in_words(summary.overhead, summary.run.steps, len(summary.run.workers))
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
@@ -65,7 +74,7 @@ def _page(document: Document, effects: int, *, evidence: bool) -> str:
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_rules(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{_rules(document)}{recorded}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}. '
         f"Overhead: {_safe(overhead)}</p></footer>"
         "</main></body></html>\n"
@@ -139,11 +148,13 @@ def _finding(
     kind = finding.severity.value
     extent = f", at {finding.count:,} captured steps" if finding.count > 1 else ""
     ranks = "" if finding.workers in ((), (0,)) else f", ranks {_joined(finding.workers)}"
+    since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [
         f'<h3 class="{kind}">{SYMBOLS[finding.severity]} {_safe(finding.code)} '
         f"{_safe(finding.name.replace('_', ' '))}</h3>",
         f'<p class="soft">{kind} since step {finding.step:,}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
+        *([f'<p class="soft">Since then: {_safe(since)}</p>'] if since else []),
     ]
     if finding.layers:
         more = len(finding.layers) - MAX_LAYERS

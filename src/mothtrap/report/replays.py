@@ -190,7 +190,8 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
         expected = (differs.expected or "none").splitlines()[0]
         return style.paint("not the same", "yellow") + f": {found}, in the run {expected}"
     name = style.safe(differs.name)
-    first = f"the loss at {name}" if differs.kind == "loss" else f"the gradient of {name}"
+    firsts = {"loss": "the loss at", "gradient": "the gradient of", "weight": "the new weight"}
+    first = f"{firsts[differs.kind]} {name}"
     gone = " is missing" if differs.found is None else " differs first"
     return style.paint("not the same", "yellow") + f": {first}{gone}"
 

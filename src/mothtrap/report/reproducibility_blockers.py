@@ -6,16 +6,14 @@ Only what the run's ledger shows is judged: what is not in it cannot be told.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Literal
-
-import msgspec
 
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.samples import DataSeen
 from mothtrap.core.ledger import Ledger, LedgerValue, Source, Start
+from mothtrap.report import keras_blockers
+from mothtrap.report.blocker import Blocker, State
 from mothtrap.report.style import Style, count_of
 
-State = Literal["will", "may", "cannot tell"]
 STATES: tuple[State, ...] = ("will", "may", "cannot tell")
 COLORS = {"will": "bold red", "may": "bold yellow", "cannot tell": "bold blue"}
 PLAIN = Style()
@@ -28,18 +26,6 @@ _GENERATORS = {
     "numpy": ("numpy.random", "numpy.random.seed(0) at the top of the script"),
 }
 _CONSEQUENCE = {"torch": ": first weights, dropout and the order of shuffled batches depend on it"}
-
-
-class Blocker(msgspec.Struct, frozen=True, kw_only=True):
-    """A reason why numbers `will`, or `may`, differ when the run is repeated, or cannot be told.
-
-    `where` is a line, an attribute or a file, as far as it is known.
-    """
-
-    state: State
-    what: str
-    where: str = ""
-    fix: str = ""
 
 
 def blockers(
@@ -63,7 +49,9 @@ def blockers(
             fix="run it again with this version of mothtrap; a run without a step has none",
         )
     else:
-        yield from _seeds(ledger.facts.get("random", {}))
+        random = ledger.facts.get("random", {})
+        yield from _seeds(random, leaves_out=() if "start.keras" not in random else ("torch",))
+        yield from keras_blockers.blockers(ledger)
         yield from _switches(ledger)
         yield from _hashing(ledger)
     yield from _loaders(loaders)
@@ -156,8 +144,12 @@ def verdict(found: Sequence[Blocker]) -> str:
     return "nothing that is known keeps it from giving the same numbers again"
 
 
-def _seeds(random: Mapping[str, LedgerValue]) -> Iterator[Blocker]:
+def _seeds(
+    random: Mapping[str, LedgerValue], *, leaves_out: Sequence[str] = ()
+) -> Iterator[Blocker]:
     for name, (called, fix) in _GENERATORS.items():
+        if name in leaves_out:
+            continue
         start = random.get(f"start.{name}")
         more = _CONSEQUENCE.get(name, "")
         if start == Start.UNSEEDED:

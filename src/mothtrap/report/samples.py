@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from mothtrap.reader.sample_index import BatchOfSamples, Sample, Samples, StepSamples
-from mothtrap.reader.suspects import Suspect, Suspects
+from mothtrap.reader.samples.sample_index import BatchOfSamples, Sample, Samples, StepSamples
+from mothtrap.reader.samples.suspects import Suspect, Suspects
 from mothtrap.report.style import Style, count_of
 
 PLAIN = Style()

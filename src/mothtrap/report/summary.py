@@ -13,15 +13,18 @@ from mothtrap.core.diagnosis import verdict as worst_root
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
+from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import how_it_ended
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
+from mothtrap.report.record import RunRecord
 from mothtrap.report.source import lines_at
 from mothtrap.report.style import count_of
 
@@ -77,7 +80,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
     command, where its id does not; `sources` has the source line of each location whose file is
     as it was when the job began; `ending` says how a job ended that failed; `boosted` are
-    models of trees in numbers; `replay` is what a replay found when the job had ended.
+    models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
+    there where it was asked for; `after` says what came after the onset of errors and warnings.
     """
 
     run: RunFacts
@@ -100,10 +104,16 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ending: str = ""
     boosted: tuple[BoostedModel, ...] = ()
     replay: StoredReplay | None = None
+    record: RunRecord | None = None
+    after: tuple[Aftermath, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
         return sum(finding.severity == severity for finding in self.findings)
+
+    def after_of(self, finding: Finding) -> Aftermath | None:
+        """Return what came after the onset of a finding; None of a note."""
+        return next((a for a in self.after if a.fingerprint == finding.fingerprint), None)
 
     def in_story_order(self) -> list[Finding]:
         """Return the findings story by story: each root, then what follows from it."""
@@ -167,8 +177,13 @@ def summarize(
         sources=lines_at(run.info, filter(None, places)),
         boosted=boosted_models(run),
         replay=run.replay,
+        after=aftermaths(run, _serious(diagnosis)),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
+
+
+def _serious(diagnosis: Diagnosis) -> list[Finding]:
+    return [f for f in diagnosis.findings if f.severity is not Severity.INFO]
 
 
 def _not_kept(run: Run) -> tuple[NotKept, ...]:
@@ -255,7 +270,8 @@ def _why_nothing(run: Run) -> str:
     if run.tool_errors:
         error = run.tool_errors[0]
         return f"mothtrap failed in {error.part} ({error.error})"
-    stepped = bool(run.workers or run.rules)  # a monitor, too, opens at the first step
+    logged = bool(run.observations(ItemLogged)) or bool(run.observations(ParametersLogged))
+    stepped = bool(run.rules or (run.workers and not logged))  # a monitor opens at the first step
     if run.observations(ScriptFailed):
         return f"the job {how_it_ended(run)} before its first optimizer step"
     if run.end is not None and run.end.exit_code > 0 and not stepped:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
+from mothtrap.report.aftermath import in_words, saved_in_words
 from mothtrap.report.boosting import boosting_lines
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.failures import failure_lines
@@ -39,10 +40,7 @@ def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False)
 
     `everything`: also why which rules do not apply.
     """
-    blocks = [
-        _block(finding, style, summary.sources.get(finding.location or "", ""))
-        for finding in summary.in_story_order()
-    ]
+    blocks = [_block(finding, style, summary) for finding in summary.in_story_order()]
     lines = state_lines(summary, style, everything=everything)
     return "\n\n".join([*blocks, "\n".join(lines)])
 
@@ -113,7 +111,8 @@ def _layers(finding: Finding, style: Style) -> str:
     return names + (f" and {more} more" if more > 0 else "")
 
 
-def _block(finding: Finding, style: Style, source: str = "") -> str:
+def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
+    source = summary.sources.get(finding.location or "", "")
     head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLORS[finding.severity])
     layers = f"  {_layers(finding, style)}" if finding.layers else ""
     extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
@@ -129,6 +128,11 @@ def _block(finding: Finding, style: Style, source: str = "") -> str:
         lines += [f"      {style.safe(source)}"] if source else []
     if finding.why:
         lines += wrapped(f"  = why: {style.safe(finding.why)}", indent="    ")
+    after = summary.after_of(finding)
+    if after is not None and after.steps:
+        lines += wrapped(f"  = went on for: {in_words(after, summary.run.unit)}", indent="    ")
+        if saved := saved_in_words(after, summary.run.unit):
+            lines += wrapped(f"  = weights saved before it: {style.safe(saved)}", indent="    ")
     if finding.caused_by:  # what helps against the cause, helps
         lines.append(f"  = follows from: {', '.join(finding.caused_by)}; fix that first")
     else:

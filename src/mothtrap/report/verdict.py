@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import Overhead
+from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import replay_command
@@ -109,6 +110,8 @@ def problem_lines(
     ):
         if those:
             lines += wrapped(f"  {word}: {_effects(those)}", indent="    ")
+    for line in clause_lines(summary.after_of(root), style, summary.run.unit):
+        lines += wrapped(line, indent="    ")
     if root.fixes:
         lines += wrapped(f"  fix: {style.safe(root.fixes[0])}", indent="    ")
     return lines

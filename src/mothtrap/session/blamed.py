@@ -11,7 +11,7 @@ from mothtrap.core.errors import MothtrapError
 from mothtrap.core.replays import ReplayResult
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.reader.run import open_run
-from mothtrap.reader.sample_index import BatchOfSamples, Sample, StepSamples
+from mothtrap.reader.samples.sample_index import BatchOfSamples, Sample, StepSamples
 
 DIGEST = "digest "
 

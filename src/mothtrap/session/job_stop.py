@@ -113,7 +113,7 @@ class JobStop:
 
     def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
         """Be asked by a recorder between two steps; facts go there, lines for the user to `say`."""
-        recorder.boundary, self._tell, self._say = self.boundary, recorder.observe, say
+        recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
 
     # On the thread of requests
 

@@ -28,6 +28,7 @@ from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
 from mothtrap.session import machine, reacting, uploading
 from mothtrap.session.adapters import triggers
+from mothtrap.session.compactor import Compactor
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
@@ -36,6 +37,7 @@ from mothtrap.session.supervision import Supervision
 from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 from mothtrap.store import layout, reserve
 from mothtrap.store.processes import start_ticks
+from mothtrap.store.remarks import user_name
 from mothtrap.store.writers import wait_for_writers
 
 SITE = Path(__file__).parent / "site"
@@ -115,6 +117,7 @@ def launch(
         attempt, config, say_on_stderr, lambda: children[-1] if children else None
     )
     sampler = machine.begin(attempt, say_on_stderr) if config.capture != "off" else None
+    compactor = Compactor(attempt.parent, say_on_stderr) if uploader is None else None
     with Supervision(attempt, config) as supervision, OutputKeeper(attempt):
         code = _run(command, child_environment(attempt, config), children)
         if sampler is not None:
@@ -138,6 +141,8 @@ def launch(
         write_report(attempt.parent, config, report)
     if uploader is not None:
         uploader.finish()
+    if compactor is not None:
+        compactor.finish()
     return _pass_on(code)
 
 
@@ -197,6 +202,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         config=plain(config),
         launcher=launcher_of(os.environ) if os.environ.get("RANK", "0") == "0" else "",
         restarts=restarts_of(os.environ),
+        user=user_name(),
     )
 
 

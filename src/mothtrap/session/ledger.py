@@ -12,6 +12,8 @@ from pathlib import Path
 from mothtrap.core.adapters import LedgerValues, Surroundings
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger
+from mothtrap.session.record.data_files import data_files
+from mothtrap.session.record.settings import Settings, seen_now, settle
 from mothtrap.session.surroundings import python_facts, without_secrets
 from mothtrap.store.layout import write_ledger
 
@@ -41,6 +43,7 @@ class LedgerKeeper:
         self._folder, self._rank, self._framework = folder, rank, framework
         self._surroundings, self._failed = surroundings, failed
         self._cwd = os.getcwd()
+        self._seen = seen_now()
         self._thread = threading.Thread(target=self._keep, name="mothtrap-ledger", daemon=True)
         self._thread.start()
 
@@ -64,6 +67,12 @@ class LedgerKeeper:
                 parts.append(found.later())
             except Exception as err:
                 missing["random"] = in_one_line(err)
+        settings = self._settings(missing)
+        parts.append({"parameters": settings.values})
+        try:
+            parts.append({"data": data_files(self._folder.parents[1])})
+        except Exception as err:
+            missing["data"] = in_one_line(err)
         facts: LedgerValues = {}
         for part in parts:
             for section, values in part.items():
@@ -76,4 +85,15 @@ class LedgerKeeper:
             cwd=self._cwd,
             facts=facts,
             missing=missing,
+            given=settings.given,
+            parameters_from=settings.source,
         )
+
+    def _settings(self, missing: dict[str, str]) -> Settings:
+        try:
+            return settle(self._seen)
+        except Exception as err:  # of an object of the user's
+            missing["parameters"] = in_one_line(err)
+            return Settings({}, (), "")
+        finally:
+            self._seen = []

@@ -30,6 +30,7 @@ from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
 from mothtrap.report.unkept import why_unkept
+from mothtrap.session.adapters import triggers
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
 from mothtrap.session.launch import SITE
@@ -126,6 +127,7 @@ def replay(
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
         plan = ReplayPlan(
             step=snapshot.step,
+            framework=snapshot.framework,
             workers={one.worker: str(one.folder.absolute()) for one in chosen},
             scratch=scratch,
             device=options.device,
@@ -284,7 +286,7 @@ def _play(
     with log.open("wb") as output:
         ended = _run(
             _command(snapshot, options),
-            _environment(scratch, snapshot.framework, options),
+            _environment(scratch, options),
             options,
             output,
         )
@@ -303,14 +305,14 @@ def _command(snapshot: Snapshot, options: ReplayOptions) -> list[str]:
     return list(options.command)
 
 
-def _environment(scratch: Path, framework: str, options: ReplayOptions) -> dict[str, str]:
+def _environment(scratch: Path, options: ReplayOptions) -> dict[str, str]:
     # What is built begins the replay by itself: without the start-up hook.
     paths = ["" if options.build else str(SITE), os.environ.get("PYTHONPATH", "")]
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),
         PLAN_VARIABLE: str(scratch / PLAN_FILE),
-        "MOTHTRAP_FRAMEWORKS": framework,
+        "MOTHTRAP_FRAMEWORKS": ",".join(triggers()),
     }
     environment.pop("MOTHTRAP_RUN_DIR", None)
     environment.pop("MOTHTRAP_DISABLE", None)

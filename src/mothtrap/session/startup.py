@@ -14,6 +14,7 @@ from mothtrap.core.adapters import Adapter
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.adapters import framework_of, load
+from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
@@ -37,6 +38,8 @@ def attach(framework: str) -> None:
     All frameworks that a process imports take part in one job. In a process that
     `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
     """
+    for parser in parsed.PARSERS:
+        parsed.install(parser)  # also where a parser was imported before anything of ours
     name = framework_of(framework)
     if name in _begun:
         return  # by another import of the same framework, maybe one that the adapter makes itself
@@ -51,7 +54,9 @@ def attach(framework: str) -> None:
 def _attach(framework: str) -> None:
     adapter = load(framework)
     if os.environ.get(PLAN_VARIABLE):
-        adapter.attach_replay(read_plan(os.environ))
+        plan = read_plan(os.environ)
+        if plan.framework in ("", adapter.FRAMEWORK, adapter.refines()):
+            adapter.attach_replay(plan)
         return
     if not _process:
         if adapter.STEPS == "none":

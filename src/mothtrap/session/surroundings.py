@@ -96,6 +96,8 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
         whole = os.path.abspath(path)
         if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
             continue
+        if os.path.basename(whole).startswith("__autograph_generated_file"):
+            continue  # TensorFlow writes one for each function that it rewrites
         digest = digest_of(Path(whole))
         if digest is not None:
             found[_shown(whole)] = digest

@@ -20,7 +20,7 @@ from mothtrap.statistics.summary import WIDTH
 
 def store_reasons(
     attempt: Path, rank: int | None, reasons: Sequence[Fact], ending: WorkerEnded
-) -> None:
+) -> Path:
     """Write a record without steps, so that the verdict can say why there are none.
 
     Args:
@@ -29,6 +29,9 @@ def store_reasons(
         reasons: what failed, or was missing.
         ending: how the process ended, as far as it is known.
 
+    Returns:
+        The folder of the worker.
+
     Raises:
         OSError: the folder cannot be written.
     """
@@ -36,6 +39,7 @@ def store_reasons(
 
     _, folder = claim_worker(attempt, rank)
     store_facts(folder, (*reasons, ending))
+    return folder
 
 
 def store_facts(folder: Path, facts: Sequence[Fact]) -> None:

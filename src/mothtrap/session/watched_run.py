@@ -19,7 +19,7 @@ from mothtrap.core.adapters import JobStore
 from mothtrap.core.config import Config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.workers import Resumed
-from mothtrap.reader.attempts import AttemptView
+from mothtrap.reader.files.attempts import AttemptView
 from mothtrap.session import launch, reacting, uploading
 from mothtrap.session.resuming import Resumption, earlier_attempt
 from mothtrap.session.supervision import Supervision

@@ -21,6 +21,8 @@ from mothtrap.core.steps import Mode
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.session import launch, startup, uploading
 from mothtrap.session.adapters import adapters_of
+from mothtrap.session.record.keeper import RecordKeeper
+from mothtrap.session.record.logging import RecordLog
 from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
@@ -28,7 +30,7 @@ from mothtrap.tracing.job import ProcessJob
 from mothtrap.tracing.notebooks import notebook_name
 
 
-class Watch:
+class Watch(RecordLog):
     """A model under observation; ends at `close`, at the end of a `with`, or of the process.
 
     An exception that leaves the block of the `with` is kept as that which ended the training.
@@ -45,7 +47,9 @@ class Watch:
         close: Callable[[BaseException | None], None],
         path: Callable[[], Path | None],
         job: ProcessJob | None = None,
+        record: RecordKeeper | None = None,
     ) -> None:
+        super().__init__(record)
         self._job = job
         self._step, self._log, self._close, self._path = step, log, close, path
         self._log_tensor = log_tensor
@@ -209,6 +213,7 @@ def watch(
         functools.partial(_close, worker, handles) if closes else lambda _: None,
         lambda: worker.path,
         worker.job,
+        worker.record,
     )
 
 

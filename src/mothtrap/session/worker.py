@@ -38,6 +38,7 @@ from mothtrap.session.ending import told
 from mothtrap.session.job_stop import JobStop
 from mothtrap.session.ledger import LedgerKeeper
 from mothtrap.session.live_monitor import LiveMonitor
+from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
@@ -70,6 +71,7 @@ class Worker:
         config: what to capture and judge.
         job: the one of this process.
         adapters: those of all frameworks that take part in it.
+        record: keeps what the script logs beside numbers and tensors.
     """
 
     def __init__(
@@ -111,10 +113,11 @@ class Worker:
         self.job = ProcessJob(self.recorder, config)
         self.adapters = AttachedAdapters(self.job)
         self.logged = Logged(self.recorder, say)
+        self.record = RecordKeeper(self.recorder.notes, lambda: self.recorder.plan.step, say)
         self._requests: RequestPoller | None = None
         self._snapshots = Snapshots(
             config,
-            self.recorder.observe,
+            self.recorder.notes.observe,
             say,
             functools.partial(self._failed, "snapshots"),
         )
@@ -191,6 +194,7 @@ class Worker:
         if ending is not None and not self._opened and self.config.capture != "off":
             rank = place.rank if place is not None else None
             self._contained("run folder", lambda: self._store_reasons(ending, rank, taker))
+        self._contained("record", self.record.close)
         self._contained("closing", self.recorder.hand_on_facts)
         self._close_part("rules")  # what fails there is still told in the last record
         self._contained("snapshots", self._snapshots.close)
@@ -236,10 +240,14 @@ class Worker:
 
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
         """Store why there was no step; nothing of a process that never trained."""
-        reasons = (*self._containment.failures, *self.recorder.unstepped)
+        reasons = (
+            *self._containment.failures,
+            *self.recorder.notes.unstepped,
+            *self.record.waiting,
+        )
         attempt = self._folder = self._attempt() if reasons else None
         if attempt is not None:
-            store_reasons(attempt, rank, reasons, ending)
+            self.record.open(store_reasons(attempt, rank, reasons, ending))
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
 
@@ -257,10 +265,10 @@ class Worker:
         return WorkerEnded(
             step=self.recorder.steps,
             steps=self.recorder.steps,
-            own_s=self.recorder.own_s,
-            capture_s=self.recorder.capture_s,
-            asked_s=self.recorder.asked_s,
-            wall_s=self.recorder.wall_s,
+            own_s=self.recorder.times.own_s,
+            capture_s=self.recorder.captures.cost_s,
+            asked_s=self.recorder.plan.budgets.asked_s,
+            wall_s=self.recorder.times.wall_s,
             exception=exception,
             location=location,
         )
@@ -294,7 +302,7 @@ class Worker:
         self._supervised = all_workers and self._is_compared()
         if self._rules:
             self._contained("rules", lambda: self._open_monitor(attempt))
-        self.recorder.observe(
+        self.recorder.notes.observe(
             WorkerStarted(
                 step=0,
                 rank=self._rank,
@@ -317,8 +325,11 @@ class Worker:
         self._contained("ledger", lambda: self._open_ledger(attempt, folder))
         config = self.config
         limit_bytes = share_bytes(attempt.parent, config.max_run_mb, environment.size)
+        self._contained("record", lambda: self.record.open(folder, limit_bytes))
         recorder = self.recorder
-        reductions = Reductions(recorder.tensors, lambda: recorder.reductions, self._containment)
+        reductions = Reductions(
+            recorder.tensors, lambda: recorder.plan.reductions, self._containment
+        )
         opened = functools.partial(
             writing.open_log, folder, config, limit_bytes, self._closing.wait, self._say
         )
@@ -370,12 +381,12 @@ class Worker:
             how = self.config.durability, self.config.roll_s
             self._contained("findings", lambda: monitor.keep_in(attempt, self._rank, *how))
         # What the rules missed is a fact of the run: it goes where the writer gets it.
-        lost = self.recorder.observe
+        lost = self.recorder.notes.observe
         self._add_part(
             "rules", monitor.consume, monitor.close, on_dropped=lost, raw=False, idle=monitor.tend
         )
         for fault in left_out():
-            self.recorder.blind(0, f"rule {fault.what}", fault.reason)
+            self.recorder.notes.blind(0, f"rule {fault.what}", fault.reason)
 
     def _open_reference(self, rules: Sequence[Rule]) -> Reference:
         from mothtrap.monitor.reference import open_reference
@@ -417,7 +428,7 @@ class Worker:
 
     def _found(self, finding: Finding) -> None:
         """A finding is new or became worse: captures and snapshots may wait for it."""
-        self.recorder.call(finding.code)
+        self.recorder.plan.call(finding.code)
         self._snapshots.found(finding)
 
     def _findings_lost(self, err: OSError) -> None:
@@ -426,7 +437,7 @@ class Worker:
     def _failed(self, part: str, err: BaseException) -> None:
         failure = self._containment.report(part, err, step=self.recorder.steps)
         if failure is not None:
-            self.recorder.observe(failure)
+            self.recorder.notes.observe(failure)
 
     def _contained(self, part: str, act: Callable[[], Any]) -> Any:
         try:

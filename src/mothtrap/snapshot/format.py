@@ -309,6 +309,8 @@ def _read_head(folder: Path) -> tuple[_Head, Snapshot]:
     if b',"checksum":"' not in data or not intact(data):
         raise _damaged(path, "its bytes do not match its checksum")
     try:
+        for kind in (_Head, Snapshot):
+            jsonable.decoder(kind)  # looked up once, and never by two threads at a time
         head = msgspec.json.decode(data, type=_Head)
         if head.form != FORM:
             raise _damaged(

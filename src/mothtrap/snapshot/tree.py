@@ -270,6 +270,13 @@ class _Reader:
         return items if "list" in tree else {**fields, **content}
 
 
+def array_from(values: npt.NDArray[Any]) -> Array:
+    """Return an array of numpy for a snapshot; shares its memory where that lies in C order."""
+    ordered = np.asarray(values, order="C")
+    data = ordered.reshape(-1).view(np.uint8)
+    return Array(dtype=ordered.dtype.name, shape=ordered.shape, data=data)
+
+
 def values_of(array: Array) -> npt.NDArray[Any]:
     """Return an array as numpy has it; writable, and a copy."""
     return np.frombuffer(array.data, dtype_of(array.dtype)).reshape(array.shape).copy()

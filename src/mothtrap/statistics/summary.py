@@ -14,7 +14,7 @@ Shape suffixes: N = rows, T = tensors, F = fields.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from types import MappingProxyType
 from typing import Final
 
@@ -102,20 +102,34 @@ def derive(summary_TF: Floats, statistic: str) -> Floats:
     Raises:
         UnknownNameError: there is no such statistic; names the nearest.
     """
+    value_T = derive_from(lambda name: summary_TF[:, COLUMN[name]], statistic)
+    return value_T.copy() if value_T.base is not None else value_T
+
+
+def derive_from(column: Callable[[str], Floats], statistic: str) -> Floats:
+    """Return one statistic of every row, as `derive` does, of rows that lie in columns.
+
+    Args:
+        column: returns a column of the rows by its name in `FIELDS`; asked for those of
+            `columns_for` alone.
+        statistic: one of `STATISTICS`.
+
+    Returns:
+        As `derive`; it may be a column itself: not to be written into.
+    """
     _needed(statistic)
-    column = {name: summary_TF[:, index] for name, index in COLUMN.items()}
     if statistic == "l2":
-        return _norms(summary_TF)
-    if statistic in column:
-        return column[statistic].copy()
+        return _norms(column)
+    if statistic in COLUMN:
+        return column(statistic)
     if statistic == "abs_max":
-        return np.maximum(np.abs(column["min"]), np.abs(column["max"]))
-    finite_T = _finite_count(summary_TF)
+        return np.maximum(np.abs(column("min")), np.abs(column("max")))
+    finite_T = column("count") - column("nan") - column("inf")
     finite_T[finite_T == 0] = np.nan
     with np.errstate(all="ignore"):  # NaN and Inf are data here
         if statistic == "abs_mean":
-            return column["abs_sum"] / finite_T
-        return column["deviation_l2"] / np.sqrt(finite_T)
+            return column("abs_sum") / finite_T
+        return column("deviation_l2") / np.sqrt(finite_T)
 
 
 def merge(rows_NF: Floats) -> Floats:
@@ -212,12 +226,13 @@ def _needed(statistic: str) -> tuple[str, ...]:
     return _NEEDED[statistic]
 
 
-def _norms(summary_TF: Floats) -> Floats:
+def _norms(column: Callable[[str], Floats]) -> Floats:
     """Return the norms; the sum over no finite element is 0 in a row, but no norm."""
-    norm_T: Floats = summary_TF[:, COLUMN["l2"]].copy()
+    norm_T = column("l2")
     if (norm_T == 0).any():
-        hollow_T = (_finite_count(summary_TF) == 0) & (summary_TF[:, COLUMN["count"]] > 0)
-        norm_T[hollow_T] = np.nan
+        count_T = column("count")
+        hollow_T = (count_T - column("nan") - column("inf") == 0) & (count_T > 0)
+        norm_T = np.where(hollow_T, np.nan, norm_T)
     return norm_T
 
 

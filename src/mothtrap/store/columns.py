@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _TYPES = {
+    np.dtype(np.int32): pa.int32(),
     np.dtype(np.int64): pa.int64(),
     np.dtype(np.uint32): pa.uint32(),
     np.dtype(np.uint64): pa.uint64(),
@@ -22,9 +23,17 @@ _TYPES = {
 
 
 def numbers(value_N: npt.NDArray[Any]) -> pa.Array:
-    """Return a column of int64, uint32, uint64 or float64 numbers, without a copy."""
+    """Return a column of int32, int64, uint32, uint64 or float64 numbers, without a copy."""
+    return nullable(value_N, None)
+
+
+def nullable(value_N: npt.NDArray[Any], present_N: npt.NDArray[np.bool_] | None) -> pa.Array:
+    """Return a column of numbers that are there, and null elsewhere; None: all are there."""
     value_N = np.ascontiguousarray(value_N)
-    buffers = [None, pa.py_buffer(value_N)]
+    there = None
+    if present_N is not None and not present_N.all():
+        there = pa.py_buffer(np.packbits(present_N, bitorder="little"))
+    buffers = [there, pa.py_buffer(value_N)]
     return pa.Array.from_buffers(_TYPES[value_N.dtype], len(value_N), buffers)
 
 
@@ -48,6 +57,13 @@ def repeated(value: str, rows: int) -> pa.Array:
     offset_N = np.arange(rows + 1, dtype=np.int32) * len(encoded)
     buffers = [None, pa.py_buffer(offset_N), pa.py_buffer(encoded * rows)]
     return pa.Array.from_buffers(pa.string(), rows, buffers)
+
+
+def words(texts_W: Sequence[str], which_N: npt.NDArray[np.integer[Any]]) -> pa.Array:
+    """Return texts out of a few, as a dictionary; the same text may stand there more than once."""
+    known = {word: place for place, word in enumerate(dict.fromkeys(texts_W))}
+    place_W = np.array([known[word] for word in texts_W], np.int32)
+    return pa.DictionaryArray.from_arrays(numbers(place_W[which_N]), texts(list(known)))
 
 
 def lists(values: Sequence[Sequence[int]]) -> pa.Array:

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from mothtrap.store import sealing
+from mothtrap.store import columns, sealing
 from mothtrap.store.pages import Data
 
 MANY = 32
@@ -131,7 +131,7 @@ def _repeated_words(
         same_ML = _bytes(data, found, at, buffer.size)
         if not bool(np.all(same_ML == same_ML[0])):
             return None
-    return column.take(pa.array(np.tile(np.arange(len(column)), len(found.starts))))
+    return column.take(columns.numbers(np.tile(np.arange(len(column)), len(found.starts))))
 
 
 def _bytes(data: Data, found: Found, at: int, size: int) -> npt.NDArray[np.uint8]:

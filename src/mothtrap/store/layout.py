@@ -8,9 +8,10 @@
     RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
     RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
+    RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
-    RUN/alerts/  RUN/marks/                    messages noted; marks of people on findings
+    RUN/alerts/  RUN/marks/  RUN/labels/       messages noted; marks and labels of people
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
 
 Attempts count from 1, ranks, monitors and sequence numbers from 0. Sequence numbers

@@ -62,7 +62,12 @@ class MachineLog:
         """
         if readings:
             times, names, of, values = zip(*readings, strict=True)
-            arrays = [pa.array(times), columns.texts(names), columns.texts(of), pa.array(values)]
+            arrays = [
+                columns.numbers(np.array(times, np.float64)),
+                columns.texts(names),
+                columns.texts(of),
+                columns.numbers(np.array(values, np.float64)),
+            ]
             self._log.append(pa.record_batch(arrays, schema=SCHEMA))
 
     def close(self) -> None:

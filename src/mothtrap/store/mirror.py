@@ -85,16 +85,19 @@ class Mirror:
         self._lists = 0
         self._warned = False
 
-    def refresh(self) -> None:
+    def refresh(self, *, at_once: bool = False) -> None:
         """Fetch what is new, after a pause: see `FETCH_EVERY_S` and `LISTS_A_LOOK`.
 
         While the store cannot be reached the mirror stays as it is, with a warning.
+
+        Args:
+            at_once: make no pause.
 
         Raises:
             StoreRefusedError: credentials, permissions or the bucket are wrong, or the run
                 was removed and another has its name.
         """
-        if time.monotonic() < self._next_s:
+        if not at_once and time.monotonic() < self._next_s:
             return
         try:
             self.sync()

@@ -102,6 +102,7 @@ class SegmentWriter:
         durability: `power` syncs the file before it is closed.
         marks_body: whether the marks of batches are over their bodies, see `sealing`.
         long_writes: knows the better way for long appends in this folder.
+        compressed: whether the columns are, by zstd.
     """
 
     def __init__(
@@ -112,6 +113,7 @@ class SegmentWriter:
         *,
         marks_body: bool = True,
         long_writes: LongWrites | None = None,
+        compressed: bool = False,
     ) -> None:
         self.path = path
         self.schema = schema
@@ -124,7 +126,11 @@ class SegmentWriter:
         self._seed = 0
         self._sink = _Sink()
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
-        self._arrow = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema)
+        # By one thread: in a launcher it must not take the processors of the job.
+        options = pa.ipc.IpcWriteOptions(
+            compression="zstd" if compressed else None, use_threads=False
+        )
+        self._arrow = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema, options=options)
 
     def append(self, batch: pa.RecordBatch) -> int:
         """Write one batch.

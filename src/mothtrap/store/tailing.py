@@ -50,6 +50,9 @@ class SegmentReader:
         self._expected = 0
         self._seed = 0
         self._schema_message = b""
+        self._file_id: tuple[int, int] | None = None
+        self._given_rows = 0
+        self._skip_rows = 0
 
     def poll(self) -> list[pa.RecordBatch]:
         """Return the intact batches that came since the last poll."""
@@ -70,7 +73,7 @@ class SegmentReader:
             at = step[0]
         self._offset += at
         self.pending_bytes = 0 if self.done else len(data) - at
-        return self._parse(data, found, schema_end)
+        return self._unknown(self._parse(data, found, schema_end))
 
     @property
     def bytes_read(self) -> int:
@@ -86,7 +89,9 @@ class SegmentReader:
     def _read(self) -> Data:
         try:
             with self.path.open("rb", buffering=0) as file:
-                size = os.fstat(file.fileno()).st_size
+                status = os.fstat(file.fileno())
+                self._note_file((status.st_dev, status.st_ino))
+                size = status.st_size
                 if size == self._size_seen:
                     return b""
                 self._size_seen = size
@@ -100,6 +105,25 @@ class SegmentReader:
         except OSError as err:
             self._end(f"it cannot be read: {err}")
             return b""
+
+    def _note_file(self, file_id: tuple[int, int]) -> None:
+        """Begin anew where another file took the place, with the same rows (`compacting`)."""
+        if self._file_id not in (None, file_id):
+            self._offset = self._expected = self._seed = 0
+            self._size_seen, self._schema_message = -1, b""
+            self._skip_rows = self._given_rows
+        self._file_id = file_id
+
+    def _unknown(self, batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Leave out the rows that were given before the file was replaced."""
+        found = []
+        for batch in batches:
+            skipped = min(self._skip_rows, len(batch))
+            self._skip_rows -= skipped
+            if skipped < len(batch):
+                found.append(batch.slice(skipped) if skipped else batch)
+        self._given_rows += sum(map(len, found))
+        return found
 
     def _open(self, data: Data) -> int:
         """Read magic and schema; return the offset behind them, or 0 when not there yet."""

@@ -22,8 +22,9 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.records import Scalar, StepRecord
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.statistic_columns import summaries
 from mothtrap.store.tailing import SegmentTail
-from mothtrap.store.unpacking import numbers, vectors
+from mothtrap.store.unpacking import numbers
 from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
 
 ColumnsT = TypeVar("ColumnsT")
@@ -105,7 +106,7 @@ class RowReader(Generic[ColumnsT, RowsT]):
 
 class _StatsRows(RowReader[_Stats, _Stats]):
     def columns(self, batch: pa.RecordBatch) -> _Stats:
-        return numbers(batch.column("tensor")), vectors(batch.column("summary"))
+        return numbers(batch.column("tensor")), summaries(batch)
 
     def split(self, columns: _Stats, start: int, stop: int) -> _Stats:
         return columns[0][start:stop], columns[1][start:stop]

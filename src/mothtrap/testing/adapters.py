@@ -43,6 +43,7 @@ class Process:
 
     Args:
         arrays: the module of `mothtrap.statistics` for its arrays.
+        overhead: 0 = every step is recorded whole; above, as in a job with that budget.
         **settings: as in the configuration file.
 
     Attributes:
@@ -51,20 +52,19 @@ class Process:
         records: of steps and evaluations, in order.
     """
 
-    def __init__(self, arrays: str, **settings: Any) -> None:
+    def __init__(self, arrays: str, *, overhead: float = 0.0, **settings: Any) -> None:
         self.said: list[str] = []
         self.records: list[StepRecord] = []
-        config = Config(
-            capture="everything",
-            overhead=0.0,
-            collections={"all": Collection(tensors=("*:*",), statistics=("l2",))},
-            **settings,
-        )
+        everything: dict[str, Any] = {
+            "capture": "everything",
+            "collections": {"all": Collection(tensors=("*:*",), statistics=("l2",))},
+        }
+        config = Config(overhead=overhead, **settings, **({} if overhead else everything))
         self.recorder: Recorder[Any] = Recorder(
             registry.load("mothtrap.statistics", arrays),
             streams(config, [need for rule in load_rules(config) for need in rule.needs]),
             Containment(self.said.append),
-            overhead=0.0,
+            overhead=overhead,
             on_first_step=lambda: self.recorder.sinks.append(self),
             looks=Looks(),
         )
@@ -167,7 +167,7 @@ class AdapterTests:
         process, weights = self._watched(self.train)
         assert weights == plain, "watched training gave other weights"
         assert process.records, "nothing was recorded"
-        assert not self._failures(process)
+        self._check_nothing_failed(process)
         assert self.train() == plain, "training after the adapter was detached gave other weights"
 
     def test_nothing_is_left_behind(self) -> None:
@@ -266,7 +266,7 @@ class AdapterTests:
 
     def _reported(self, train: Callable[[], object]) -> Reports:
         process, _ = self._watched(train)
-        assert not self._failures(process)
+        self._check_nothing_failed(process)
         own = [scalar.name for record in process.records for scalar in record.scalars]
         return Reports(
             kinds=frozenset(info.kind for r in process.records for _, info in r.defined),
@@ -275,10 +275,11 @@ class AdapterTests:
             modes=frozenset(record.key.mode for record in process.records) - {Mode.PREDICT},
         )
 
-    def _failures(self, process: Process) -> list[str]:
-        failed = [fact for fact in process.facts() if isinstance(fact, ToolError)]
+    def _check_nothing_failed(self, process: Process) -> None:
+        failed = [fact.error for fact in process.facts() if isinstance(fact, ToolError)]
         blind = [fact for fact in process.facts() if isinstance(fact, Blind)]
-        return [one.error for one in failed] + [b.what for b in blind if "failed" in b.reason]
+        failed += [f"{fact.what}: {fact.reason}" for fact in blind if "failed" in fact.reason]
+        assert not failed, "mothtrap failed: " + "; ".join(failed)
 
 
 def _differs(before: dict[str, object], after: dict[str, object]) -> list[str]:

@@ -25,7 +25,8 @@ class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
     `runs_eagerly`: step by step in Python, not as a compiled program; `whole_process` where
     that was set for all functions. `policy` is the type in which it computes. `loss_scaled`:
     in half precision the loss is multiplied by a scale before the gradients are taken; None
-    where no half precision is used, or that cannot be seen.
+    where no half precision is used, or that cannot be seen. `linear_layers`: hidden layers of a
+    model that has nothing nonlinear before its last layer; `linear_location` made the first.
     """
 
     model: str
@@ -36,4 +37,6 @@ class ModelCompiled(Fact, frozen=True, kw_only=True, tag=True):
     steps_per_execution: int = 1
     policy: str = "float32"
     loss_scaled: bool | None = None
+    linear_layers: tuple[str, ...] = ()
+    linear_location: str | None = None
     location: str | None = None

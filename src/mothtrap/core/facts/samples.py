@@ -57,7 +57,8 @@ class DataSeen(Fact, frozen=True, kw_only=True, tag=True):
     `SamplesNamed`) lack at their beginning; both empty where there are none. `digest` is
     one of the first batch that was handed over, bit by bit: "" where that was not on the
     host. `sorted_names`: whether the first names of files stand in their order; None where
-    there are none. `generators` are attributes that hold random generators of its own.
+    there are none. `generators` are attributes that hold random generators of its own. `content` is
+    a digest of the whole set, where it lies in memory or brings its own; "" else.
     """
 
     data: int
@@ -69,6 +70,7 @@ class DataSeen(Fact, frozen=True, kw_only=True, tag=True):
     digest: str = ""
     sorted_names: bool | None = None
     generators: tuple[str, ...] = ()
+    content: str = ""
 
 
 class SamplesNamed(Fact, frozen=True, kw_only=True, tag=True):

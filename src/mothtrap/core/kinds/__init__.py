@@ -28,6 +28,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
         merges: each worker that is not told to hold a shard has the whole.
         of: where it comes from; what is of a `forward` waits until its mode is known.
         usual: captured by `capture = "everything"`, and where only modules are named.
+        costly: it is worked out for whoever asks, so `*` does not choose it.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Kind(msgspec.Struct, frozen=True, kw_only=True):
     merges: bool = False
     of: Origin = "forward"
     usual: bool = False
+    costly: bool = False
 
 
 @functools.cache
@@ -70,6 +72,12 @@ def plurals() -> MappingProxyType[str, str]:
 def usual() -> tuple[str, ...]:
     """Return the kinds that are captured where no kind is named."""
     return tuple(kind.name for kind in kinds().values() if kind.usual)
+
+
+@functools.cache
+def uncostly() -> tuple[str, ...]:
+    """Return the kinds that wildcards choose among."""
+    return tuple(kind.name for kind in kinds().values() if not kind.costly)
 
 
 @functools.cache

@@ -2,7 +2,8 @@
 
 It is on PYTHONPATH, so it hides the environment's own `sitecustomize`, which it runs
 first. It imports nothing but the standard library: mothtrap itself is loaded when the
-process has imported a framework, and nothing of it is loaded in a process that does not.
+process has imported a framework. In a process that imports none, but a parser of settings, one
+small module of it is loaded, which imports nothing but the standard library either.
 """
 
 from __future__ import annotations
@@ -12,6 +13,9 @@ import importlib.util
 import os
 import sys
 from contextlib import suppress
+
+_PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
+"""Of settings; what they hand to the script is kept for the record of the run."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +33,11 @@ def _run_hidden_sitecustomize() -> None:
 
 
 class _AfterImport:
-    """Finds a framework as everybody does, and calls mothtrap when it has been imported."""
+    """Finds a module as everybody does, and calls mothtrap when it has been imported."""
 
-    def __init__(self, frameworks: Iterable[str]) -> None:
-        self._frameworks = set(frameworks)
+    def __init__(self, frameworks: Iterable[str], parsers: Iterable[str] = ()) -> None:
+        self._parsers = set(parsers)
+        self._frameworks = {*frameworks, *self._parsers}
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
         if name not in self._frameworks:
@@ -56,10 +61,19 @@ class _AfterImport:
                 if err.__traceback__ is not None:
                     err.__traceback__ = err.__traceback__.tb_next  # without this frame
                 raise
-            _attach(name)
+            (_see_parser if name in self._parsers else _attach)(name)
 
         loader.__dict__["exec_module"] = exec_module
         return spec
+
+
+def _see_parser(name: str) -> None:
+    try:
+        from mothtrap.session.record.parsed import install
+
+        install(name)
+    except Exception as err:
+        _say(f"cannot see what {name} parses ({type(err).__name__}: {err})")
 
 
 def _attach(framework: str) -> None:
@@ -87,4 +101,6 @@ try:
 finally:
     _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")
     if _watched and os.environ.get("MOTHTRAP_DISABLE", "") in ("", "0"):
-        sys.meta_path.insert(0, _AfterImport(os.environ["MOTHTRAP_FRAMEWORKS"].split(",")))
+        _names = os.environ["MOTHTRAP_FRAMEWORKS"].split(",")
+        _parsers = () if os.environ.get("MOTHTRAP_REPLAY") else _PARSERS
+        sys.meta_path.insert(0, _AfterImport(_names, _parsers))

@@ -38,7 +38,13 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
 
     They are those of the tensor itself, for as long as it is there.
     """
-    if not lies_in_place(tensor):
+    # As `lies_in_place` says, which is asked here too often for a call more.
+    if (
+        type(tensor) not in PLAIN
+        or not (tensor.is_cpu and tensor.layout is torch.strided and tensor.is_contiguous())
+        or (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+        or not 0 < tensor.nbytes <= tensor.untyped_storage().nbytes()
+    ):
         return None
     there = (ctypes.c_uint8 * tensor.nbytes).from_address(tensor.data_ptr())
     return np.frombuffer(memoryview(there), np.uint8)

@@ -26,6 +26,7 @@ on constant tensors, the worst case)."""
 
 _LOOKED_AT: Final = [COLUMN["nan"], COLUMN["inf"], COLUMN["l2"]]
 
+_COUNTED: Final = [COLUMN["nan"], COLUMN["inf"]]
 _IS_LOOKED_AT: Final = np.isin(np.arange(WIDTH), [COLUMN["count"], *_LOOKED_AT])
 
 _PLAIN: Final = (torch.float32, torch.bfloat16, torch.float16)
@@ -45,8 +46,15 @@ def norms(tensors: Sequence[torch.Tensor]) -> Floats:
     """
     places_T3 = compiled.places(tensors)
     direct_T = places_T3[:, 2] >= 0
-    if direct_T.all():
-        return _direct_rows(tensors, places_T3)
+    if len(tensors) and direct_T.all():
+        l2_T = compiled.norms(places_T3)
+        good_T = np.isfinite(l2_T)
+        if not good_T.all():
+            return _rows(tensors, places_T3[:, 1], l2_T, good_T)
+        rows_TF = np.full((len(tensors), WIDTH), np.nan)  # as `_rows` does, at every step
+        rows_TF[:, COLUMN["count"]], rows_TF[:, COLUMN["l2"]] = places_T3[:, 1], l2_T
+        rows_TF[:, _COUNTED] = 0.0
+        return rows_TF
     with torch.no_grad():
         rows_TF = np.empty((len(tensors), WIDTH))
         direct = np.flatnonzero(direct_T).tolist()

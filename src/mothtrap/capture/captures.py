@@ -1,0 +1,215 @@
+"""Rows and copies of the tensors of the step in progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from mothtrap.capture.arena import Arenas
+from mothtrap.capture.due import COPIES
+from mothtrap.capture.forward_captures import ForwardCaptures, Purpose
+from mothtrap.capture.gradient_look import GradientLooks
+from mothtrap.capture.notes import Notes
+from mothtrap.capture.outlet import Outlet
+from mothtrap.capture.plan import Plan
+from mothtrap.capture.raw import StepCopies
+from mothtrap.capture.selection import SHAPE
+from mothtrap.capture.statistics_rows import Reducer
+from mothtrap.capture.step_exponents import StepExponents
+from mothtrap.capture.step_rows import Collected, StepRows
+from mothtrap.capture.step_times import StepTimes
+from mothtrap.capture.tensor_registry import Tensors
+from mothtrap.core import kinds
+from mothtrap.core.records import RawBlock
+from mothtrap.core.steps import Mode, StepKey
+from mothtrap.statistics.distribution import EXPONENTS
+from mothtrap.statistics.summary import STATISTICS
+
+_FORWARD_KINDS = kinds.made_by("forward")
+"""Seen in a forward, whose mode is known only when the root returns."""
+_STATISTICS = frozenset(STATISTICS)
+_IN_PLACE = _STATISTICS | {EXPONENTS, SHAPE}
+"""Statistics that are computed in place; all others need a copy of the tensor."""
+ArrayT = TypeVar("ArrayT", contravariant=True)
+
+
+class Captures(Generic[ArrayT]):
+    """Takes of each tensor what is due.
+
+    Attributes:
+        cost_s: seconds that this has taken; the rest of mothtrap's own is the fixed cost.
+        reducer: the arithmetic of the framework.
+        rows: of the step in progress; adapters give them the `device`, where there is one.
+        gradients: what the gradients reduced in this step were found to be.
+        copies: of values, of the step in progress.
+        forward: captures of the forward that runs, or has just returned.
+        holds: whether there are copies that may yet be of the next step.
+        has_raw: whether there may be something to be taken by `take_raw`.
+
+    Args:
+        rows: of the same reducer.
+        arenas: where copies lie.
+        raw_wait_s: how long to wait for memory where there is none.
+        plan: says what is due.
+        tensors: all that were defined.
+        notes: take changed shapes.
+        times: of steps, and of forwards.
+        outlet: takes forwards of evaluations, which are records of their own.
+    """
+
+    def __init__(
+        self,
+        rows: StepRows[ArrayT],
+        arenas: Arenas,
+        *,
+        raw_wait_s: float,
+        plan: Plan,
+        tensors: Tensors,
+        notes: Notes,
+        times: StepTimes,
+        outlet: Outlet,
+    ) -> None:
+        self.cost_s = 0.0
+        self.reducer, self.rows, self._arenas = rows.reducer, rows, arenas
+        self.gradients = GradientLooks()
+        self.holds = self.has_raw = False
+        self._plan, self._due, self._tensors = plan, plan.due, tensors
+        self._notes, self._times, self._outlet = notes, times, outlet
+        self.copies = StepCopies(rows.reducer, arenas, wait_s=raw_wait_s)
+        self._exponents = StepExponents(tensors, times.clock)
+        self.forward = ForwardCaptures(rows, self.copies, self._exponents)
+
+    def reduce(
+        self,
+        kind: str,
+        ids: Sequence[int],
+        tensors: Sequence[ArrayT],
+        mode: Mode | None = None,
+        *,
+        reducer: Reducer[ArrayT] | None = None,
+    ) -> None:
+        """Reduce or copy tensors of one kind as is due.
+
+        Args:
+            kind: of all of them; those of a forward, or of an evaluation, wait for
+                `commit_forward`.
+            ids: their numbers.
+            tensors: are read now, and not held.
+            mode: None = train, or what the forward turns out to be.
+            reducer: knows these tensors, where that is not the framework's own.
+        """
+        if not ids or (self.rows.device is not None and self.rows.device.is_capturing()):
+            return
+        began = self._times.clock()
+        waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+        self.forward.is_any = self.forward.is_any or waits
+        asked = mode or (None if waits else Mode.TRAIN)
+        arithmetic, apart_s = reducer or self.reducer, 0.0
+        for wanted, places in self._due.groups(ids, asked):
+            numbers, chosen = ids, tensors
+            if len(places) < len(ids):
+                numbers, chosen = [ids[p] for p in places], [tensors[p] for p in places]
+            self.has_raw = self.has_raw or not wanted <= _STATISTICS
+            if copies := wanted - _IN_PLACE:
+                apart_s += self._copy(arithmetic, kind, asked, copies, numbers, chosen)
+            if EXPONENTS in wanted:
+                counting_s = self._exponents.count(arithmetic, numbers, chosen, waits=waits)
+                apart_s += self.charge(kind, counting_s, asked, EXPONENTS)
+            if SHAPE in wanted:
+                shapes = [arithmetic.describe(tensor)[1] for tensor in chosen]
+                step = self._plan.step
+                self._notes.facts += self._tensors.changed_shapes(step, numbers, shapes)
+            if statistics := wanted & _STATISTICS:
+                rows = self.rows.add(arithmetic, numbers, chosen, statistics, waits=waits)
+                if kind == "gradient":
+                    self.gradients.rows.append(rows)
+        self.charge(kind, self._times.clock() - began - apart_s, asked)
+
+    def _copy(
+        self,
+        reducer: Reducer[ArrayT],
+        kind: str,
+        mode: Mode | None,
+        purpose: frozenset[str],
+        numbers: Sequence[int],
+        tensors: Sequence[ArrayT],
+    ) -> float:
+        """Copy tensors; return the seconds that it took."""
+        began = self._times.clock()
+        waits = kind in _FORWARD_KINDS or mode is Mode.EVAL
+        copier = self.rows.copier(reducer, tensors, self._arenas)
+        wanted = self._plan.copy_budgets.paid(
+            *(purpose, numbers, tensors, copier),
+            active=self._due.any_names,
+            step=self._plan.step,
+        )
+        self.copies.add_all(wanted, copier, waits=waits)
+        return self.charge(kind, self._times.clock() - began, mode, COPIES)
+
+    def add_row(self, tensor_id: int, fields: dict[str, float], cost_s: float = 0.0) -> None:
+        """Add to a tensor's row of the step in progress numbers that the adapter worked out."""
+        self.rows.add_fields(tensor_id, fields)
+        self.charge(self._tensors[tensor_id].kind, cost_s, Mode.TRAIN, next(iter(fields), ""))
+
+    def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> float:
+        """Book, and return, what captures of a kind have taken; see `Due.charge`."""
+        self.cost_s += cost_s
+        self._due.charge(kind, cost_s, mode, part)
+        return cost_s
+
+    def begin_forward(self) -> None:
+        """Forget what a forward that never returned has left behind."""
+        if self._plan.evaluated is not None:
+            if self._outlet.is_open:
+                self._plan.budgets.earn(*self._times.passed())
+            self._plan.begin_forward()
+        if self.forward.is_any:
+            self.forward.forget()
+
+    def commit_forward(self, key: StepKey, purpose: Purpose | None = None) -> None:
+        """Say what the forward that just returned was for; an evaluation's is handed on.
+
+        Args:
+            key: training, where only a backward can show that it was not.
+            purpose: asked when the step is over, for a forward that seems to be training.
+        """
+        is_training = key.mode is Mode.TRAIN
+        is_captured = self._due.count_forward() if is_training else self._outlet.is_open
+        if self.forward.is_any and not is_captured:
+            self.forward.forget()
+        elif self.forward.is_any and is_training:
+            self.forward.keep() if purpose is None else self.forward.park(purpose)
+            self.has_raw = True
+        elif self.forward.is_any:
+            rows, raw = self.forward.take()
+            if rows or raw:
+                self._outlet.put(key, Collected(parts=rows), raw=raw)
+        if not is_training:
+            self._plan.end_forward(key)
+
+    def settle_forwards(self) -> None:
+        """Find out which forwards of the step were training; hand the others on."""
+        for key, rows, raw in self.forward.settle():
+            if rows or raw:
+                self._outlet.put(key, Collected(parts=rows), raw=raw)
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Add copies that are made inside to the step in progress, or else to the next one."""
+        self.copies.are_held = self.holds = True
+        try:
+            yield
+        finally:
+            self.copies.are_held = False
+
+    def take_held(self) -> Sequence[RawBlock]:
+        """Return, and forget, copies that were held."""
+        self.holds = False
+        return self.copies.take_held()
+
+    def take_raw(self) -> list[RawBlock]:
+        """Return, and forget, copies and counts of the step."""
+        raw = [*self.copies.take(), *self._exponents.take()]
+        self.has_raw = bool(raw)  # the next one is asked, too: it goes by what this one took
+        return raw

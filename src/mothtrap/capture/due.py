@@ -1,0 +1,133 @@
+"""Captures due in the step in progress, for adapters to ask: tensors that nothing needs wait."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mothtrap.capture.budgets import Budgets
+from mothtrap.capture.selection import Groups, Selection, Stream
+from mothtrap.core import kinds
+from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.steps import Mode
+
+MODES = tuple(Mode)
+COPIES = "copies"
+"""The part of a cost that is for copies."""
+OPEN_FORWARDS = 256
+"""Training forwards of one step whose outputs are kept: more are no accumulation but
+inference, or steps that no optimizer makes; chosen by hand."""
+
+_MADE_BY_FORWARDS = kinds.made_by("forward", "backward")
+"""As many of them as there are forwards."""
+_NONE = frozenset[str]()
+
+
+class Due:
+    """Streams that capture in this step, as the plan has decided, and who pays for it.
+
+    Attributes:
+        active: the streams, by mode.
+        kinds: by mode the kinds of tensors of which these capture anything.
+        forwards: training forwards of the step so far.
+        is_enough: nothing more is captured of training forwards in this step.
+
+    Args:
+        selection: all streams in force, and the tensors that they match.
+        budgets: of time.
+    """
+
+    def __init__(self, selection: Selection, budgets: Budgets) -> None:
+        self._selection, self._budgets = selection, budgets
+        self.active: dict[Mode, tuple[Stream, ...]] = dict.fromkeys(MODES, ())
+        self.kinds: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, _NONE)
+        self.forwards, self.is_enough = 0, False
+        self._names: dict[Mode, frozenset[str]] = dict.fromkeys(MODES, _NONE)
+        self.any_names = _NONE
+        self._payers: dict[tuple[str, str, Mode], tuple[Stream, ...]] = {}
+
+    def activate(self, mode: Mode, active: tuple[Stream, ...]) -> None:
+        """Let other streams capture."""
+        before, self.active[mode] = self.active[mode], active
+        if active != before:
+            self._payers.clear()
+            self._names[mode] = frozenset(stream.name for stream in active)
+            self.any_names = _NONE.union(*self._names.values())
+            self._find_kinds(mode)
+
+    def _find_kinds(self, mode: Mode) -> None:
+        found = frozenset(kind for stream in self.active[mode] for kind in stream.kinds)
+        enough = self.is_enough and mode is Mode.TRAIN
+        self.kinds[mode] = found - _MADE_BY_FORWARDS if enough else found
+
+    def count_forward(self) -> bool:
+        """Count a training forward of the step; whether it is captured."""
+        is_captured = not self.is_enough
+        self.forwards += 1
+        if is_captured and self.forwards >= OPEN_FORWARDS:
+            self.is_enough = True
+            self._find_kinds(Mode.TRAIN)
+        return is_captured
+
+    def forget_forwards(self, step: int) -> Dropped | None:
+        """Begin anew; return what is to be told of forwards that were not captured."""
+        unseen, self.forwards, self.is_enough = self.forwards - OPEN_FORWARDS, 0, False
+        self._find_kinds(Mode.TRAIN)
+        if unseen <= 0:
+            return None
+        reason = f"more than {OPEN_FORWARDS} forwards without an optimizer step"
+        return Dropped(step=step, what="forwards", count=unseen, reason=reason)
+
+    def is_due(self, kind: str, mode: Mode = Mode.TRAIN, *, statistic: str = "") -> bool:
+        """Return whether anything of a kind, or one statistic of it, is captured in this step."""
+        if kind not in self.kinds[mode]:
+            return False
+        return not statistic or statistic in self.of_kind(kind, mode)
+
+    def of_kind(self, kind: str, mode: Mode = Mode.TRAIN) -> frozenset[str]:
+        """Return the statistics due in this step for any tensor of a kind; see `statistics`."""
+        if kind not in self.kinds[mode]:
+            return _NONE
+        return _NONE.union(*(s.statistics for s in self.active[mode] if kind in s.kinds))
+
+    def statistics(self, tensor_id: int, mode: Mode = Mode.TRAIN) -> frozenset[str]:
+        """Return the statistics due for a tensor in this step, and purposes that take a copy."""
+        if self.is_enough and self._selection.kind(tensor_id) not in self.kinds[mode]:
+            return _NONE
+        return self._selection.statistics(tensor_id, self._names[mode])
+
+    def groups(self, tensor_ids: Sequence[int], mode: Mode | None) -> Groups:
+        """Group tensors by the statistics due in this step, each with its indices in the list.
+
+        Args:
+            tensor_ids: of all of them.
+            mode: None = any.
+        """
+        names = self.any_names if mode is None else self._names[mode]
+        return self._selection.groups(tensor_ids, names)
+
+    def charge(self, kind: str, cost_s: float, mode: Mode | None, part: str = "") -> None:
+        """Book a cost, in equal parts, on the streams that asked for it.
+
+        Needs of rules that are never thinned pay nothing.
+
+        Args:
+            kind: of the tensors.
+            cost_s: seconds.
+            mode: that they were captured in; None = train, or what else asked for them.
+            part: `COPIES`, or the one statistic that it was of; else of any.
+        """
+        for asked in MODES if mode is None else (mode,):
+            what = kind, part, asked
+            payers = self._payers.get(what)
+            if payers is None:
+                payers = self._payers[what] = tuple(
+                    stream
+                    for stream in self.active[asked]
+                    if kind in stream.kinds and stream.copies == (part == COPIES)
+                    if stream.is_asked or not stream.essential
+                    if part in ("", COPIES, *stream.statistics)
+                )
+            if payers:
+                for stream in payers:
+                    self._budgets.charge(stream, cost_s / len(payers))
+                return

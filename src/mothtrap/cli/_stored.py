@@ -1,0 +1,63 @@
+"""Runs that may be removed, and the reasons for which others must stay."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mothtrap.core.facts.workers import WorkerStarted
+    from mothtrap.store.retention import StoredRun
+
+UNSEEN_S = 86400.0
+"""A run of another computer that did not end counts as running for so long after its last
+write: from here its process cannot be seen. Chosen by hand."""
+
+
+def stored(path: Path) -> StoredRun:
+    """Return the run with the reason for which it must stay, if there is one."""
+    from mothtrap.core.errors import MothtrapError
+    from mothtrap.core.facts.workers import WorkerStarted
+    from mothtrap.reader.run import open_run
+    from mothtrap.store.retention import StoredRun, measure
+
+    measured = measure(path)
+    try:
+        run = open_run(path)
+        state, host = run.state, run.info.host if run.info else ""
+    except (MothtrapError, OSError) as err:
+        kept = f"it cannot be opened ({err})"
+    else:
+        started = run.observations(WorkerStarted)
+        alive = any(_lives(worker, measured.touched_s) for worker in started)
+        kept = "it is running" if state == "running" or (state == "crashed" and alive) else ""
+        away = host not in _own_names() and state != "finished"
+        if away and time.time() - measured.touched_s < UNSEEN_S:
+            kept = f"it may be running on {host or 'an unknown computer'}"
+    if path.is_symlink():
+        kept = "it is a link; remove it yourself"
+    return StoredRun(
+        path=path, size_bytes=measured.size_bytes, touched_s=measured.touched_s, kept=kept
+    )
+
+
+def _lives(worker: WorkerStarted, touched_s: float) -> bool:
+    """Return whether a worker outlived its launcher.
+
+    A process of its pid began before the last write.
+    """
+    import psutil
+
+    try:
+        began_s: float = psutil.Process(worker.pid).create_time()
+    except psutil.Error:
+        return False
+    return worker.host in _own_names() and began_s <= touched_s
+
+
+def _own_names() -> tuple[str, str]:
+    import platform
+    import socket
+
+    return socket.gethostname(), platform.node()

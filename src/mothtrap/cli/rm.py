@@ -1,0 +1,44 @@
+"""Remove runs, with all that they hold."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
+from mothtrap.cli._stored import stored
+
+
+@click.command(name="rm")
+@click.argument("runs", nargs=-1, required=True)
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@runs_dir_option
+def command(runs: tuple[str, ...], yes: bool, runs_dir: str | None) -> None:
+    """Remove runs, with all that they hold; one that goes on is refused.
+
+    \b
+    mothtrap rm RUN1 RUN2
+    mothtrap gc --keep 20       by number, age or size
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.store.layout import find_run
+    from mothtrap.store.retention import remove
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    if "://" in config.runs_dir or any("://" in run for run in runs):
+        raise Refusal("runs in an object store are removed there, by its own commands")
+    found = [stored(find_run(run, config.runs_dir)) for run in runs]
+    for run in found:
+        if run.kept:
+            raise Refusal(f"{run.path.name} is not removed: {run.kept}")
+        click.echo(f"{run.size_bytes / 1e6:>10,.1f} MB  {run.path}")
+    if not yes:
+        click.confirm(f"Remove {len(found)} run{'s' * (len(found) != 1)}?", abort=True)
+    for run in found:
+        again = stored(run.path)  # it may have been resumed meanwhile
+        if again.kept:
+            raise Refusal(f"{run.path.name} is not removed: {again.kept}")
+        remove(run.path)

@@ -1,0 +1,23 @@
+"""Tag a run, or take tags off it."""
+
+from __future__ import annotations
+
+import click
+
+from mothtrap.cli._labeling import label
+from mothtrap.cli._options import runs_dir_option
+
+
+@click.command(name="tag")
+@click.argument("run")
+@click.argument("tags", nargs=-1, required=True)
+@click.option("--remove", is_flag=True, help="Take the tags off.")
+@runs_dir_option
+def command(run: str, tags: tuple[str, ...], remove: bool, runs_dir: str | None) -> None:
+    """Tag a run, or take tags off it; `mothtrap ls --where TAG` lists the runs that have one.
+
+    \b
+    mothtrap tag RUN baseline paper
+    mothtrap tag RUN paper --remove
+    """
+    label((run,), "untag" if remove else "tag", tags, runs_dir)

@@ -1,0 +1,66 @@
+"""Remarks of people on runs: tags, notes, the group that a run belongs to, and archiving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+LabelKind = Literal["tag", "untag", "note", "group", "archive", "restore"]
+LABEL_KINDS: tuple[LabelKind, ...] = ("tag", "untag", "note", "group", "archive", "restore")
+MAX_TEXT = 4_000
+"""Characters of a note; chosen by hand."""
+MAX_TAG = 100
+
+
+class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One remark; `text` is the tag, the note, or the group ("" takes the run out of its group).
+
+    `at_s` is in Unix seconds, `by` who made it.
+    """
+
+    kind: LabelKind
+    text: str = ""
+    at_s: float
+    by: str = ""
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """A note on a run."""
+
+    text: str
+    at_s: float
+    by: str = ""
+
+
+class Labels(msgspec.Struct, frozen=True, kw_only=True):
+    """Opinion of people on a run, by their latest remarks."""
+
+    tags: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
+    group: str = ""
+    archived: bool = False
+
+
+def joined(labels: Iterable[Label]) -> Labels:
+    """Return what remarks amount to.
+
+    Args:
+        labels: in the order in which they were made.
+    """
+    tags: dict[str, None] = {}
+    notes: list[Note] = []
+    group, archived = "", False
+    for label in labels:
+        if label.kind == "tag":
+            tags[label.text] = None
+        elif label.kind == "untag":
+            tags.pop(label.text, None)
+        elif label.kind == "note":
+            notes.append(Note(text=label.text, at_s=label.at_s, by=label.by))
+        elif label.kind == "group":
+            group = label.text
+        else:
+            archived = label.kind == "archive"
+    return Labels(tags=tuple(tags), notes=tuple(notes), group=group, archived=archived)

@@ -1,0 +1,120 @@
+"""Parameters of an experiment as flat names with plain values, whatever object held them."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import PurePath
+
+import numpy as np
+
+from mothtrap.core.error_texts import MASKED, without_secrets
+from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.texts import storable
+
+MAX_NAMES = 2_000
+"""Names that are kept of one set of parameters; chosen by hand, ten times what a trainer has."""
+MAX_CHARACTERS = 500
+"""Of a name or a text; chosen by hand: more is data, and no parameter."""
+MAX_DEPTH = 8
+LISTED = 32
+"""Values of a list that are kept as one text; a longer one is cut."""
+SECRET_WORDS = frozenset(
+    {"key", "apikey", "token", "secret", "password", "passwd", "passphrase", "pat"}
+    | {"credential", "credentials", "auth", "authorization", "signature", "cookie"}
+)
+"""Words of a name whose text is masked; numbers are not, as `pad_token_id` is no secret."""
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+
+
+def flat(values: object) -> tuple[dict[str, LedgerValue], int]:
+    """Return the parameters that an object holds, by dotted name, and how many were left out.
+
+    Mappings, dataclasses and objects such as `argparse.Namespace` are gone into; other objects are
+    named by their class: neither their code nor their text is asked for.
+
+    Args:
+        values: a mapping, a dataclass, or an object with attributes.
+    """
+    found: dict[str, LedgerValue] = {}
+    left_out = 0
+    for name, value in _items(values, "", 0, set()):
+        if len(found) >= MAX_NAMES:
+            left_out += 1
+            continue
+        name = storable(name[:MAX_CHARACTERS])
+        found[name] = _masked(name, value)
+    return found, left_out
+
+
+def fields_of(value: object) -> Mapping[str, object] | None:
+    """Return the named parts of what holds parameters; None for anything else."""
+    if isinstance(value, Mapping):
+        return {str(key): part for key, part in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = (field.name for field in dataclasses.fields(value))
+        return {name: value.__dict__[name] for name in names if name in _attributes(value)}
+    if type(value).__name__.endswith("Namespace"):
+        return {k: v for k, v in _attributes(value).items() if not k.startswith("_")}
+    return None
+
+
+def _attributes(value: object) -> Mapping[str, object]:
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if isinstance(held, dict) else {}
+
+
+def _items(
+    value: object, name: str, depth: int, above: set[int]
+) -> Iterator[tuple[str, LedgerValue]]:
+    fields = fields_of(value)
+    if fields is None or depth >= MAX_DEPTH or id(value) in above:
+        yield name or "value", plain(value)
+        return
+    for key, part in fields.items():
+        yield from _items(part, f"{name}.{key}" if name else key, depth + 1, {*above, id(value)})
+
+
+def plain(value: object) -> LedgerValue:
+    """Return a value that a file can hold: itself, a text for a list, else the name of its type."""
+    if isinstance(value, enum.Enum):
+        return plain(value.value) if isinstance(value.value, str | int) else value.name
+    if value is None or isinstance(value, bool | int):
+        return value if not isinstance(value, int) or abs(value) < 2**63 else str(value)[:50]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, str):
+        return storable(without_secrets(value[:MAX_CHARACTERS]))
+    if isinstance(value, np.generic):
+        return plain(value.item())
+    if isinstance(value, PurePath):
+        return plain(str(value))
+    if isinstance(value, list | tuple | set | frozenset) and type(value).__module__ == "builtins":
+        return _listed(list(value))
+    if isinstance(value, Mapping):
+        return f"{{{len(value)} entries}}"
+    kind = value if isinstance(value, type) else type(value)
+    if kind.__name__ in ("dtype", "device"):  # their texts are short, and of a framework
+        return str(value)[:MAX_CHARACTERS]
+    named = value if isinstance(value, type) or hasattr(value, "__qualname__") else kind
+    return f"<{getattr(named, '__module__', '')}.{getattr(named, '__qualname__', '')}>"
+
+
+def _listed(values: list[object]) -> str:
+    parts = [plain(part) for part in values[:LISTED]]
+    text = ", ".join(part if isinstance(part, str) else str(part) for part in parts)
+    more = len(values) - len(parts)
+    return f"[{text}{f', and {more} more' if more > 0 else ''}]"[:MAX_CHARACTERS]
+
+
+def _masked(name: str, value: LedgerValue) -> LedgerValue:
+    if not isinstance(value, str) or not value:
+        return value
+    words = {word.lower() for word in _WORD.findall(name.rpartition(".")[2])}
+    return MASKED if words & SECRET_WORDS else value

@@ -1,0 +1,69 @@
+"""Kinds of things that a script logs beside numbers, the form of their files, and their limits."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from mothtrap.core.ledger import LedgerValue
+
+FOLDER: Final = "record"
+KINDS: Final = ("text", "table", "image", "artifact", "predictions", "figure")
+SUFFIXES: Final = (".txt", ".json", ".png", ".svg", ".html", ".js", ".bin")
+FILE: Final = re.compile(r"[0-9]{6}\.(?:txt|json|png|svg|html|bin)|library-[0-9a-f]{16}\.js")
+"""Names of files: numbers, whatever the script calls a thing, so that no name is a path."""
+MAX_ITEMS: Final = 2_000
+"""Things that one worker logs; chosen by hand."""
+MAX_TOTAL_BYTES: Final = 1 << 30
+"""Of all files of one worker; chosen by hand."""
+MAX_BYTES: Final = {
+    "text": 1 << 20,
+    "table": 8 << 20,
+    "image": 16 << 20,
+    "artifact": 256 << 20,
+    "predictions": 4 << 20,
+    "figure": 16 << 20,
+}
+"""Of one thing; chosen by hand: a figure of 200 MB opens in no browser."""
+MAX_ROWS: Final = 10_000
+MAX_COLUMNS: Final = 200
+MAX_CELL: Final = 1_000
+MAX_SIDE: Final = 8_192
+"""Pixels of an image along a side."""
+MAX_NAME: Final = 200
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of plain values; `row_count` and `column_count` are those of what was logged."""
+
+    columns: list[str]
+    rows: list[list[LedgerValue]]
+    row_count: int
+    column_count: int
+
+
+class Curve(msgspec.Struct, frozen=True, kw_only=True):
+    """A curve of one class: x and y by threshold, the highest threshold first."""
+
+    label: str
+    area: float
+    x: list[float]
+    y: list[float]
+
+
+class Predictions(msgspec.Struct, frozen=True, kw_only=True):
+    """Predictions of a classifier: counts by true (rows) and predicted class, and curves.
+
+    `roc` has the false against the true positive rate, `precision_recall` the recall against the
+    precision; the areas are AUC and average precision.
+    """
+
+    classes: list[str]
+    confusion: list[list[int]]
+    count: int
+    accuracy: float
+    roc: list[Curve] = []
+    precision_recall: list[Curve] = []
+    left_out: str = ""

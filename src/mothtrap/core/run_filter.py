@@ -1,0 +1,236 @@
+"""A small language in which runs are chosen: `lr > 1e-3 and GRD101`. Nothing in it is executed.
+
+    expression  = either { "or" either }
+    either      = part { "and" part }
+    part        = "not" part | "(" expression ")" | operand [ operator operand ]
+    operator    = == | != | < | <= | > | >= | ~ (contains, in any case)
+    operand     = a number | 'a text' | a name
+
+A name is that of a parameter, a metric, or of the run (`state`, `steps` ...). One that stands
+alone is true where the run has a finding of that code or name, or that tag, or where its value is
+neither empty nor false. A comparison with a name that the run lacks is false.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+from mothtrap.core.errors import QueryError, nearest
+
+Value = str | int | float | bool | None
+MAX_CHARACTERS = 2_000
+MAX_DEPTH = 50
+_TOKEN = re.compile(
+    r"\s*(?:(?P<number>[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?![\w.]))"
+    r"|(?P<text>'[^']*'|\"[^\"]*\")|(?P<sign>==|!=|<=|>=|<|>|=|~|\(|\))"
+    r"|(?P<name>[^\W\d][\w./:*-]*))"
+)
+_EXAMPLE = "e.g. lr > 1e-3 and GRD101, or state == 'crashed'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """Facts of a run that an expression may ask for.
+
+    Attributes:
+        values: of parameters, metrics and of the run itself, by name.
+        marks: codes and names of findings, and tags.
+    """
+
+    values: Mapping[str, Value]
+    marks: Collection[str]
+
+
+Test = Callable[[Facts], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFilter:
+    """An expression that was read.
+
+    Attributes:
+        text: of it.
+        names: that occur in it.
+        test: whether a run fits.
+    """
+
+    text: str
+    names: frozenset[str]
+    test: Test
+
+    def check(self, known: Collection[str]) -> None:
+        """Refuse a name that no run has.
+
+        Args:
+            known: names of all runs.
+
+        Raises:
+            QueryError: says which, and the nearest.
+        """
+        lower = {name.lower() for name in known}
+        for name in sorted(self.names):
+            if name.lower() not in lower and not _is_code(name):
+                raise QueryError(
+                    f"no run has {name!r}{nearest(name, known)}: it is no parameter, metric, tag "
+                    "or finding of any of them; texts stand between quotes"
+                )
+
+
+def read_filter(text: str) -> RunFilter:
+    """Read an expression.
+
+    Raises:
+        QueryError: it cannot be read; says where.
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise QueryError(f"the expression has {len(text):,} characters of {MAX_CHARACTERS:,}")
+    reader = _Reader(text)
+    test = reader.expression(0)
+    if reader.kind != "end":
+        reader.fail("expected `and`, `or` or the end")
+    return RunFilter(text=text, names=frozenset(reader.names), test=test)
+
+
+class _Reader:
+    """Reads tokens one by one; `kind` and `word` are the next one."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._place = text, 0
+        self.names: set[str] = set()
+        self.kind, self.word = "", ""
+        self._next()
+
+    def fail(self, what: str) -> None:
+        """Refuse the expression at this place."""
+        found = repr(self.word) if self.kind != "end" else "nothing"
+        raise QueryError(
+            f"{self._text!r} cannot be read at character {self._place - len(self.word) + 1}: "
+            f"{what}, found {found}; {_EXAMPLE}"
+        )
+
+    def expression(self, depth: int) -> Test:
+        """Read up to the end of an expression."""
+        if depth > MAX_DEPTH:
+            raise QueryError(f"the expression is nested more than {MAX_DEPTH} deep")
+        tests = [self._either(depth)]
+        while self._took("or"):
+            tests.append(self._either(depth))
+        return tests[0] if len(tests) == 1 else lambda facts: any(t(facts) for t in tests)
+
+    def _either(self, depth: int) -> Test:
+        tests = [self._part(depth)]
+        while self._took("and"):
+            tests.append(self._part(depth))
+        return tests[0] if len(tests) == 1 else lambda facts: all(t(facts) for t in tests)
+
+    def _part(self, depth: int) -> Test:
+        if depth > MAX_DEPTH:
+            raise QueryError(f"the expression is nested more than {MAX_DEPTH} deep")
+        if self._took("not"):
+            inner = self._part(depth + 1)
+            return lambda facts: not inner(facts)
+        if self.word == "(" and self.kind == "sign":
+            self._next()
+            inner = self.expression(depth + 1)
+            if self.word != ")":
+                self.fail("expected )")
+            self._next()
+            return inner
+        name, left = self._operand()
+        if self.kind == "sign" and self.word != ")":
+            sign = self.word
+            self._next()
+            _, right = self._operand()
+            return lambda facts: _compared(left(facts), sign, right(facts))
+        if name is None:
+            self.fail("expected a comparison after a number or text")
+        known = str(name)
+        return lambda facts: _holds(facts, known, left(facts))
+
+    def _operand(self) -> tuple[str | None, Callable[[Facts], Value]]:
+        kind, word = self.kind, self.word
+        if kind == "number":
+            number = float(word)
+            self._next()
+            return None, lambda _: number
+        if kind == "text":
+            text = word[1:-1]
+            self._next()
+            return None, lambda _: text
+        if kind != "name" or word in ("and", "or", "not"):
+            self.fail("expected a name, a number or a text between quotes")
+        self._next()
+        if word.lower() in ("true", "false"):
+            return None, lambda _: word.lower() == "true"
+        self.names.add(word)
+        return word, lambda facts: facts.values.get(word)
+
+    def _took(self, word: str) -> bool:
+        if self.kind == "name" and self.word.lower() == word:
+            self._next()
+            return True
+        return False
+
+    def _next(self) -> None:
+        rest = self._text[self._place :]
+        if not rest.strip():
+            self.kind, self.word, self._place = "end", "", len(self._text)
+            return
+        match = _TOKEN.match(self._text, self._place)
+        if match is None:
+            self.kind, self.word = "other", rest.strip()[:1]
+            self._place = len(self._text) - len(rest.lstrip()) + 1
+            self.fail("expected a name, a number or a text between quotes")
+            return
+        self.kind, self.word = str(match.lastgroup), match.group().strip()
+        self._place = match.end()
+
+
+def _holds(facts: Facts, name: str, value: Value) -> bool:
+    marks = {mark.lower() for mark in facts.marks}
+    return name.lower() in marks or (value not in (None, "", False, 0) and value == value)
+
+
+def _compared(left: Value, sign: str, right: Value) -> bool:
+    if left is None or right is None:
+        return False
+    if sign == "~":
+        return str(right).lower() in str(left).lower()
+    numbers = _number(left), _number(right)
+    if numbers[0] is not None and numbers[1] is not None:
+        return _ordered(numbers[0], sign, numbers[1])
+    if isinstance(left, str) and isinstance(right, str):
+        return _ordered(left.lower(), sign, right.lower())
+    return sign == "!="  # a number and a text: equal in no way, and in no order
+
+
+def _ordered(left: float | str, sign: str, right: float | str) -> bool:
+    if sign in ("==", "="):
+        return left == right
+    if sign == "!=":
+        return left != right
+    if isinstance(left, str) or isinstance(right, str):
+        ordered = (str(left) > str(right)) - (str(left) < str(right))
+    elif math.isnan(left) or math.isnan(right):
+        return False
+    else:
+        ordered = (left > right) - (left < right)
+    return {"<": ordered < 0, "<=": ordered <= 0, ">": ordered > 0, ">=": ordered >= 0}[sign]
+
+
+def _number(value: Value) -> float | None:
+    if isinstance(value, bool):
+        return float(value)
+    if isinstance(value, int | float):
+        return float(value)
+    try:
+        return float(str(value))
+    except ValueError:
+        return None
+
+
+def _is_code(name: str) -> bool:
+    return re.fullmatch(r"[A-Za-z]{3}\d{3}", name) is not None

@@ -1,0 +1,1 @@
+"""Comparison of two runs: where they part, and why."""

@@ -1,0 +1,105 @@
+"""Differences between the data of two runs: another order of the same rows, or other rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.core.digests import MODULUS
+from mothtrap.core.steps import Mode
+from mothtrap.reader.compare.comparable import rows_of_steps
+from mothtrap.reader.run import Run
+from mothtrap.reader.samples.sample_index import Sample
+
+Digests = npt.NDArray[np.float64]
+
+
+def same_rows(first: Run, second: Run, step: int) -> str:
+    """Say until when both were given the same rows in all; '' where they were not."""
+    (mine_S, one_S), (theirs_S, other_S) = rows_of_steps(first), rows_of_steps(second)
+    shared_S, in_mine, in_theirs = np.intersect1d(mine_S, theirs_S, return_indices=True)
+    if not len(shared_S):
+        return _same_batches(first, second)
+    one_S, other_S = one_S[in_mine], other_S[in_theirs]
+    at = int(np.searchsorted(shared_S, step))
+    if at < len(shared_S) and shared_S[at] == step and one_S[at] == other_S[at]:
+        return f"the rows of the batch of step {step} are the same, in another order"
+    sums = [np.cumsum(s.astype(np.uint64)) % np.uint64(MODULUS) for s in (one_S, other_S)]
+    again = np.flatnonzero((sums[0] == sums[1]) & (shared_S > step))
+    if not len(again):
+        return _same_batches(first, second)
+    until = int(shared_S[again[0]])
+    return f"in steps {step} to {until} both runs were given the same rows, in another order"
+
+
+def _same_batches(first: Run, second: Run) -> str:
+    """Say whether the batches, each as a whole, are the same but for their order."""
+    counts = [Counter(map(tuple, _batches(run).T.tolist())) for run in (first, second)]
+    if counts[0] and counts[0] == counts[1]:
+        return f"the {sum(counts[0].values()):,} batches are the same, in another order"
+    return ""
+
+
+def _batches(run: Run) -> Digests:
+    """Digests of what batches hold: a row for each place in the batch, as far as all have it."""
+    found = [s.values_S for s in run.scalars("digest:batch:*", mode=Mode.TRAIN)]
+    found = found or [s.values_S for s in run.scalars("digest:input:*", mode=Mode.TRAIN)]
+    length = min(map(len, found), default=0)
+    return np.array([values[:length] for values in found]).reshape(len(found), length)
+
+
+def agree_again(first: Run, second: Run) -> bool:
+    """Return whether batches are the same again after the first one that is not."""
+    mine, theirs = _batches(first), _batches(second)
+    if mine.shape[0] != theirs.shape[0]:
+        return False
+    length = min(mine.shape[1], theirs.shape[1])
+    differs_B = (mine[:, :length] != theirs[:, :length]).any(axis=0)
+    return bool(differs_B.any() and not differs_B[int(differs_B.argmax()) :].all())
+
+
+def other_parts(first: Run, second: Run) -> list[str]:
+    """Say how many batches differ, and in which of their parts, so far as that is known."""
+    mine, theirs = _batches(first), _batches(second)
+    if mine.shape[0] != theirs.shape[0] or not mine.size or not theirs.size:
+        return []
+    length = min(mine.shape[1], theirs.shape[1])
+    differs = mine[:, :length] != theirs[:, :length]
+    share = f"{int(differs.any(axis=0).sum()):,} of {length:,} batches differ"
+    names = [s.of for s in first.scalars("digest:batch:*", mode=Mode.TRAIN)]
+    parts = [name for name, row in zip(names, differs, strict=False) if row.any()]
+    if names and len(parts) < len(names):
+        return [share, f"only {', '.join(parts)} differs in them"]
+    return [share]
+
+
+def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
+    """Say whether the samplers of both runs named the same samples for a step.
+
+    Returns:
+        Whether they did, and that in words; None and empty where the samples are not known
+        by index or name.
+    """
+    mine, theirs = (_named(run, step) for run in (first, second))
+    if not mine or not theirs:
+        return None, ""
+    if mine == theirs:
+        return True, f"the samples of step {step} are the same by index or name"
+    if len(mine) != len(theirs):
+        return None, f"step {step} has {len(mine)} and {len(theirs)} samples"
+    other = [row for row, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
+    row = other[0]
+    return False, (
+        f"{len(other)} of the {len(mine)} samples of step {step} are others: "
+        f"row {row} is {mine[row]} in the first run and {theirs[row]} in the second"
+    )
+
+
+def _named(run: Run, step: int) -> list[Sample]:
+    """The samples of a step in the order of rows; none where one is known by its bytes alone."""
+    batches = [b for told in run.samples.at(step) for b in told.batches]
+    samples = [sample for batch in batches for sample in batch.samples]
+    known = all(sample.name or sample.index >= 0 for sample in samples)
+    return samples if known and not any(batch.missing for batch in batches) else []

@@ -1,0 +1,1 @@
+"""The files of a run, read as they grow: each byte once, committed records only."""

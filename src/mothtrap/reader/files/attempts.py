@@ -1,0 +1,198 @@
+"""One attempt of a run as it stands: its workers, its end, whether it still runs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import psutil
+
+from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.replays import StoredReplay
+from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.store import layout
+from mothtrap.store.finding_log import FindingReader
+from mothtrap.store.mirror import Mirror
+from mothtrap.store.processes import start_ticks
+from mothtrap.store.writers import at_work
+
+T = TypeVar("T")
+State = Literal["running", "finished", "crashed"]
+
+QUIET_S = 60.0
+"""On another host a job counts as running while it wrote within this time, or its place
+could not be reached; chosen by hand: above the slowest step that is common."""
+_REST = "; the rest of the run can still be read"
+CLOCK_SLACK_S = 5.0
+"""Largest time by which a process may seem to have begun after `run.json`, to be the
+same process; chosen by hand: above the error of the boot time."""
+
+
+class AttemptView:
+    """One attempt; `refresh` reads what is new.
+
+    Args:
+        path: its folder.
+        mirror: what that folder is a part of; stays for as long as this object lives.
+
+    Attributes:
+        writing: whether more may come, judged before the last reading.
+        gone: ranks that write no more, judged before the last reading.
+    """
+
+    def __init__(self, path: Path, *, mirror: Mirror | None = None) -> None:
+        self.path = path
+        self._mirror = mirror
+        self.info: RunInfo | None = None
+        self.end: RunEnd | None = None
+        self.replay: StoredReplay | None = None
+        self.workers: dict[int, WorkerView] = {}
+        self.monitors: dict[int, FindingReader] = {}
+        self.writing = True
+        self.gone: frozenset[int] = frozenset()
+        self._damage: dict[str, str] = {}
+        self._touched_s: float | None = None
+        self._changed_s = float("-inf")
+
+    def refresh(self, *, judge: bool = True, unheard_s: float = float("-inf")) -> None:
+        """Read new files, new workers, new events and findings.
+
+        Args:
+            judge: whether to ask anew which processes live; costs about 50 us each.
+            unheard_s: `time.monotonic()` when its place could last not be reached.
+        """
+        # The end first: what a job wrote before it ended is then seen below.
+        alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
+        self.end = self.end or self._described("end", layout.read_end)
+        self.replay = self.replay or self._described("replay", layout.read_replay)
+        self.info = self.info or self._described("info", layout.read_info)
+        if self.info is None:
+            self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")
+        for rank in layout.workers(self.path):
+            if rank not in self.workers:
+                self.workers[rank] = WorkerView(layout.worker_folder(self.path, rank))
+            self.workers[rank].refresh()
+        for monitor in layout.monitors(self.path):
+            if monitor not in self.monitors:
+                self.monitors[monitor] = FindingReader(layout.monitor_folder(self.path, monitor))
+            self.monitors[monitor].poll()
+        ended = frozenset(rank for rank, worker in self.workers.items() if worker.ended)
+        said = self.end is not None or "end" in self._damage  # it is written when all is over
+        self.writing = alive and not said and not self._ended_by_workers()
+        self.gone = ended | dead if self.writing else frozenset(self.workers)
+
+    def state(self) -> State:
+        """Judge how the attempt stood when it was last read."""
+        if self.writing:
+            return "running"
+        ends = [worker.ended for worker in self.workers.values()]
+        clean = all(end is not None and end.exception is None for end in ends)
+        if self.end is not None:
+            # A job that never trained is judged by its exit code alone.
+            failed = self.end.exit_code < 0 or (self.end.exit_code > 0 and not ends)
+            return "finished" if clean and not failed else "crashed"
+        return "finished" if clean and ends else "crashed"
+
+    def damage(self) -> tuple[str, ...]:
+        """Return the damage to descriptions, events and findings."""
+        ended = self.state() != "running"
+        found = [text for w in self.workers.values() for text in w.damage(ended=ended)]
+        found += [text for m in self.monitors.values() for text in m.damage(ended=ended)]
+        if ended and self._lacks_findings():
+            found.append("m0: no files of findings are left")
+        return (*self._damage.values(), *(f"{self.path.name}/{text}" for text in found))
+
+    def _lacks_findings(self) -> bool:
+        """Return whether rules were in force, to the end of a worker, and left no file."""
+        facts = [fact for worker in self.workers.values() for fact in worker.observations]
+        judged = any(m.statuses or m.findings or m.damage() for m in self.monitors.values())
+        closed = any(worker.ended is not None and worker.steps for worker in self.workers.values())
+        failed = any(isinstance(fact, ToolError) for fact in facts)
+        return bool(self.monitors) and closed and not judged and not failed
+
+    def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
+        """Read a description, whatever another one is like; what cannot be read is noted."""
+        try:
+            found = read(self.path)
+        except (DamagedDataError, OSError) as err:
+            self._damage[what] = str(err)
+            return None
+        self._damage.pop(what, None)
+        return found
+
+    def _ended_by_workers(self) -> bool:
+        """Return whether the job's own process watched itself, and every worker has closed."""
+        pid = self.info.pid if self.info else None
+        started = [worker.started for worker in self.workers.values()]
+        own = any(start is not None and start.pid == pid for start in started)
+        return own and all(worker.ended is not None for worker in self.workers.values())
+
+    def _judge(self, unheard_s: float) -> tuple[bool, frozenset[int]]:
+        """Return whether anybody may write more, and the ranks of this host that do not."""
+        started = {rank: worker.started for rank, worker in self.workers.items()}
+        here = {rank: start for rank, start in started.items() if start and _is_here(start.host)}
+        # A script outlives a launcher that was killed, and its writer process outlives both.
+        living = set(at_work(self.path))
+        living |= {
+            rank
+            for rank, start in here.items()
+            if self.workers[rank].ended is None
+            and _process_alive(start.pid, time.time(), start.pid_ticks)
+        }
+        dead = frozenset(here.keys() - living)
+        return bool(living) or self._is_launched(unheard_s), dead
+
+    def _is_launched(self, unheard_s: float) -> bool:
+        info = self.info
+        if info is not None and _is_here(info.host):
+            return _process_alive(info.pid, info.created_s, info.pid_ticks)
+        return self._quiet_s(unheard_s) < QUIET_S
+
+    def _quiet_s(self, unheard_s: float) -> float:
+        """Return the seconds without a write, as far as seen from here.
+
+        Either by the age of the files, or by how long they have not changed: clocks differ.
+        """
+        now_s, touched_s = time.monotonic(), self._newest_s()
+        if self._touched_s not in (None, touched_s):
+            self._changed_s = now_s
+        self._touched_s = touched_s
+        seen_s = max(self._changed_s, unheard_s) if self.writing else self._changed_s
+        return min(time.time() - touched_s, now_s - seen_s)
+
+    def _newest_s(self) -> float:
+        """Return the time of the latest write; 0 where there is none."""
+        newest_s = 0.0
+        for folder in (self.path, *(worker.folder for worker in self.workers.values())):
+            try:
+                with os.scandir(folder) as entries:
+                    newest_s = max([newest_s, *(entry.stat().st_mtime for entry in entries)])
+            except OSError:
+                continue
+        return newest_s
+
+
+def _is_here(host: str) -> bool:
+    return host in (socket.gethostname(), platform.node())
+
+
+def _process_alive(pid: int, created_s: float, ticks: int = 0) -> bool:
+    """Return whether the process with `pid` since `created_s`, or since `ticks`, still lives."""
+    try:
+        process = psutil.Process(pid)
+        if ticks:
+            same = start_ticks(pid) == ticks
+        else:
+            same = bool(process.create_time() <= created_s + CLOCK_SLACK_S)
+        return same and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.AccessDenied:
+        return True
+    except (psutil.Error, ValueError, OverflowError):
+        return False

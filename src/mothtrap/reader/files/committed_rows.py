@@ -1,0 +1,194 @@
+"""The rows of one kind of segments that belong to committed records, read once, in columns.
+
+Shape suffixes: N = rows, C = committed records, P = parts of a batch: the rows of one
+record, K = rows that are kept.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mothtrap.core.window import Ints
+from mothtrap.reader.files.commits import Commits
+from mothtrap.store import columns
+from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.unpacking import numbers
+
+SMALL_ROWS = 1 << 14
+"""Pieces are joined up to this size, chosen by hand: joining costs less than many pieces."""
+_BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
+
+
+class Rows:
+    """Consecutive rows of committed records.
+
+    Attributes:
+        commit_N: int64, ascending: the row of each in the worker's `Commits`.
+    """
+
+    __slots__ = ("commit_N",)
+
+    def __init__(self, commit_N: Ints) -> None:
+        self.commit_N = commit_N
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of numbers, shape (N,), read-only."""
+        raise NotImplementedError
+
+    def joined(self, later: Self) -> Self | None:
+        """Return these rows and those that follow them as one; None: they do not go together."""
+        raise NotImplementedError
+
+    def rows_of(self, commit: int) -> slice:
+        """Return the rows of one committed record."""
+        start, stop = self.commit_N.searchsorted((commit, commit + 1)).tolist()
+        return slice(start, stop)
+
+
+class Piece(Rows):
+    """Rows as they were written, in `batch`."""
+
+    __slots__ = ("_columns", "batch")
+
+    def __init__(self, commit_N: Ints, batch: pa.RecordBatch) -> None:
+        super().__init__(commit_N)
+        self.batch = batch
+        self._columns: dict[str, npt.NDArray[Any]] = {}
+
+    def column(self, name: str) -> npt.NDArray[Any]:
+        """Return a column of numbers, shape (N,), read-only."""
+        if name not in self._columns:
+            self._columns[name] = numbers(self.batch.column(name))
+        return self._columns[name]
+
+    def joined(self, later: Self) -> Self | None:
+        """Return these rows and those that follow them as one; None: they do not go together."""
+        if self.batch.schema != later.batch.schema:
+            return None
+        return type(self)(
+            np.concatenate((self.commit_N, later.commit_N)),
+            pa.Table.from_batches([self.batch, later.batch]).combine_chunks().to_batches()[0],
+        )
+
+
+RowsT = TypeVar("RowsT", bound=Rows)
+
+
+class CommittedRows:
+    """Takes the rows of a worker's segments in; gives back those of committed records.
+
+    A record whose rows are not all there is left out, and counted in `damage`.
+
+    Args:
+        folder: the worker's folder; need not exist yet.
+        kind: of the segments: `stats` (see `statistic_rows`), `scalars` or `index`.
+        promise: the column of `Commits` that says how many rows a record has.
+        keep: the columns of the segments that are given back.
+        width_of: says how many values each row of a batch has, where commits tell that, too.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        kind: str,
+        promise: str,
+        keep: Sequence[str],
+        width_of: Callable[[pa.RecordBatch], int] | None = None,
+    ) -> None:
+        self._width_of = width_of
+        self._folder = folder
+        self._kind: str = kind
+        self._promise = promise
+        self._keep = list(keep)
+        self._tail = SegmentTail(folder, kind, ("record", *keep))
+        self._ahead: list[pa.RecordBatch] = []
+        self._damage: list[str] = []
+        self._whole = 0
+
+    def poll(self, commits: Commits) -> Iterator[Piece]:
+        """Yield the rows that came since the last poll, as far as they are committed."""
+        waiting, self._ahead = self._ahead, []
+        for batch in waiting:
+            yield from self._take(batch, commits)
+        while batches := self._tail.poll():
+            for batch in batches:
+                yield from self._take(batch, commits)
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the number of bytes read of the segments."""
+        return self._tail.bytes_read
+
+    def damage(self, commits: Commits, *, ended: bool) -> tuple[str, ...]:
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        pending = self._tail.pending if ended else ()
+        missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
+        lacking = f"{self._folder.name}: {missing} steps lack {self._promise} by damage"
+        return (*self._tail.damage, *self._damage, *pending, *((lacking,) if missing > 0 else ()))
+
+    def _take(self, batch: pa.RecordBatch, commits: Commits) -> Iterator[Piece]:
+        try:
+            record_N = numbers(batch.column("record"))
+            batch = self._split_ahead(batch, record_N, commits)
+            piece = self._committed(batch, record_N[: batch.num_rows], commits)
+        except _BATCH_ERRORS as err:
+            self._damage.append(f"a batch of {self._kind} has unknown columns: {err}")
+            return
+        if len(piece.commit_N):
+            yield piece
+
+    def _split_ahead(
+        self, batch: pa.RecordBatch, record_N: Ints, commits: Commits
+    ) -> pa.RecordBatch:
+        """Lay the rows aside whose commit has not been read yet; return the others."""
+        last = int(commits.records[-1]) if len(commits) else -1
+        known = int(np.searchsorted(record_N, last, side="right"))
+        if known < len(record_N):
+            self._ahead.append(batch.slice(known))
+        return batch.slice(0, known)
+
+    def _committed(self, batch: pa.RecordBatch, record_N: Ints, commits: Commits) -> Piece:
+        batch = self._kept(batch)
+        starts_P = np.flatnonzero(np.diff(record_N, prepend=-1))
+        length_P = np.diff(starts_P, append=len(record_N))
+        commit_P = commits.find(record_N[starts_P])
+        whole_P = (commit_P >= 0) & (commits.promised(self._promise)[commit_P] == length_P)
+        if self._width_of is not None:
+            whole_P &= commits.widths[commit_P] == self._width_of(batch)
+        self._whole += int(np.count_nonzero(whole_P))
+        commit_N = np.repeat(commit_P, length_P)
+        if not whole_P.all():
+            keep_K = np.flatnonzero(np.repeat(whole_P, length_P))
+            batch, commit_N = batch.take(columns.numbers(keep_K)), commit_N[keep_K]
+        return Piece(commit_N, batch)
+
+    def _kept(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the columns that are given back; KeyError where one is not there."""
+        return batch.select(self._keep)
+
+
+def piece_of(pieces: Sequence[RowsT], commit: int) -> RowsT | None:
+    """Return the piece that may have the rows of a committed record; O(log n)."""
+    place = bisect.bisect_right(pieces, commit, key=lambda piece: piece.commit_N[0])
+    return pieces[place - 1] if place else None
+
+
+def append(pieces: list[RowsT], piece: RowsT) -> None:
+    """Add a piece, joined with its neighbors so that the pieces stay few.
+
+    Amortised O(log n) copies of a row: a piece is joined only with one no longer than it.
+    """
+    while pieces and len(pieces[-1].commit_N) <= len(piece.commit_N) < SMALL_ROWS:
+        joined = pieces[-1].joined(piece)
+        if joined is None:
+            break
+        pieces.pop()
+        piece = joined
+    pieces.append(piece)

@@ -1,0 +1,269 @@
+"""Charts of a run as Vega-Lite specifications: plain dictionaries, with their data inside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from mothtrap.core.errors import StepUnavailableError, UnknownNameError
+from mothtrap.core.findings import Finding
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Matrix, Series
+from mothtrap.reader import vega
+from mothtrap.reader.tensors.captured_tensors import Tensor
+from mothtrap.statistics.exponents import LOWEST_POWER
+
+SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
+POINTS = 600
+"""Points of a curve: the lowest and highest value of each share of the steps are kept."""
+MOST_TENSORS = 200
+MOST_COLUMNS = 200
+WIDTH, HEIGHT = 640, 260
+STEPS = {"labelOverlap": True, "labelAngle": 0}
+
+
+class Plotted(Protocol):
+    """The part of a run that is drawn."""
+
+    @property
+    def id(self) -> str:
+        """The run's name."""
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """Its findings."""
+
+    def scalars(self, pattern: str = "*") -> Sequence[Series]:
+        """Return its scalars."""
+
+    def stats(self, kind: str, layers: str = "*", statistics: str = "l2") -> dict[str, Matrix]:
+        """Return statistics of its tensors."""
+
+    def tensor(self, name: str) -> Tensor:
+        """Return one of its tensors."""
+
+
+class Chart(dict[str, Any]):
+    """A Vega-Lite specification; a notebook draws it, `svg` and `png` return pictures of it."""
+
+    def svg(self) -> str:
+        """Return a picture as SVG.
+
+        Raises:
+            MissingExtraError: vl-convert-python is not installed.
+            QueryError: it cannot be drawn; says why.
+        """
+        return vega.draw(vega.encoded(self)).decode()
+
+    def png(self) -> bytes:
+        """Return a picture as PNG; raises as `svg`."""
+        return vega.draw(vega.encoded(self), "png")
+
+    def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
+        found: dict[str, Any] = {"application/vnd.vegalite.v5+json": dict(self)}
+        if vega.can_draw():
+            found["image/svg+xml"] = self.svg()
+        return found
+
+
+class Plots:
+    """Charts of a run.
+
+    Args:
+        run: the run, or a view of some of its steps.
+    """
+
+    def __init__(self, run: Plotted) -> None:
+        self._run = run
+
+    def loss(self) -> Chart:
+        """Return the losses of training and evaluation over steps, with the findings' onsets."""
+        series = [s for s in self._run.scalars("loss") if len(s.values_S)]
+        curves = [row for s in series for row in _points(s, _called(s))]
+        marks = [
+            {"step": f.step, "finding": f"{f.code} {f.name}", "severity": str(f.severity)}
+            for f in self._run.findings[:50]
+        ]
+        rule = {
+            "data": {"values": marks},
+            "mark": {"type": "rule", "strokeDash": [4, 3], "tooltip": True},
+            "encoding": {"x": _step(), "color": {"value": "#b3261e"}, "tooltip": _texts("finding")},
+        }
+        return _chart(f"Loss of {self._run.id}", layer=[_lines(curves, "loss"), rule])
+
+    def layers(self, statistic: str = "l2", kind: str = "gradient") -> Chart:
+        """Return one statistic of every tensor of a kind over steps, as a heatmap.
+
+        Args:
+            statistic: e.g. `l2`, `max_abs`, `zero_frac`.
+            kind: of the tensors.
+
+        Raises:
+            UnknownNameError: there is no such kind or statistic; names the nearest.
+        """
+        matrix = self._run.stats(kind, statistics=statistic)[statistic]
+        columns = np.array_split(np.arange(len(matrix.steps_S)), _parts(len(matrix.steps_S)))
+        rows = []
+        for number, tensor in enumerate(matrix.tensors[:MOST_TENSORS]):
+            for column in columns:
+                values = matrix.values_ST[column, number][matrix.present_ST[column, number]]
+                finite = np.abs(values[np.isfinite(values)])
+                if len(values):
+                    step = int(matrix.steps_S[column[0]])
+                    value = float(finite.max()) if len(finite) else None
+                    rows.append({"step": step, "tensor": tensor.name, statistic: value})
+        drawn = [row[statistic] for row in rows]
+        positive = [value for value in drawn if isinstance(value, float) and value > 0]
+        # Values below it are drawn as 0.
+        least = float(np.percentile(positive, 10)) if positive else 1.0
+        scale = {"type": "symlog", "constant": least, "scheme": "cividis"}
+        color: dict[str, Any] = {"field": statistic, "type": "quantitative", "scale": scale}
+        layer = {
+            "data": {"values": rows},
+            "mark": {"type": "rect", "tooltip": True, "invalid": None},
+            "encoding": {
+                "x": {"field": "step", "type": "ordinal", "axis": STEPS},
+                "y": {"field": "tensor", "type": "nominal", "sort": None},
+                "color": {
+                    "condition": {"test": f"!isValid(datum['{statistic}'])", "value": "#c2185b"},
+                    **color,
+                },
+            },
+        }
+        title = f"{statistic} of each {kind} of {self._run.id}"
+        return _chart(title, layer=[layer], height={"step": 14})
+
+    def distribution(self, tensor: Tensor | str) -> Chart:
+        """Return how the values of a tensor are spread over powers of two, over steps.
+
+        Args:
+            tensor: or its name; captured whole, or with `statistics = ["exponents"]`.
+
+        Raises:
+            UnknownNameError: there is no such tensor, or nothing of it was captured.
+        """
+        chosen = self._run.tensor(tensor) if isinstance(tensor, str) else tensor
+        steps = [int(step) for step in chosen.steps(Mode.TRAIN)]
+        if not steps:  # captured in evaluations only
+            steps = sorted({int(step) for step in chosen.steps()})
+        kept = [steps[i] for i in _even(len(steps))]
+        rows = []
+        for step in kept:
+            try:
+                counts_B = chosen.exponents(step).counts
+            except StepUnavailableError:
+                continue
+            rows += [
+                {"step": step, "power": LOWEST_POWER + int(place), "values": int(counts_B[place])}
+                for place in np.flatnonzero(counts_B)
+            ]
+        if not rows:
+            raise UnknownNameError(
+                f"of {chosen.identity} no values and no exponents were captured: ask for them "
+                'with a collection of `statistics = ["exponents"]`'
+            )
+        powers = [row["power"] for row in rows]
+        every = list(range(max(powers), min(powers) - 1, -1))  # also those between without a value
+        layer = {
+            "data": {"values": rows},
+            "mark": {"type": "rect", "tooltip": True},
+            "encoding": {
+                "x": {"field": "step", "type": "ordinal", "axis": STEPS},
+                "y": {"field": "power", "type": "ordinal", "scale": {"domain": every}},
+                "color": {
+                    "field": "values",
+                    "type": "quantitative",
+                    "scale": {"type": "symlog", "scheme": "cividis"},
+                },
+            },
+        }
+        return _chart(f"Values of {chosen.identity}", **layer)
+
+    def compare(self, other: Plotted, name: str = "loss") -> Chart:
+        """Return one scalar of two runs over each other.
+
+        Args:
+            other: the other run.
+            name: of the scalar.
+
+        Raises:
+            UnknownNameError: neither run has it.
+        """
+        rows = []
+        names = (self._run.id, other.id if other.id != self._run.id else f"{other.id} (other)")
+        for run, of in zip((self._run, other), names, strict=True):
+            for series in run.scalars(name):
+                if len(series.values_S):
+                    rows += _points(series, f"{of} {_called(series)}")
+        if not rows:
+            raise UnknownNameError(f"neither {self._run.id} nor {other.id} has a scalar {name!r}")
+        return _chart(f"{name} of {names[0]} and {names[1]}", layer=[_lines(rows, name)])
+
+
+def _chart(title: str, **parts: Any) -> Chart:
+    return Chart({"$schema": SCHEMA, "title": title, "width": WIDTH, "height": HEIGHT, **parts})
+
+
+def _lines(rows: list[dict[str, Any]], what: str) -> dict[str, Any]:
+    """Return lines; a value that is not finite is a gap, and a mark at the upper edge."""
+    color = {"field": "series", "type": "nominal", "title": None}
+    known = [row["value"] for row in rows if row["value"] is not None]
+    # Most losses fall by orders of magnitude.
+    scale = {"type": "log"} if known and min(known) > 0 else {"zero": False}
+    value = {"field": "value", "type": "quantitative", "title": what, "scale": scale}
+    gone = {
+        "transform": [{"filter": "!isValid(datum.value)"}],
+        "mark": {"type": "point", "shape": "cross", "filled": True, "color": "#c2185b"},
+        "encoding": {"x": _step(), "y": {"value": 4}},
+    }
+    line = {
+        "mark": {"type": "line", "tooltip": True},
+        "encoding": {"x": _step(), "y": value, "color": color},
+    }
+    return {"data": {"values": rows}, "layer": [line, gone]}
+
+
+def _step() -> dict[str, Any]:
+    return {"field": "step", "type": "quantitative", "title": "step"}
+
+
+def _texts(*names: str) -> list[dict[str, str]]:
+    return [{"field": name, "type": "nominal"} for name in names]
+
+
+def _points(series: Series, name: str) -> list[dict[str, Any]]:
+    """Return the points of a curve: lowest and highest of each share, and what is not finite."""
+    steps, values = np.asarray(series.steps_S), np.asarray(series.values_S, np.float64)
+    chosen: set[int] = set()
+    for part in np.array_split(np.arange(len(values)), min(len(values), POINTS // 2)):
+        finite = part[np.isfinite(values[part])]
+        if len(finite):
+            chosen |= {int(finite[values[finite].argmin()]), int(finite[values[finite].argmax()])}
+        if len(finite) < len(part):
+            chosen.add(int(part[~np.isfinite(values[part])][0]))
+    return [
+        {
+            "step": int(steps[i]),
+            "series": name,
+            "value": float(values[i]) if np.isfinite(values[i]) else None,
+        }
+        for i in sorted(chosen)
+    ]
+
+
+def _called(series: Series) -> str:
+    return f"{series.mode}/{series.name}"
+
+
+def _parts(count: int) -> int:
+    return max(1, min(count, MOST_COLUMNS))
+
+
+def _even(count: int) -> list[int]:
+    return (
+        sorted(set(np.linspace(0, count - 1, min(count, MOST_COLUMNS)).astype(int)))
+        if count
+        else []
+    )

@@ -1,0 +1,1 @@
+"""Things that a script has logged beside numbers and tensors."""

@@ -1,0 +1,116 @@
+"""Things that a script has logged, and their files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.errors import DamagedDataError, UnknownNameError
+from mothtrap.core.facts.record import ItemLogged
+from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.record_items import FILE, FOLDER, MAX_BYTES, Predictions, Table
+
+MAX_LIBRARY_BYTES = 32 << 20
+T = TypeVar("T")
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True):
+    """A text, table, image, artifact, figure, or predictions; see `facts.record.ItemLogged`.
+
+    `number` is that of the item in its run; `worker` and `attempt` are where it was logged.
+    """
+
+    number: int
+    name: str
+    kind: str
+    step: int
+    worker: int
+    attempt: int
+    size_bytes: int
+    digest: str
+    about: dict[str, LedgerValue]
+    file: str = ""
+    library: str = ""
+    time_s: float = 0.0
+
+
+def items_of(logged: Iterator[tuple[int, int, ItemLogged]]) -> tuple[Item, ...]:
+    """Return the items of a run.
+
+    Args:
+        logged: attempt, rank and fact, in their order.
+    """
+    return tuple(
+        Item(
+            number=number,
+            name=fact.name,
+            kind=fact.kind,
+            step=fact.step,
+            worker=rank,
+            attempt=attempt,
+            size_bytes=fact.size_bytes,
+            digest=fact.digest,
+            about=fact.about,
+            file=fact.file,
+            library=fact.library,
+            time_s=fact.time_s,
+        )
+        for number, (attempt, rank, fact) in enumerate(logged)
+    )
+
+
+def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
+    """Return what an item holds, or the program that draws it.
+
+    A name that is not one of ours, a link, and what is no plain file are refused.
+
+    Raises:
+        UnknownNameError: nothing of it is kept.
+        DamagedDataError: the file is not what was written, or is missing.
+    """
+    name = item.library if library else item.file
+    if not name:
+        raise UnknownNameError(f"of {item.name!r} only the digest is kept: log it with keep=True")
+    path = run / str(item.attempt) / f"w{item.worker}" / FOLDER / name
+    limit = MAX_LIBRARY_BYTES if library else MAX_BYTES.get(item.kind, 0)
+    if not FILE.fullmatch(name):
+        raise DamagedDataError(f"{name!r} is no name of a file of the record; nothing is read")
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise DamagedDataError(f"{path} is no plain file; it is not read")
+            data = file.read(limit + 1)
+    except OSError as err:
+        raise DamagedDataError(
+            f"{path} cannot be read ({err.strerror}); what is left of the record can"
+        ) from err
+    if len(data) > limit:
+        raise DamagedDataError(f"{path} has more than {limit:,} bytes; it is not read")
+    return data
+
+
+def read_table(run: Path, item: Item) -> Table:
+    """Return the rows of a table; raises as `read_bytes`."""
+    return _decoded(read_bytes(run, item), item, Table)
+
+
+def read_predictions(run: Path, item: Item) -> Predictions:
+    """Return confusion matrix and curves; raises as `read_bytes`."""
+    return _decoded(read_bytes(run, item), item, Predictions)
+
+
+def _decoded(data: bytes, item: Item, kind: type[T]) -> T:
+    try:
+        return jsonable.decode(data, kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+        raise DamagedDataError(
+            f"{item.file} ({item.kind} {item.name!r}) cannot be read: {err}; the rest of the "
+            "record can"
+        ) from err

@@ -1,0 +1,30 @@
+"""Series that a run answers with: those of `core`, and as pandas has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from mothtrap.core.errors import MissingExtraError
+from mothtrap.core.window import Series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
+class RunSeries(Series):
+    """One scalar, or one statistic of a tensor, over the steps of a run."""
+
+    def to_pandas(self) -> pd.Series[float]:
+        """Return the values by step; where a step has several, it is there several times.
+
+        Raises:
+            MissingExtraError: pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError as err:
+            raise MissingExtraError("Series.to_pandas", "pandas", "analysis") from err
+        name = f"{self.name}:{self.of}" if self.of else self.name
+        return pd.Series(self.values_S, index=pd.Index(self.steps_S, name="step"), name=name)

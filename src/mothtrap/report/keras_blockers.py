@@ -1,0 +1,60 @@
+"""Reasons that keep a run of Keras or TensorFlow from being reproducible, by its ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from mothtrap.core.ledger import Ledger, Start
+from mothtrap.report.blocker import Blocker
+
+PIPELINE = "tensorflow.data "
+SEED = "keras.utils.set_random_seed(0) at the top of the script"
+
+
+def blockers(ledger: Ledger) -> Iterator[Blocker]:
+    """Yield them; none of a run that trained with another framework."""
+    random, switches = ledger.facts.get("random", {}), ledger.facts.get("determinism", {})
+    if "start.keras" not in random:
+        return
+    is_seeded = random.get("start.tensorflow") == Start.SEEDED
+    if random["start.keras"] == Start.UNSEEDED:
+        more = ", only `tf.random.set_seed`" if is_seeded else ""
+        yield Blocker(
+            state="may" if is_seeded else "will",
+            what=f"`keras.utils.set_random_seed` was not called{more}: first weights, dropouts and "
+            "the order of batches depend on it",
+            fix=SEED,
+        )
+    stateful = str(switches.get("tensorflow.stateful_random") or "")
+    if stateful and not is_seeded:
+        yield Blocker(
+            state="will",
+            what=f"the step draws from {stateful}, and no seed was set",
+            fix=f"{SEED}, or `tf.random.stateless_*` with a seed of your own",
+        )
+    for name, what in switches.items():
+        if name.startswith(PIPELINE):
+            yield from _pipeline(name.removeprefix(PIPELINE), str(what))
+    if not switches.get("tensorflow.op_determinism"):
+        yield Blocker(
+            state="may",
+            what="operations may add up in any order (op determinism is off)",
+            fix="tf.config.experimental.enable_op_determinism() before the model is made",
+        )
+
+
+def _pipeline(where: str, what: str) -> Iterator[Blocker]:
+    if "shuffle" in what:
+        yield Blocker(
+            state="will",
+            what="the data set is shuffled without a seed",
+            where=where,
+            fix="shuffle(..., seed=0)",
+        )
+    if "deterministic" in what:
+        yield Blocker(
+            state="will",
+            what="the data set gives elements in the order in which threads have finished them",
+            where=where,
+            fix="leave out deterministic=False",
+        )

@@ -1,0 +1,60 @@
+"""Compaction of a job's sealed segments, in the launcher's process, beside the job."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from mothtrap.store import compacting, layout
+
+EVERY_S = 10.0
+"""Time between two looks for sealed segments; chosen by hand."""
+END_S = 5.0
+"""Time after the end of a job in which a further segment is begun; chosen by hand."""
+LEAST_URGENT = 19
+
+
+class Compactor:
+    """A thread that compacts what is sealed, with the least priority, until it is finished.
+
+    What fails is left as it is, and never reaches a job.
+
+    Args:
+        run: folder of the run, on a disk of this machine.
+        say: prints one line for the user.
+    """
+
+    def __init__(self, run: Path, say: Callable[[str], None]) -> None:
+        self._run, self._say, self._over = run, say, threading.Event()
+        self._deadline_s = float("inf")
+        self._thread = threading.Thread(target=self._work, name="mothtrap compactor", daemon=True)
+        self._thread.start()
+
+    def finish(self) -> None:
+        """Compact what the job sealed last, for a few seconds at most, and end."""
+        self._deadline_s = time.monotonic() + END_S
+        self._over.set()
+        self._thread.join(END_S)
+        # Not by that thread: a busy machine gives it no time, and this process has nothing else.
+        if not self._thread.is_alive():
+            self._look()
+
+    def _work(self) -> None:
+        with suppress(OSError, AttributeError):  # of this thread alone, as Linux has it
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_URGENT)
+        while not self._over.wait(EVERY_S):
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            for number in layout.attempts(self._run):
+                for path in compacting.compactable(layout.attempt_folder(self._run, number)):
+                    if time.monotonic() > self._deadline_s:
+                        return
+                    compacting.compact(path)
+        except Exception as err:  # whatever a file or the system answers, the job goes on
+            self._say(f"mothtrap: segments stay as they are ({type(err).__name__}: {err})")

@@ -1,0 +1,129 @@
+"""Compaction of sealed segments: rewritten in place with large, compressed batches.
+
+A segment is replaced by one of the same name, with the same rows in the same order: whoever has
+it open reads on in the old file, and a reader that comes back to it finds another file and leaves
+out the rows that it has had (see `tailing`). The new file is a draft in the same folder, and takes
+its place when it is whole and on the disk, so that a death at any moment leaves one of the two.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from mothtrap.store import layout, statistic_columns
+from mothtrap.store.durability import sync_folder
+from mothtrap.store.segments import SegmentWriter, is_sealed
+from mothtrap.store.tailing import SegmentReader
+from mothtrap.store.unpacking import numbers
+
+TABLES = ("stats", "scalars", "events")
+"""Tables that are compacted; tensors kept whole are not: most do not become smaller."""
+LEAST_BYTES = 1 << 16
+"""Size from which on it is worth it; chosen by hand."""
+BATCH_ROWS = 1 << 16
+"""Rows of a batch, about; chosen by hand: columns of half a megabyte."""
+COMPACTED = {b"mothtrap": b"compacted"}
+"""Metadata of the schema of a segment that was compacted."""
+_ERRORS = (OSError, pa.ArrowException, ValueError, KeyError, TypeError)
+
+
+def compactable(attempt: Path) -> list[Path]:
+    """Return the segments of an attempt that are sealed and were not compacted yet."""
+    return [
+        path
+        for rank in layout.workers(attempt)
+        for table in TABLES
+        for path in _segments(layout.worker_folder(attempt, rank), table)
+        if _is_due(path)
+    ]
+
+
+def compact(path: Path) -> bool:
+    """Rewrite a sealed segment; returns whether it is smaller now.
+
+    A segment with any damage, of another version, or that would not become smaller stays as it
+    is, and so does one that cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.compacting")
+    try:
+        return _replace(path, draft)
+    except _ERRORS:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _replace(path: Path, draft: Path) -> bool:
+    before = path.stat()
+    batches = _rows(path)
+    if not batches:
+        return False
+    draft.unlink(missing_ok=True)  # of one that died
+    writer = SegmentWriter(draft, batches[0].schema, "power", compressed=True)
+    try:
+        for batch in batches:
+            writer.append(batch)
+    finally:
+        writer.seal()
+    if draft.stat().st_size >= before.st_size or _count(draft) != sum(map(len, batches)):
+        return False
+    os.utime(draft, ns=(before.st_atime_ns, before.st_mtime_ns))  # when the job last wrote
+    os.replace(draft, path)
+    sync_folder(path.parent)
+    return True
+
+
+def _rows(path: Path) -> list[pa.RecordBatch]:
+    """Return the rows of a segment as they are to be written; none where it is to stay."""
+    reader = SegmentReader(path)
+    found = reader.poll()
+    if reader.damage or not reader.done or not found:
+        return []
+    whole = pa.Table.from_batches(found).combine_chunks().to_batches()[0]
+    batch: pa.RecordBatch | None = whole
+    if statistic_columns.SUMMARY in whole.schema.names:
+        batch = statistic_columns.by_column(whole)
+    if batch is None:
+        return []
+    return list(_pieces(batch.replace_schema_metadata(COMPACTED)))
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Cut a batch where a record begins: readers find the rows of a record in one batch."""
+    record_N = numbers(batch.column("record"))
+    begins = np.flatnonzero(np.diff(record_N, prepend=-1))
+    start = 0
+    while start < len(batch):
+        place = np.searchsorted(begins, start + BATCH_ROWS)
+        stop = int(begins[place]) if place < len(begins) else len(batch)
+        yield batch.slice(start, stop - start)
+        start = stop
+
+
+def _count(path: Path) -> int:
+    """Return the number of rows that can be read of a segment."""
+    reader = SegmentReader(path)
+    rows = sum(map(len, reader.poll()))
+    return -1 if reader.damage or not reader.done else rows
+
+
+def _segments(folder: Path, table: str) -> list[Path]:
+    return [layout.segment_path(folder, table, seq) for seq in layout.segments(folder, table)]
+
+
+def _is_due(path: Path) -> bool:
+    try:
+        if path.stat().st_size < LEAST_BYTES or not is_sealed(path):
+            return False
+        with pa.OSFile(str(path)) as file:
+            metadata = pa.ipc.open_file(file).schema.metadata or {}
+        return not COMPACTED.items() <= metadata.items()
+    except _ERRORS:
+        return False

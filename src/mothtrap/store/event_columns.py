@@ -1,0 +1,210 @@
+"""Events of one worker, as columns of its committed records: for readers of long runs.
+
+What `worker_reading.EventReader` yields record by record: here no object is made for a record.
+Most commits differ in their time alone; each other text is decoded once.
+Shape suffixes: N = rows, C = committed records.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from mothtrap.core import fact, jsonable
+from mothtrap.core.fact import Fact
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.tailing import SegmentTail
+from mothtrap.store.unpacking import numbers, slices, where_equal
+from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
+
+_TIME = b'{"wall_s":'
+"""Begins the text of a commit; its number follows, then a comma and the rest."""
+T = TypeVar("T")
+Ints = npt.NDArray[np.int64]
+_BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
+_COMMIT = functools.partial(jsonable.decode, kind=Commit)
+_DEFINED = functools.partial(jsonable.decode, kind=Defined)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class EventBlock:
+    """Committed records that lie next to each other.
+
+    Attributes:
+        record_C: their numbers, ascending.
+        step_C, mode_C, mode_step_C: their steps; modes as places in `Mode`.
+        wall_s_C: Unix time at which each was closed, seconds.
+        commits: what they say of themselves, apart from the time; those that differ.
+        which_C: the place of each record's own in `commits`.
+        defined: tensors and their ids, in order.
+        observations: each with the place of its record in the block, in order.
+        unread: facts that were not asked for yet, as they were written.
+    """
+
+    record_C: Ints
+    step_C: Ints
+    mode_C: Ints
+    mode_step_C: Ints
+    wall_s_C: npt.NDArray[np.float64]
+    commits: list[Commit]
+    which_C: Ints
+    defined: list[tuple[int, TensorInfo]]
+    observations: list[tuple[int, Fact]]
+    unread: list[str]
+
+
+class EventColumns:
+    """Reads the events of one worker as they come.
+
+    Args:
+        folder: the worker's folder; need not exist yet.
+        unread: types of observations that are handed on as they were written.
+    """
+
+    def __init__(self, folder: Path, unread: frozenset[str] = frozenset()) -> None:
+        self._folder, self._unread = folder, unread
+        self._tail = SegmentTail(folder, "events")
+        self._damage: list[str] = []
+
+    @property
+    def bytes_read(self) -> int:
+        """Return the number of bytes read of the segments."""
+        return self._tail.bytes_read
+
+    def poll(self) -> Iterator[EventBlock]:
+        """Yield what is new, in order."""
+        while batches := self._tail.poll():
+            for batch in batches:
+                try:
+                    block = self._block(batch)
+                except _BATCH_ERRORS as err:
+                    self._damage.append(f"a batch of events has unknown columns: {err}")
+                    continue
+                if len(block.record_C):
+                    yield block
+
+    def damage(self, *, ended: bool) -> tuple[str, ...]:
+        """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
+        pending = self._tail.pending if ended else ()
+        return (*self._tail.damage, *self._damage, *pending)
+
+    def _block(self, batch: pa.RecordBatch) -> EventBlock:
+        record_N = numbers(batch.column("record"))
+        # A record's last row is its commit; where that is another one, it never came to be.
+        is_last_N = np.ones(len(record_N), np.bool_)
+        is_last_N[:-1] = np.diff(record_N) != 0
+        last_C = np.flatnonzero(is_last_N & where_equal(batch.column("type"), STEP))
+        mode_C = _modes(batch.column("mode"))[last_C]
+        texts = batch.column("json")
+        commits, which_C, wall_s_C = self._commits(slices(texts, last_C))
+        known_C = which_C >= 0
+        last_C, mode_C = last_C[known_C], mode_C[known_C]
+        others = np.flatnonzero(~is_last_N)
+        place = np.searchsorted(last_C, others)
+        # Rows of a record that is committed: its commit is the next last row.
+        ends_N = np.flatnonzero(is_last_N)
+        own_last = ends_N[np.searchsorted(ends_N, others)] if len(others) else others
+        told = place < len(last_C)
+        told[told] = last_C[place[told]] == own_last[told]
+        others, place = others[told], place[told]
+        defined, observations, unread = self._facts(batch, others, place)
+        return EventBlock(
+            record_C=record_N[last_C],
+            step_C=numbers(batch.column("step"))[last_C],
+            mode_C=mode_C,
+            mode_step_C=numbers(batch.column("mode_step"))[last_C],
+            wall_s_C=wall_s_C[known_C],
+            commits=commits,
+            which_C=which_C[known_C],
+            defined=defined,
+            observations=observations,
+            unread=unread,
+        )
+
+    def _commits(
+        self, texts: Sequence[bytes]
+    ) -> tuple[list[Commit], Ints, npt.NDArray[np.float64]]:
+        """Decode commits: those that differ, which of them each is (-1: damaged), their times."""
+        commits: list[Commit] = []
+        known: dict[bytes, int] = {}
+        places: list[int] = []
+        times_s: list[float] = []
+        for text in texts:
+            head, _, rest = text.partition(b",")
+            time_s = _time_s(head)
+            place = None if time_s is None else known.get(rest)
+            if place is None or time_s is None:
+                commit = self._decode(text, _COMMIT)
+                place, time_s = -1, 0.0
+                if commit is not None:
+                    place, time_s = len(commits), commit.wall_s
+                    commits.append(commit)
+                    known[rest if _time_s(head) is not None else text] = place
+            places.append(place)
+            times_s.append(time_s)
+        return commits, np.array(places, np.int64), np.array(times_s, np.float64)
+
+    def _facts(
+        self, batch: pa.RecordBatch, rows: Ints, place: npt.NDArray[np.intp]
+    ) -> tuple[list[tuple[int, TensorInfo]], list[tuple[int, Fact]], list[str]]:
+        defined: list[tuple[int, TensorInfo]] = []
+        observations: list[tuple[int, Fact]] = []
+        unread: list[str] = []
+        kinds = [kind.decode() for kind in slices(batch.column("type"), rows)]
+        texts = slices(batch.column("json"), rows)
+        for kind, text, at in zip(kinds, texts, place.tolist(), strict=True):
+            if kind in self._unread:
+                unread.append(text.decode())
+            elif kind == DEFINED:
+                row = self._decode(text, _DEFINED)
+                if row is not None:
+                    defined.append((row.id, row.tensor))
+            else:
+                told = self._decode(text, functools.partial(_fact, kind))
+                if told is not None:
+                    observations.append((at, told))
+        return defined, observations, unread
+
+    def _decode(self, text: bytes, decoder: Callable[[bytes], T]) -> T | None:
+        try:
+            return decoder(text)
+        except (msgspec.DecodeError, UnicodeError) as err:
+            self._damage.append(f"{self._folder.name}: an event cannot be understood: {err}")
+            return None
+
+
+def _time_s(head: bytes) -> float | None:
+    """Return the time of a commit by the first member of its text; None: it is another one."""
+    if not head.startswith(_TIME):
+        return None
+    try:
+        return float(head[len(_TIME) :])
+    except ValueError:  # as of "NaN"
+        return None
+
+
+def _fact(kind: str, text: bytes) -> Fact:
+    return fact.decode(kind, text.decode())
+
+
+def _modes(column: pa.Array) -> Ints:
+    """Return the place of each mode in `Mode`.
+
+    Raises:
+        ValueError: there is no such mode.
+    """
+    mode_N = np.full(len(column), -1, np.int64)
+    for place, mode in enumerate(Mode):
+        mode_N[where_equal(column, mode.value)] = place
+    if (mode_N < 0).any():
+        raise ValueError("a mode is none of " + ", ".join(mode.value for mode in Mode))
+    return mode_N

@@ -1,0 +1,61 @@
+"""Remarks of people on a run: one small JSON file each, in a folder of the run."""
+
+from __future__ import annotations
+
+import getpass
+import secrets
+import time
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.store.objects import open_store
+from mothtrap.store.remote import read_remote
+from mothtrap.store.replacing import replace
+
+MAX_BYTES = 1 << 14
+"""Of a remark that is read; chosen by hand, fifty times what a mark needs."""
+MAX_REMARKS = 10_000
+T = TypeVar("T")
+
+
+def put_remark(run: Path, folder: str, remark: msgspec.Struct) -> Path:
+    """Leave a remark in a run; where the run is a mirror, in its store, too.
+
+    Raises:
+        StoreError: the store cannot be reached, or refuses.
+        OSError: the folder of the run cannot be written.
+    """
+    path = run / folder / f"{time.time_ns():020d}-{secrets.token_hex(4)}.json"
+    data, remote = jsonable.encode(remark), read_remote(run)
+    if remote is not None and remote.role == "mirror":
+        open_store(remote.url).put_if_absent(path.relative_to(run).as_posix(), data)
+    path.parent.mkdir(exist_ok=True)
+    replace(path, data)
+    return path
+
+
+def read_remarks(run: Path, folder: str, kind: type[T]) -> list[T]:
+    """Return the remarks of a run in their order; files that hold none are passed over."""
+    found: list[T] = []
+    try:
+        paths = sorted((run / folder).glob("*.json"))[-MAX_REMARKS:]
+    except OSError:
+        return found
+    for path in paths:
+        try:
+            with path.open("rb") as file:
+                found.append(jsonable.decode(file.read(MAX_BYTES + 1), kind))
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            continue
+    return found
+
+
+def user_name() -> str:
+    """Return the name of who leaves a remark, "" where the system has none (as in a container)."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return ""

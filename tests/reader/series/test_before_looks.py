@@ -1,0 +1,99 @@
+"""A run and a snapshot that were stored before runs said what was looked for, of commit 2c818fe.
+
+`train.py` was run there by `mothtrap run`; `show.json` is what its `show --format json` said.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mothtrap.core.config import Config
+from mothtrap.core.fact import UnknownFact
+from mothtrap.core.facts.data import LoaderBegan, NonfiniteInput
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import RuleState
+from mothtrap.monitor.afterwards import judge_again
+from mothtrap.monitor.catalogue import load_rules
+from mothtrap.reader.run import Run, open_run
+
+FOLDER = Path(__file__).parents[1] / "data" / "before-looks"
+STORED = ("run", "findings", "rules", "blind", "overhead")
+"""Keys that come from what was stored; words of a verdict are those of today."""
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder of runs with the stored one as `old`."""
+    shutil.copytree(FOLDER, tmp_path / "runs" / "old")
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def old(runs: Path) -> Run:
+    return open_run("old", runs)
+
+
+def command(*words: str | Path, cwd: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-m", "mothtrap", *map(str, words), "--format", "json"],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said: dict[str, Any] = json.loads(done.stdout)
+    return said
+
+
+def test_it_shows_as_before(runs: Path) -> None:
+    expected = json.loads((FOLDER / "show.json").read_text(encoding="utf-8"))
+    shown = command("show", "runs/old", cwd=runs.parent)
+    shown["overhead"] = {key: shown["overhead"][key] for key in expected["overhead"]}
+    assert {key: shown[key] for key in STORED} == {key: expected[key] for key in STORED}
+
+
+def test_its_facts_are_read(old: Run) -> None:
+    assert old.damage == ()
+    assert old.observations(UnknownFact) == ()
+    (loader,) = old.observations(LoaderBegan)
+    assert (loader.samples, loader.batch_size) == (120, 4)
+    (bad,) = old.observations(NonfiniteInput)
+    assert (bad.step, bad.nan, bad.rows) == (20, 16, (0, 1, 2, 3))
+    assert {call.operation for call in old.observations(LossCall)} == {"cross_entropy"}
+
+
+def test_its_rules_are_judged_as_before(old: Run) -> None:
+    """It does not say who looked for what: a rule that saw no fact is ok, as it was then."""
+    again = {status.name: status.state for status in judge_again(old, load_rules(Config())).rules}
+    before = {status.name: status.state for status in old.rules}
+    facts_alone = ("disconnected_parameter", "parameter_without_optimizer", "memory_growth")
+    assert {name: again[name] for name in facts_alone} == {n: before[n] for n in facts_alone}
+    assert again["optimizer_without_model"] is RuleState.OK
+
+
+def test_its_snapshot_is_replayed(runs: Path) -> None:
+    pytest.importorskip("torch")
+    shutil.copy(FOLDER / "train.py", runs.parent)
+    words = ("replay", "old", "--step", "20", "--runs-dir", runs, "--cwd", runs.parent)
+    script = ("--", sys.executable, "train.py")
+    done = subprocess.run(
+        [sys.executable, "-m", "mothtrap", *map(str, words), "--format", "json", *script],
+        cwd=runs.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    said = json.loads(done.stdout)
+    assert (said["step"], said["match"], said["loss"], said["holder"]) == (
+        20,
+        True,
+        "NaN",
+        "batch[0]",
+    )

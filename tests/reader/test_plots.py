@@ -1,0 +1,33 @@
+"""Charts of a run are specifications that can be drawn anywhere."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.cli.stored_run import store_run
+
+import mothtrap
+from mothtrap.core.errors import UnknownNameError
+
+
+def test_losses_and_comparisons_hold_their_points(tmp_path: Path) -> None:
+    store_run(tmp_path / "a", steps=2000)
+    store_run(tmp_path / "b", steps=5, first_loss=float("nan"))
+    first, second = (mothtrap.open_run(tmp_path / name) for name in "ab")
+    chart = first.plot.loss()
+    assert json.loads(json.dumps(chart)) == chart
+    points = chart["layer"][0]["data"]["values"]
+    assert len(points) <= 600
+    assert (points[0]["value"], points[-1]["value"]) == (1.0, 1 / 2000)
+    compared = first.plot.compare(second)["layer"][0]["data"]["values"]
+    assert {point["series"] for point in compared} == {"a train/loss", "b train/loss"}
+    assert [point["value"] for point in compared if point["series"] == "b train/loss"] == [None] * 5
+    with pytest.raises(UnknownNameError, match="neither a nor b has a scalar 'x'"):
+        first.plot.compare(second, "x")
+    assert first.plot.layers()["layer"][0]["data"]["values"] == []
+    store_run(tmp_path / "other" / "a", steps=5)
+    namesake = mothtrap.open_run(tmp_path / "other" / "a")
+    compared = first.plot.compare(namesake)["layer"][0]["data"]["values"]
+    assert {point["series"] for point in compared} == {"a train/loss", "a (other) train/loss"}

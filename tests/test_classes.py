@@ -1,0 +1,68 @@
+"""A class has few public methods: one with more does several things."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "mothtrap"
+MOST_METHODS = 10
+"""Properties are not counted; protocols and suites of tests are not bound."""
+UNBOUND = {"reader/run.py:Run"}
+"""The public objects."""
+KNOWN = {
+    "adapters/tensorflow/handle.py:TensorFlowHandle": 12,
+    "adapters/torch/data/loaders.py:LoaderObserver": 11,
+    "adapters/torch/forward/forwards.py:ForwardObserver": 11,
+    "adapters/torch/hooks/tracer.py:Tracer": 16,
+    "adapters/torch/job/naming.py:NameBook": 12,
+    "adapters/torch/losses/backwards.py:LossObserver": 12,
+    "adapters/torch/optimization/optimizers.py:OptimizerObserver": 23,
+    "adapters/torch/reproduce/recording/recording.py:Recording": 15,
+    "tracing/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
+    "tracing/boosting/handle.py:BoostingHandle": 11,
+    "tracing/trainer_handle.py:TrainerHandle": 13,
+}
+"""Classes that have more, and how many: they may only become fewer."""
+
+
+def public_methods(node: ast.ClassDef) -> int:
+    """Number of its own; inherited ones are their class's."""
+    return sum(
+        isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)
+        and not each.name.startswith("_")
+        and not any("property" in ast.unparse(mark) for mark in each.decorator_list)
+        for each in node.body
+    )
+
+
+def large_classes(source: Path) -> dict[str, int]:
+    """Classes with more public methods than they may have, and how many."""
+    found = {}
+    for path in sorted(source.rglob("*.py")):
+        place = path.relative_to(source)
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.ClassDef) or place.parts[0] == "testing":
+                continue
+            name, count = f"{place.as_posix()}:{node.name}", public_methods(node)
+            is_protocol = any("Protocol" in ast.unparse(base) for base in node.bases)
+            if count > MOST_METHODS and not is_protocol and name not in UNBOUND:
+                found[name] = count
+    return found
+
+
+def test_classes_are_small_but_for_those_that_are_known() -> None:
+    assert large_classes(SOURCE) == KNOWN
+
+
+def test_the_check_sees_a_large_class(tmp_path: Path) -> None:
+    methods = [f"    def f{n}(self): ..." for n in range(MOST_METHODS)]
+    small = ["    def _hidden(self): ...", "    @property", "    def p(self): ...", *methods]
+    large = [*small, "    async def g(self): ..."]
+    for name, head, lines in (
+        ("good.py", "class A:", small),
+        ("bad.py", "class A:", large),
+        ("protocol.py", "class A(Protocol[T]):", large),
+    ):
+        (tmp_path / name).write_text("\n".join([head, *lines]))
+    assert large_classes(tmp_path) == {"bad.py:A": MOST_METHODS + 1}
