@@ -11,12 +11,14 @@ TORCH ?= torch==2.13.0
 BIN := $(VENV)/bin
 READY := $(VENV)/.mothtrap-installed
 WITH_TORCH := $(VENV)/.torch-installed
+FOR_DEMO := $(VENV)/.demo-installed
 
 PEERS := build/peers
 KEPT := build/bench/capture.jsonl
 
 # Frameworks that are tested in an environment of their own: a file requirements/NAME.txt is all
-# that `make test-NAME` and `make smoke-NAME` need. Its line `# tests:` names the folders.
+# that `make test-NAME` and `make smoke-NAME` need. Its line `# tests:` is what pytest is given.
+# uv does not read pip's configuration, where a CPU build of torch may be named.
 FAMILIES := $(patsubst requirements/%.txt,%,$(wildcard requirements/*.txt))
 UV := $(shell command -v uv 2>/dev/null)
 
@@ -36,7 +38,7 @@ help:
 	@echo "make docs    write docs/rules.md and docs/rules/ from the rules' docstrings"
 	@echo "make site    build the documentation in build/site"
 
-demo: $(WITH_TORCH)
+demo: $(FOR_DEMO)
 	@$(BIN)/mothtrap demo
 
 test: $(WITH_TORCH)
@@ -56,7 +58,8 @@ families:
 	@rm -rf .venv-$*
 ifneq ($(UV),)
 	@$(UV) venv --quiet --python $(PYTHON) .venv-$*
-	@$(UV) pip install --quiet --compile-bytecode --python .venv-$*/bin/python -r $< hypothesis pytest pytest-xdist --editable .
+	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-$$($(PYTHON) -m pip config get global.find-links 2>/dev/null)}}" \
+	  $(UV) pip install --quiet --compile-bytecode --python .venv-$*/bin/python -r $< hypothesis pytest pytest-xdist --editable .
 else
 	@$(PYTHON) -m venv .venv-$*
 	@.venv-$*/bin/python -m pip install --quiet -r $< hypothesis pytest pytest-xdist --editable .
@@ -124,8 +127,16 @@ $(BIN)/python:
 	fi
 
 $(READY): pyproject.toml $(wildcard src/mothtrap/statistics/*.[ch] src/mothtrap/adapters/torch/forward/*.c) | $(BIN)/python
-	@echo "installing mothtrap and its development tools into $(VENV)"
+	@echo "installing mothtrap and its development tools into $(VENV); this can take minutes"
 	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+# Without the development tools, which are most of what `make test` installs.
+$(FOR_DEMO): pyproject.toml | $(BIN)/python
+	@$(BIN)/python -c 'import mothtrap, sklearn, torch' 2>/dev/null || { \
+	  echo "installing mothtrap, scikit-learn and $(TORCH) into $(VENV); this can take a minute"; \
+	  $(BIN)/python -m pip install --quiet '$(TORCH)' && \
+	  $(BIN)/python -m pip install --quiet --editable '.[demo]'; }
 	@touch $@
 
 $(WITH_TORCH): $(READY)

@@ -35,7 +35,7 @@ if __name__ == "__main__":
 
 from bench import reading
 
-LONG, WIDE, POINTS = "long", "wide", "points"
+LONG, WIDE, POINTS, MAP = "long", "wide", "points", "map"
 TENSORBOARD_S = 300.0
 """Longest time for TensorBoard to load."""
 GOALS = {
@@ -45,6 +45,8 @@ GOALS = {
     "filter of all names, ms": 50,
     "curve of all points, again, ms": 5,
     "curve of all points, until drawn, ms": 65,
+    "heatmap, packed, kB": 1000,
+    "heatmap, unpacked and drawn, ms": 100,
     "memory before a run is opened, MB": 150,
     "report, kB": 5000,
     "report, first contentful paint, ms": 1000,
@@ -59,6 +61,8 @@ def main(words: Sequence[str] | None = None) -> None:
     parser.add_argument("--tensors", type=int, default=20)
     parser.add_argument("--wide", type=int, default=10_000)
     parser.add_argument("--points", type=int, default=1_000_000)
+    parser.add_argument("--map-rows", type=int, default=2000)
+    parser.add_argument("--map-columns", type=int, default=1200)
     parser.add_argument("--times", type=int, default=5)
     arguments = parser.parse_args(words)
     print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")
@@ -67,12 +71,15 @@ def main(words: Sequence[str] | None = None) -> None:
         reading.write(runs / LONG, arguments.steps, arguments.tensors)
         reading.write(runs / WIDE, 20, arguments.wide)
         write_points(runs / POINTS, arguments.points)
+        reading.write(runs / MAP, arguments.map_columns, arguments.map_rows)
         print(f"{LONG}: {arguments.steps:,} steps, {arguments.tensors} tensors")
         print(f"{WIDE}: 20 steps, {arguments.wide:,} tensors")
         print(f"{POINTS}: {arguments.points:,} losses")
+        print(f"{MAP}: {arguments.map_columns:,} steps, {arguments.map_rows:,} tensors")
         print(f"load of the machine: {os.getloadavg()[0]:.1f}")
         with served(runs, Path(folder)) as (url, process):
             server(url, process, arguments.times)
+            heatmap(url, arguments.map_rows, arguments.map_columns, arguments.times)
             browser(url, runs / LONG, arguments.times)
         for run in (LONG, POINTS):
             tensorboard(runs / run, Path(folder) / f"tensorboard-{run}")
@@ -117,6 +124,53 @@ def served(runs: Path, folder: Path) -> Iterator[tuple[str, psutil.Process]]:
         child.terminate()
         child.wait(30)
         child.stdout.close()
+
+
+DRAW = """async ([parts, rows, columns]) => {
+    const { HEATMAP } = await import("./views/deep.js");
+    const read = (part) => fetch(part).then((answer) => answer.arrayBuffer());
+    const buffers = await Promise.all(parts.map(read));
+    const canvas = new OffscreenCanvas(columns, rows);
+    const context = canvas.getContext("2d");
+    const begin = performance.now();
+    const image = context.createImageData(canvas.width, canvas.height);
+    const whole = buffers.map(HEATMAP.unpackedCells);
+    const codes = new Uint8Array(image.width * image.height);
+    whole.forEach((part) => codes.set(part.codes, part.first * part.columns));
+    const cells = { codes, columns: whole[0].columns, first: 0 };
+    HEATMAP.paint(image, cells, HEATMAP.palette(false), 1, 0);
+    context.putImageData(image, 0, 0);
+    return performance.now() - begin;
+}"""
+
+
+def heatmap(url: str, rows: int, columns: int, times: int) -> None:
+    """Print size and times of a heatmap, in the answers of 512 rows that the page asks for."""
+    parts = urlsplit(url)
+    token = parts.query.partition("=")[2]
+    path = f"api/matrix?run={MAP}&px={columns}&rows=512"
+    paths = [f"./{path}&first={first}" for first in range(0, rows, 512)]
+
+    def packed_bytes() -> int:
+        client = http.client.HTTPConnection(parts.netloc, timeout=600)
+        size = 0
+        for each in paths:
+            headers = {"Authorization": f"Bearer {token}", "Accept-Encoding": "gzip"}
+            client.request("GET", each[1:], headers=headers)
+            size += len(client.getresponse().read())
+        client.close()
+        return size
+
+    say("heatmap, first, ms", timed_ms(packed_bytes))
+    say("heatmap, again, ms", timed_ms(packed_bytes))
+    say("heatmap, packed, kB", packed_bytes() / 1000)
+    with chromium() as opened:
+        if opened is None:
+            return
+        page = opened.new_page()
+        page.goto(url)
+        drawn = [page.evaluate(DRAW, [paths, rows, columns]) for _ in range(times)]
+        say("heatmap, unpacked and drawn, ms", statistics.median(drawn))
 
 
 def server(url: str, process: psutil.Process, times: int) -> None:

@@ -1,7 +1,7 @@
 """Count the files of mothtrap between a gradient's hook and the append of its segment.
 
 A small network is trained under `mothtrap.watch`. Counted are the files on the stack when the
-hook of the optimizer hands the gradients to the recorder, from there when a step is put into the
+hook of the optimizer hands the gradients over, from there when a step is put into the
 queue, and when the thread that writes appends to a segment.
 
     python scripts/gradient_hops.py
@@ -41,7 +41,7 @@ def way_of_a_gradient() -> list[str]:
 
     def look(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_code.co_qualname
-        if event == "call" and name == "Recorder.reduce" and frame.f_locals["kind"] == "gradient":
+        if event == "call" and name == "Captures.reduce" and frame.f_locals["kind"] == "gradient":
             stages.setdefault("read", stack_of(frame))
         elif event == "call" and name == "Channel.put":
             files = stack_of(frame)

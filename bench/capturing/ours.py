@@ -57,7 +57,7 @@ def watch(job: Job) -> tuple[Sides, str]:
             folder=folder,
             unwatched=unwatched,
             settle=settle,
-            own_s=lambda: worker.recorder.own_s,
+            own_s=lambda: worker.recorder.times.own_s,
             close=worker.close,
         ),
         "",
