@@ -42,7 +42,7 @@ def test_the_block_has_step_place_batch_and_fixes() -> None:
     assert "    fc1 (nn.Linear(128, 10), model.py:14) got x of shape (17, 64)" in shown
     assert "    --> model.py:22" in shown
     assert "    = batch: loader 1 (train.py:9) gave 17 rows" in shown
-    assert "    = help: or the other" in shown
+    assert "    = fix: or the other" in shown
     assert "= given" not in shown  # the sentence tells of a single input
 
 

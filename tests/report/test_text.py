@@ -43,9 +43,9 @@ def test_full_text_tells_causes_before_what_follows() -> None:
     assert "x GRD101 exploding_gradient  blocks.1.attn.q, blocks.1.attn.k  step 71" in shown
     assert "(41 captured steps, ranks 0-2)" in shown
     assert "  --> model.py:88" in shown
-    assert shown.count("  = help: clip_grad_norm_(params, 1.0)") == 1, "advice is the cause's"
+    assert shown.count("  = fix: clip_grad_norm_(params, 1.0)") == 1, "advice is the cause's"
     assert "  = follows from: GRD101; fix that first" in shown
-    assert "  = leads to: NUM001" in shown
+    assert "  = led to: NUM001" in shown
     assert "  = more: mothtrap rule GRD101" in shown
     assert shown.isascii()
 

@@ -60,7 +60,7 @@ def test_a_faulty_run_is_told_in_the_order_in_which_it_is_acted_on() -> None:
         "  71: gradient norm 3.1e+04 is 410x its median over 500 steps (limit 100x).",
         "  --> model.py:88",
         "      x = self.attn(x)",
-        "  then: non-finite loss (step 90)",
+        "  led to: non-finite loss (step 90)",
         "  fix: clip_grad_norm_(params, 1.0)",
         "  2 errors in 120 steps · overhead 1.3 % · mothtrap show x",
     ]
@@ -97,7 +97,7 @@ def test_effects_that_were_seen_before_their_cause_are_not_said_to_follow() -> N
     run = HandMadeRun(findings=(exploding(), early))
     summary = summarize(run, {"GRD101": frozenset({"LOS401"})})  # type: ignore[arg-type]
     assert "  since earlier: loss not decreasing (step 70)" in verdict(summary)
-    assert "then:" not in verdict(summary)
+    assert "led to:" not in verdict(summary)
 
 
 def test_the_rank_is_named_where_it_is_not_the_first() -> None:
@@ -143,7 +143,7 @@ def test_an_unobserved_run_has_neither_counts_nor_overhead() -> None:
     ("cost", "text"),
     [
         (Overhead(ratio=0.013, budget=0.02), "overhead 1.3 %"),
-        (Overhead(ratio=0.269, seconds=0.45, budget=0.02), "overhead 27 % (budget 2 %)"),
+        (Overhead(ratio=0.269, seconds=0.45, budget=0.02), "overhead 27 %, 0.45 s (budget 2 %)"),
         (Overhead(ratio=0.5), "overhead 50 %"),
     ],
 )

@@ -112,7 +112,7 @@ def message(event: Event) -> tuple[str, str]:
         lines += [f"at {finding.location}"] if finding.location else []
         lines += [f"try: {finding.fixes[0]}"] if finding.fixes and not event.follows else []
         lines += [f"follows from: {', '.join(event.follows)}"] if event.follows else []
-        lines += [f"leads to: {', '.join(event.leads_to)}"] if event.leads_to else []
+        lines += [f"led to: {', '.join(event.leads_to)}"] if event.leads_to else []
     lines += [f"run: {event.run} on {socket.gethostname()}"]
     lines += [f"more: {event.next}"] if event.next else []
     return _line(title, MAX_TITLE), "\n".join(_line(line, MAX_LINE) for line in lines)

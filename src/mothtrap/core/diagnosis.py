@@ -184,7 +184,7 @@ def sentence_of(finding: Finding) -> str:
 
 def fault_name(finding: Finding) -> str:
     """Return the name of a finding's rule as words."""
-    name = finding.name.replace("nonfinite", "non-finite").replace("_", " ")
+    name = finding.title or finding.name.replace("nonfinite", "non-finite").replace("_", " ")
     # Elsewhere the mode is part of the fault: overfit, train mode in evaluation.
     apart = finding.code.startswith(EXACT_FAMILIES) and finding.mode == "eval"
     return f"{name} of evaluation" if apart else name

@@ -42,12 +42,14 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     `step` is the onset: the first captured step at which the evidence holds;
     `detected_step` is when it was said. `count` is the number of captured steps, up to
-    `last_step`, at which it held. `layers` are module paths or tensor names, the most
+    `last_step`, at which it held. `title` names the fault in words, where those of `name`
+    do not. `layers` are module paths or tensor names, the most
     affected first. `location` is `file:line` of what the user acts on.
     """
 
     code: str
     name: str
+    title: str = ""
     severity: Severity
     step: int
     detected_step: int
@@ -74,7 +76,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
             "what": self.message,
             "where": self.location or "",
             "why": self.why,
-            "try": "; ".join(self.fixes),
+            "fix": "; ".join(self.fixes),
         }
         said = pairs({name: value for name, value in rows.items() if value != ""})
         return heading(f"{self.code} {self.name}") + said + pairs(self.evidence)

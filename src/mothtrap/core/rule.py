@@ -22,6 +22,7 @@ class Rule(abc.ABC):
 
     A rule has no state, I/O, clock or framework. Its docstring is its documentation
     (headings: see `core.ruledoc`); its file name is its name.
+    `title` names the fault in words where the words of that name do not.
     `explains` names the rules whose findings this one causes. With `passes`, a finding
     becomes an info when the rule later judges and finds it no more. A rule that
     `compares` is also judged on windows that have `peers`: all workers of the run. One
@@ -30,6 +31,7 @@ class Rule(abc.ABC):
 
     code: ClassVar[str]
     called: ClassVar[str] = ""
+    title: ClassVar[str] = ""
     needs: ClassVar[tuple[Need, ...]] = ()
     explains: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
@@ -76,6 +78,7 @@ class Rule(abc.ABC):
         fixes: tuple[str, ...] | None = None,
         why: str | None = None,
         workers: tuple[int, ...] | None = None,
+        title: str = "",
     ) -> Finding:
         """Make a finding of this rule; why and fixes come from the docstring unless given.
 
@@ -87,6 +90,7 @@ class Rule(abc.ABC):
         return Finding(
             code=self.code,
             name=self.name(),
+            title=title or self.title,
             severity=severity,
             step=step,
             detected_step=max(window.last_step, step),

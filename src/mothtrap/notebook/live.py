@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.errors import MissingExtraError, MothtrapError
 from mothtrap.core.findings import Severity
 from mothtrap.core.steps import Mode
@@ -59,7 +60,7 @@ def strip_of(run: Run) -> dict[str, Any]:
             "findings": [
                 {
                     "severity": str(finding.severity),
-                    "name": finding.name.replace("_", " "),
+                    "name": fault_name(finding),
                     "step": finding.step,
                     "layer": finding.layers[0][:MAX_CHARS] if finding.layers else "",
                 }

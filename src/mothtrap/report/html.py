@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
@@ -137,7 +138,7 @@ def _stories(document: Document, effects: int, *, evidence: bool) -> str:
         if followed:
             names = ", ".join(dict.fromkeys(f.code for f in followed[:20]))
             inner += f"<p>… and {more} more</p>" if more > 0 else ""
-            inner = f"<details><summary>Leads to: {_safe(names)}</summary>{inner}</details>"
+            inner = f"<details><summary>Led to: {_safe(names)}</summary>{inner}</details>"
         parts.append(_finding(root, document, inner))
     return "".join([*parts, rest])
 
@@ -151,10 +152,10 @@ def _finding(
     since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [
         f'<h3 class="{kind}">{SYMBOLS[finding.severity]} {_safe(finding.code)} '
-        f"{_safe(finding.name.replace('_', ' '))}</h3>",
+        f"{_safe(fault_name(finding))}</h3>",
         f'<p class="soft">{kind} since step {finding.step:,}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
-        *([f'<p class="soft">Since then: {_safe(since)}</p>'] if since else []),
+        *([f'<p class="soft">Went on for: {_safe(since)}</p>'] if since else []),
     ]
     if finding.layers:
         more = len(finding.layers) - MAX_LAYERS
@@ -169,7 +170,7 @@ def _finding(
         parts.append(f"<p>{_prose(finding.why)}</p>")
     if finding.fixes and not finding.caused_by:
         fixes = "".join(f"<li>{_prose(fix)}</li>" for fix in finding.fixes)
-        parts.append(f"<p><strong>Try</strong></p><ul>{fixes}</ul>")
+        parts.append(f"<p><strong>Fix</strong></p><ul>{fixes}</ul>")
     if evidence and finding.evidence:
         rows = _rows((name, _value(value)) for name, value in finding.evidence.items())
         parts.append(f"<details><summary>Evidence</summary><table>{rows}</table></details>")

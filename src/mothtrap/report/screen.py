@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Floats, Matrix
 from mothtrap.report.chart import SYMBOLS
@@ -118,7 +119,7 @@ def _findings(summary: RunSummary, chosen: int) -> Table:
         mark = ">" if index == chosen else " "
         table.add_row(
             Text(f"{mark}{SYMBOLS[finding.severity]}", style=_COLORS[finding.severity]),
-            Text(f"{finding.code} {_safe(finding.name.replace('_', ' '))}"),
+            Text(f"{finding.code} {_safe(fault_name(finding))}"),
             Text(f"step {finding.step:,}"),
             Text(_safe(finding.message), no_wrap=True, overflow="ellipsis"),
         )

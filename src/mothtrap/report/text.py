@@ -137,9 +137,9 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
         lines.append(f"  = follows from: {', '.join(finding.caused_by)}; fix that first")
     else:
         for fix in finding.fixes:
-            lines += wrapped(f"  = help: {style.safe(fix)}", indent="    ")
+            lines += wrapped(f"  = fix: {style.safe(fix)}", indent="    ")
     if finding.causes:
-        lines.append(f"  = leads to: {', '.join(finding.causes)}")
+        lines.append(f"  = led to: {', '.join(finding.causes)}")
     return "\n".join([*lines, f"  = more: mothtrap rule {finding.code}"])
 
 

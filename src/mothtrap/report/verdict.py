@@ -27,6 +27,8 @@ MAX_ERRORS = 4
 """Root errors that are shown in full; chosen by hand: half a terminal."""
 MAX_OTHERS = 4
 """Root warnings, and notes, that are named; chosen by hand."""
+MAX_PART = 40
+"""Characters of the name of a part that was not observed; chosen by hand: half a line."""
 MAX_EFFECTS = 6
 """Effects of one root that are named; chosen by hand."""
 
@@ -106,7 +108,7 @@ def problem_lines(
     effects = [by_fingerprint[name] for name in story.effects]
     for word, those in (
         ("since earlier", [f for f in effects if f.step < root.step]),
-        ("then", [f for f in effects if f.step >= root.step]),
+        ("led to", [f for f in effects if f.step >= root.step]),
     ):
         if those:
             lines += wrapped(f"  {word}: {_effects(those)}", indent="    ")
@@ -135,9 +137,18 @@ def overhead_in_short(cost: Overhead) -> str:
     """Return the overhead as one figure."""
     share = 100 * cost.ratio
     text = f"overhead {_percent(share)}"
-    text += f" (budget {100 * cost.budget:g} %)" if 0 < cost.budget < cost.ratio else ""
+    if 0 < cost.budget < cost.ratio:  # the seconds say whether it matters
+        text += f", {cost.seconds:.2g} s (budget {100 * cost.budget:g} %)"
     asked = 100 * cost.asked_ratio
     return text + (f" + {_percent(asked)} for captures you asked for" if asked >= 0.05 else "")
+
+
+def _unobserved(summary: RunSummary) -> str:
+    """Name the part that was not observed, or count the parts."""
+    parts = list(dict.fromkeys(blind.what for blind in summary.blind))
+    if len(parts) == 1 and len(parts[0]) <= MAX_PART:
+        return f"not observed: {parts[0]}"
+    return f"{count_of(len(parts), 'part')} not observed"
 
 
 def _percent(share: float) -> str:
@@ -195,7 +206,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
         if summary.known:
             found.append(f"{count_of(summary.known, 'known finding')} left out")
     if summary.blind and summary.run.steps:
-        found.append(f"{count_of(len(summary.blind), 'part')} not observed")
+        found.append(_unobserved(summary))
     if summary.dropped:
         found.append(f"{count_of(summary.dropped, 'captured value')} not kept")
     if summary.run.steps:

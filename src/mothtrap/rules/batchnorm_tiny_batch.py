@@ -59,6 +59,7 @@ class BatchnormTinyBatch(Rule):
     """
 
     code = "STR705"
+    title = "BatchNorm on tiny batches"
     needs = (
         Need(facts=(NormBatches,)),
         Need(facts=(TrainingMode, EvaluationNorms), scalars=("loss",), optional=True),

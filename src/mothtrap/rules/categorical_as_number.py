@@ -51,6 +51,7 @@ class CategoricalAsNumber(Rule):
     """
 
     code = "TRE911"
+    title = "categories coded as numbers"
     needs = (Need(facts=(BoostingBegan, ColumnsSeen)), OF_BOOSTED)
     explains = ("stopped_too_late", "overfit", "leaf_explosion")
     rows: int = threshold(100, unit="rows", source="chosen by hand")

@@ -52,6 +52,7 @@ class DdpBypassed(Rule):
     """
 
     code = "STR711"
+    title = "DDP bypassed"
     needs = (Need(facts=(WrapperBypassed, ReplicaDigests, WorkerStarted)),)
     explains = ("ranks_diverge",)
     compares = True

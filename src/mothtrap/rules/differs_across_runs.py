@@ -67,6 +67,7 @@ class DiffersAcrossRuns(Rule):
     """
 
     code = "RUN902"
+    title = "difference across runs"
     needs = (*any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("loss",))),)
 
     tolerance: float = threshold(

@@ -50,6 +50,7 @@ class EarlyStoppingMisled(Rule):
     """
 
     code = "TRE908"
+    title = "misled early stopping"
     needs = (Need(facts=(BoostingBegan, BoostingEnded)), OF_BOOSTED)
     explains = (
         "evaluated_on_training",

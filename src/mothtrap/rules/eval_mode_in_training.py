@@ -60,6 +60,7 @@ class EvalModeInTraining(Rule):
     """
 
     code = "STR703"
+    title = "training in evaluation mode"
     needs = (
         Need(facts=(TrainingMode,)),
         Need(facts=(Evaluation, EvaluationPhase), optional=True),

@@ -47,6 +47,7 @@ class EvaluatedOnTraining(Rule):
     """
 
     code = "TRE915"
+    title = "evaluation on training data"
     needs = (Need(facts=(BoostingBegan,)), OF_BOOSTED)
     explains = (
         "too_good_to_be_true",

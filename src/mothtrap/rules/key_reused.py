@@ -49,6 +49,7 @@ class KeyReused(Rule):
     """
 
     code = "STR720"
+    title = "reused random key"
     needs = (Need(facts=(Seen,)),)
     explains = ("overfit", "loss_not_decreasing", "dead_units")
 

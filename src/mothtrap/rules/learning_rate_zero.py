@@ -62,6 +62,7 @@ class LearningRateZero(Rule):
     """
 
     code = "OPT601"
+    title = "learning rate of zero"
     needs = (
         Need(scalars=("lr",)),
         Need(facts=(OptimizerFacts,), scalars=("loss",), optional=True),

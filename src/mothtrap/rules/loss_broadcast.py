@@ -46,6 +46,7 @@ class LossBroadcast(Rule):
     """
 
     code = "STR706"
+    title = "broadcast in the loss"
     needs = (Need(facts=(LossCall,)),)
     explains = (
         "loss_not_decreasing",

@@ -46,6 +46,7 @@ class MissingValueCoded(Rule):
     """
 
     code = "TRE913"
+    title = "missing values coded as numbers"
     needs = (Need(facts=(BoostingBegan, ColumnsSeen)), OF_BOOSTED)
     explains = ("unnormalized_input",)
     share: float = threshold(0.01, unit="of the rows", source="chosen by hand")

@@ -52,6 +52,7 @@ class RanksDiverge(Rule):
     """
 
     code = "DST951"
+    title = "diverging ranks"
     needs = (Need(facts=(ReplicaDigests, WorkerStarted)),)
     compares = True
 

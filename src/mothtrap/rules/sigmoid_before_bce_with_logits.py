@@ -62,6 +62,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     """
 
     code = "STR702"
+    title = "sigmoid before BCE with logits"
     needs = (Need(facts=(LossCall,)),)
     explains = ("loss_not_decreasing", "stuck_at_chance")
 

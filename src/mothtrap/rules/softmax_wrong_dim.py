@@ -53,6 +53,7 @@ class SoftmaxWrongDim(Rule):
     """
 
     code = "STR709"
+    title = "softmax over the wrong axis"
     needs = (Need(facts=(LossCall,)),)
     explains = (
         *UNLEARNED,

@@ -64,6 +64,7 @@ class TrainEvalOverlap(Rule):
     """
 
     code = "DAT510"
+    title = "overlap of training and evaluation data"
     needs = (
         *any_of(Need(facts=(IndicesShared,)), Need(facts=(RowsShared,))),
         Need(facts=(EvaluationPhase,), optional=True),

@@ -69,6 +69,7 @@ class TrainEvalShift(Rule):
     """
 
     code = "DAT509"
+    title = "shift between training and evaluation data"
     needs = (Need(facts=(InputDistribution,)),)
     explains = (
         "constant_output",

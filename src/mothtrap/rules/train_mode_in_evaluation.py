@@ -63,6 +63,7 @@ class TrainModeInEvaluation(Rule):
     """
 
     code = "STR704"
+    title = "evaluation in training mode"
     needs = (
         Need(facts=(EvaluationPhase,)),
         Need(facts=(LossCall,), scalars=("loss",), optional=True),

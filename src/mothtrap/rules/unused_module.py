@@ -104,6 +104,7 @@ class UnusedModule(Rule):
         elements = sum(seen.elements for seen in hidden)
         return self.finding(
             window,
+            title="unregistered module",
             severity=Severity.ERROR,
             step=min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in hidden),
             last_step=max(seen.step for seen in hidden),
@@ -112,7 +113,8 @@ class UnusedModule(Rule):
             message=(
                 f"{first.holder} is a {first.what}: model.parameters() does not see its "
                 f"{first.parameters} parameters, no optimizer holds them, and they keep their "
-                f"initial values through {first.reached_steps} steps with a gradient"
+                f"initial values although they got a gradient in all {first.reached_steps} steps "
+                "that were looked at"
             ),
             evidence={
                 "elements": elements,

@@ -44,6 +44,7 @@ class UpdateDropped(Rule):
     """
 
     code = "OPT620"
+    title = "dropped updates"
     needs = (Need(facts=(Seen,)),)
     explains = (
         "loss_not_decreasing",

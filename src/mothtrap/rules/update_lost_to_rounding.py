@@ -56,6 +56,7 @@ class UpdateLostToRounding(Rule):
     """
 
     code = "NUM008"
+    title = "updates lost to rounding"
     needs = (
         Need(facts=(RoundedUpdates, OptimizerFacts)),
         Need(scalars=("lr",), optional=True),

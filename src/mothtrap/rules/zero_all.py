@@ -53,6 +53,7 @@ class ZeroAll(Rule):
     """
 
     code = "NUM010"
+    title = "tensor of zeros"
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
     percent: float = threshold(

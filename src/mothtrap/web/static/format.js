@@ -44,6 +44,9 @@ export function moment(unix) {
     `${two(date.getHours())}:${two(date.getMinutes())}`;
 }
 
+/** The fault of a finding as words. @param {{title: string, name: string}} finding */
+export const named = (finding) => words(finding.title || finding.name);
+
 /** A rule's name as words. @param {string} name */
 export function words(name) {
   const text = name.replaceAll("_", " ").replace("nonfinite", "non-finite");

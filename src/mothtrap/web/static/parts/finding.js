@@ -1,6 +1,6 @@
 /** Parts of a finding that several views show. */
 import { source } from "../data.js";
-import { number, shortPlace, words } from "../format.js";
+import { named, number, shortPlace } from "../format.js";
 import { html } from "../html.js";
 import { useAnswer } from "./use.js";
 import { Status } from "./status.js";
@@ -31,7 +31,7 @@ export function Where({ finding }) {
 /** The name of a finding. @param {{finding: any, level?: number, severity?: string}} props severity:
  * that of a story, which may be worse than that of its root */
 export function Title({ finding, level = 2, severity = finding.severity }) {
-  const text = html`<${Status} of=${severity} quiet />${" "}${words(finding.name)}
+  const text = html`<${Status} of=${severity} quiet />${" "}${named(finding)}
     ${" "}<small>${finding.code}</small>`;
   return level === 1 ? html`<h1>${text}</h1>` : html`<h2>${text}</h2>`;
 }

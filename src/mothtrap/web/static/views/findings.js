@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, moment, number, quantity, words } from "../format.js";
+import { counted, moment, named, number, quantity, words } from "../format.js";
 import { html } from "../html.js";
 import { actions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
@@ -41,7 +41,7 @@ function Stories({ found, chosen }) {
   if (!found.stories.length) return null;
   return html`<nav aria-label="Findings" class="stories"><ol>${found.stories.map((story) => html`
     <li key=${story.root}><${Entry} told=${found.findings[story.root]} chosen=${chosen} />
-      ${story.effects.length > 0 && html`<ol aria-label="This led to">${story.effects.map((each) => html`
+      ${story.effects.length > 0 && html`<ol aria-label="Led to">${story.effects.map((each) => html`
         <li key=${each}><${Entry} told=${found.findings[each]} chosen=${chosen} /></li>`)}</ol>`}
     </li>`)}</ol></nav>`;
 }
@@ -50,7 +50,7 @@ function Entry({ told, chosen }) {
   const { finding } = told;
   return html`<a href=${href("findings", { run: run.value, finding: finding.fingerprint })}
       aria-current=${finding.fingerprint === chosen ? "true" : undefined}>
-    <${Status} of=${finding.severity} quiet /> ${words(finding.name)}
+    <${Status} of=${finding.severity} quiet /> ${named(finding)}
     <small>${finding.code} · step ${number(finding.step)}${
       finding.layers.length ? ` · ${finding.layers[0]}` : ""}</small></a>`;
 }
@@ -64,10 +64,10 @@ function Detail({ told, found }) {
     <${Where} finding=${finding} />
     <${Marks} finding=${finding} mark=${found.marks[finding.fingerprint]} />
     <${Said} finding=${finding} />
-    ${told.after && html`<p class="chain"><b>Since then</b> ${told.after}</p>`}
+    ${told.after && html`<p class="chain"><b>Went on for</b> ${told.after}</p>`}
     <${Chain} label="Caused by" findings=${by(finding.caused_by)} />
     <${Chain} label="Led to" findings=${by(finding.causes)} />
-    ${finding.fixes.length > 0 && html`<h3>Try</h3>
+    ${finding.fixes.length > 0 && html`<h3>Fix</h3>
       <ol class="fixes">${finding.fixes.map((fix) => html`<li key=${fix}><${Prose} text=${fix} /></li>`)}</ol>`}
     <${EvidenceChart} told=${told} />
     ${finding.location && html`<h3>Source: <code>${finding.location}</code></h3>
@@ -108,7 +108,7 @@ function seenIn(finding) {
 function Chain({ label, findings }) {
   if (!findings.length) return null;
   return html`<p class="chain"><b>${label}</b> ${findings.map((each, place) => html`${place > 0 && ", "}
-    <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>${words(each.name)}</a>
+    <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>${named(each)}</a>
     ${" "}(step ${number(each.step)})`)}</p>`;
 }
 
@@ -127,7 +127,7 @@ function EvidenceChart({ told }) {
   const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
   return html`<h3>${[...new Set(curves.map(quantity))].join(", ")}</h3>
     <${Notice} found=${answer} what="the evidence" />
-    ${answer.value && html`<${LineChart} curves=${values} title=${words(finding.name)} marks=${marks}
+    ${answer.value && html`<${LineChart} curves=${values} title=${named(finding)} marks=${marks}
       at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />
       <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
         Open in Curves</a></p>`}`;
@@ -150,11 +150,11 @@ const stepOf = (command) => command.match(/--step (\d+)/)?.[1] ?? "";
 
 /** A finding as Markdown for an issue. */
 function asIssue(finding, about) {
-  return [`## ${words(finding.name)} since step ${finding.step} (${finding.code})`, "",
+  return [`## ${named(finding)} since step ${finding.step} (${finding.code})`, "",
     finding.message, "", finding.layers.length ? `- layers: ${finding.layers.join(", ")}` : null,
     finding.location ? `- place: \`${finding.location}\`` : null, `- run: ${about.id}`,
     `- command: \`${about.command}\``, about.commit ? `- commit: ${about.commit}` : null, "",
-    "Try:", ...finding.fixes.map((fix, place) => `${place + 1}. ${fix}`),
+    "Fix:", ...finding.fixes.map((fix, place) => `${place + 1}. ${fix}`),
   ].filter((line) => line !== null).join("\n");
 }
 

@@ -2,7 +2,7 @@
 import { LineChart } from "../charts/line.js";
 import { Spark } from "../charts/spark.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, duration, moment, number, quantity, words } from "../format.js";
+import { counted, duration, moment, named, number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
 import { Prose, Said, Title, Where } from "../parts/finding.js";
@@ -44,10 +44,10 @@ function Verdict({ about, found }) {
     <${Said} finding=${finding} />
     <${Where} finding=${finding} />
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
-    ${finding.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${finding.fixes[0]} /></p>`}
-    ${effects.length > 0 && html`<p class="muted">This led to: ${effects.slice(0, 5).map((each, place) => html`
+    ${finding.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${finding.fixes[0]} /></p>`}
+    ${effects.length > 0 && html`<p class="muted">Led to: ${effects.slice(0, 5).map((each, place) => html`
       ${place > 0 && ", "}<a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
-        ${words(each.name)}</a> (step ${number(each.step)})`)}${
+        ${named(each)}</a> (step ${number(each.step)})`)}${
         effects.length > 5 ? ` and ${effects.length - 5} more` : ""}</p>`}
     <${Ending} about=${about} />
     <p class="actions">
@@ -61,7 +61,7 @@ function Verdict({ about, found }) {
         const other = found.findings[story.root].finding;
         return html`<li key=${story.root}>
           <a href=${href("findings", { run: run.value, finding: story.root })}>
-            <${Status} of=${story.severity} quiet /> ${words(other.name)}</a>
+            <${Status} of=${story.severity} quiet /> ${named(other)}</a>
           ${" "}since step ${number(other.step)}: ${other.message}</li>`;
       })}${others.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
         and ${others.length - 4} more</a></li>`}</ul>`}
@@ -98,7 +98,7 @@ function Ending({ about }) {
     <p><${Status} of="crashed" quiet /> Step ${number(failure.step)}: <code>${failure.error}</code></p>
     <p><${Prose} text=${failure.sentence} /></p>
     ${failure.location && html`<p class="where">at <code>${failure.location}</code></p>`}
-    ${failure.fixes.length > 0 && html`<p class="try"><b>Try</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
+    ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
 }
 
 /** The last lines that the job wrote: of a crash they say the most. */
