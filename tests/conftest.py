@@ -5,7 +5,10 @@ import signal
 
 import pytest
 from hypothesis import settings
+from tests.browser import browser
 from tests.harness.running import FULL, ready
+
+__all__ = ["browser"]  # a fixture of every folder
 
 # Of every process that a test starts, however it does so. Threads that spin while they wait
 # take what other tests need; with the others a process must be started by Python itself.

@@ -9,15 +9,12 @@ from typing import Any
 
 import pytest
 from tests.cli.stored_run import store_run
-from tests.web.conftest import browser
 
 import mothtrap
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.runs import RunEnd
 from mothtrap.notebook import live
 from mothtrap.store import layout
-
-__all__ = ["browser"]  # a fixture
 
 HOSTILE = "<img src=x onerror=document.title='hit'>"
 CELLS = (
@@ -47,7 +44,7 @@ def test_a_kernel_shows_report_strip_and_chart(tmp_path: Path) -> None:
     assert "NUM001" in run["text/html"]
     assert "NUM001" in found["text/html"]
     assert view["text/html"].startswith('<iframe sandbox="" ')
-    assert "NUM001 nonfinite loss" in view["text/html"]
+    assert "NUM001 non-finite loss" in view["text/html"]
     assert MEMBERS[1] in strip
     assert plot[MEMBERS[0]]["layer"][0]["data"]["values"][0]["step"] == 0
     states = client.widget_state.values()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import os
-import shutil
 import socket
 import threading
 from collections.abc import Iterator
@@ -24,7 +22,6 @@ from mothtrap.web import server
 from mothtrap.web.listing import RunsFolder
 
 TOKEN = "t" * 43
-NO_BROWSER = "no Chromium was found: the page is not tested; install the package chromium"
 
 
 @dataclass
@@ -113,26 +110,6 @@ def site(made: Path) -> Iterator[Site]:
     served.start()
     yield served
     served.stop()
-
-
-@pytest.fixture(scope="package")
-def browser() -> Iterator[Any]:
-    """The system's Chromium; one for all tests of the page."""
-    required = os.environ.get("BROWSER_TESTS") == "required"
-    if not required:
-        pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    from playwright import sync_api as playwright
-
-    names = ("chromium", "chromium-browser", "google-chrome")
-    found = next((path for path in map(shutil.which, names) if path), None)
-    if found is None:
-        missing = pytest.fail if required else pytest.skip
-        missing(NO_BROWSER)
-    with playwright.sync_playwright() as started:
-        arguments = ["--no-sandbox", "--disable-dev-shm-usage"]  # root in a container
-        chromium = started.chromium.launch(executable_path=found, args=arguments)
-        yield chromium
-        chromium.close()
 
 
 class Watched:
