@@ -213,8 +213,7 @@ def test_numbers_of_kinds_of_several_priorities_are_thinned_apart_and_copies_tog
     found = of_collection("mine", mine)
     assert [(stream.name, stream.priority) for stream in found] == [
         (
-            "collection mine: weights, biases, updates, optimizer state, buffers, leaves, "
-            "importances, trees",
+            "collection mine: weights, biases, updates, optimizer state, buffers, leaves",
             Priority.WEIGHTS,
         ),
         ("collection mine: gradients, losses, metrics", Priority.GRADIENTS),

@@ -44,7 +44,10 @@ def test_kinds_say_where_they_come_from() -> None:
         *("prediction", "shap", "average_shap"),
     }
     assert kinds.usual() == ("weight", "bias", "gradient", "activation")
-    assert {*kinds.names()} - {*kinds.uncostly()} == {"prediction", "shap", "average_shap"}
+    assert {*kinds.names()} - {*kinds.uncostly()} == {
+        *("importance", "tree"),
+        *("prediction", "shap", "average_shap"),
+    }
 
 
 def test_a_kind_of_another_distribution_can_be_chosen(

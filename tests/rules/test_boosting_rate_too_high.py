@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.boosting import PLACE, began, held_out, training
+from tests.rules.boosting import PLACE, began, ended, held_out, training
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -36,6 +36,21 @@ def test_an_evaluation_that_is_best_at_once_is_a_warning() -> None:
     assert "best after 2 of 60 rounds" in finding.message
     [finding] = check(began(learning_rate=1.5, train_site=""), *held_out(rises))
     assert finding.severity is Severity.WARNING
+
+
+def test_a_training_that_stopped_at_once_is_a_warning() -> None:
+    rises = np.array([0.9, 2.0, 4.0, 8.0, 16.0, 30.0])
+    huge = {"learning_rate": 5.0, "train_site": "", "stops_after": 5, "stops_on": "valid/logloss"}
+    [finding] = check(began(**huge), *held_out(rises), ended(6, best=0))
+    assert finding.severity is Severity.WARNING
+    assert "best after 1 of 6 rounds" in finding.message
+    for changed in ({"stops_after": None}, {"learning_rate": 0.9}):
+        with pytest.raises(NotEnoughData):
+            check(began(**{**huge, **changed}), *held_out(rises), ended(6, best=0))
+    with pytest.raises(NotEnoughData):
+        check(began(**huge), *held_out(rises))
+    with pytest.raises(NotEnoughData):
+        check(began(**huge), *held_out(rises[::-1]), ended(6))
 
 
 @pytest.mark.parametrize(

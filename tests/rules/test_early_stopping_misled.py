@@ -31,6 +31,15 @@ def test_data_that_are_trained_on_are_a_warning() -> None:
     assert "trained on" in finding.message
 
 
+def test_a_stop_by_data_that_the_library_passes_over_is_a_warning() -> None:
+    """LightGBM never stops by the training data, and says nothing of it with two metrics."""
+    only = {"sites": ("training",), "train_site": "training", "library": "lightgbm"}
+    [finding] = check(began(stops_after=5, stops_on="", **only))
+    assert "by which lightgbm never stops" in finding.message
+    with pytest.raises(NotApplicable):
+        check(began(**only))
+
+
 @pytest.mark.parametrize(
     "fit",
     [

@@ -5,6 +5,7 @@ from tests.rules.boosting import began
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.findings import Severity
 from mothtrap.rules.evaluated_on_training import EvaluatedOnTraining
 
@@ -19,6 +20,28 @@ def test_training_data_under_another_name_are_a_warning() -> None:
         assert finding.severity is Severity.WARNING
     [finding] = check(began(sites=("train",), train_site="train"))
     assert finding.severity is Severity.INFO
+
+
+def copied(shared: int, eval_rows: int = 1000) -> RowsShared:
+    return RowsShared(
+        step=0,
+        module="the booster",
+        argument="the features",
+        source="valid",
+        train_rows=1000,
+        eval_rows=eval_rows,
+        shared=shared,
+        expected_share=0.0,
+    )
+
+
+def test_a_table_made_of_the_same_rows_is_no_other_evaluation() -> None:
+    [finding] = check(began(), copied(1000))
+    assert finding.severity is Severity.WARNING
+    assert "train, valid, are the training data" in finding.message
+    assert check(began(), copied(300, 300)) == []
+    assert check(began(), copied(900)) == []
+    assert check(began(), copied(900), rule=EvaluatedOnTraining(share=0.9))
 
 
 def test_stays_quiet_where_other_rows_are_evaluated() -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding
 from mothtrap.core.ledger import Ledger
@@ -74,15 +75,24 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
     """
     sources = noted_only(summary.sources, _ledger(run)) if code else {}
     summary = msgspec.structs.replace(summary, sources=sources)
-    losses = sorted(run.scalars("loss"), key=lambda series: series.mode != Mode.TRAIN)
     return Document(
         summary=summary,
-        losses=tuple(series for series in losses if len(series.steps_S))[:MAX_SERIES],
+        losses=tuple(series for series in _losses(run) if len(series.steps_S))[:MAX_SERIES],
         conditions=_conditions(run),
         machine=_machine(run),
         made_s=time.time(),
         record=section(run, recorded(run)),
     )
+
+
+def _losses(run: Run) -> list[Series]:
+    """Return the losses, training first, and the metrics of evaluations that are comparable."""
+    found = {(one.name, one.of, one.mode): one for one in run.scalars("loss")}
+    for metrics in run.observations(EvaluationMetrics):
+        for one in run.scalars(metrics.loss) if metrics.loss is not None else ():
+            if one.mode is Mode.EVAL and one.of == metrics.site:
+                found.setdefault((one.name, one.of, one.mode), one)
+    return sorted(found.values(), key=lambda series: series.mode != Mode.TRAIN)
 
 
 def _conditions(run: Run) -> dict[str, str]:

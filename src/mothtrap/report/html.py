@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
+from mothtrap.report import boosting_page
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
 from mothtrap.report.cost import cost_in_words
@@ -56,6 +57,7 @@ def page(document: Document) -> str:
 def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -> str:
     summary, record = document.summary, document.record
     recorded = (record.whole if pictures else record.light) if record is not None else ""
+    boosted = boosting_page.section(summary.boosted)
     digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
     policy = (
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
@@ -75,7 +77,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_rules(document)}{recorded}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{_rules(document)}{boosted}{recorded}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}. '
         f"Overhead: {_safe(overhead)}</p></footer>"
         "</main></body></html>\n"

@@ -38,10 +38,11 @@ class BoostingRateTooHigh(Rule):
         Error when the learning rate is at least `rate` and the training loss ends above its
         beginning. Warning when the training loss rises in the first `begin` rounds, or when the
         evaluation was best within `early` of the rounds and is `rise` worse; with a rate of 1 or
-        more when it ends by half above its best.
+        more when it ends by half above its best, or when early stopping took the first round.
 
     Stays quiet:
-        With a learning rate below `rate`, whatever else is wrong; before `rounds` rounds.
+        With a learning rate below `rate`, whatever else is wrong; before `rounds` rounds, unless
+        early stopping ended it.
 
     What to do:
         - Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
@@ -88,7 +89,7 @@ class BoostingRateTooHigh(Rule):
         if one.loss is None and one.judged is None:
             raise NotApplicable("no evals: the library computes no metric")
         rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
-        if rounds < self.rounds:
+        if rounds < self.rounds and not _stopped_at_once(one, rate):
             raise NotEnoughData(f"{rounds} rounds were seen, {self.rounds} are needed")
         if rate < self.rate:
             return None
@@ -131,3 +132,11 @@ class BoostingRateTooHigh(Rule):
                     Severity.WARNING,
                 )
         return "", Severity.WARNING
+
+
+def _stopped_at_once(one: Boosted, rate: float) -> bool:
+    """Return whether early stopping has ended a training of which the first round was the best."""
+    if one.ended is None or one.began.stops_after is None or one.judged is None:
+        return False
+    took, after = since_best(one, one.judged)
+    return rate >= FAR and took <= 1 and after >= one.began.stops_after

@@ -28,7 +28,8 @@ class EarlyStoppingMisled(Rule):
         and is taken for a loss stops at once, with the first rounds as the best.
 
     Fires:
-        Warning when the data by which training stops are those that are trained on. Error when a
+        Warning when the data by which training stops are those that are trained on, or when the
+        library would not stop by these and nothing else is evaluated. Error when a
         greater value of the metric is better by its name, smaller ones are looked for (or the
         reverse), and the best round is among the first `rounds`; a warning before that is known.
 
@@ -66,7 +67,8 @@ class EarlyStoppingMisled(Rule):
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         began = one.began
-        if began.stops_after is None or not began.stops_on:
+        never = not began.stops_on and bool(began.train_site) and not one.held_out
+        if began.stops_after is None or not (began.stops_on or never):
             raise NotApplicable("nothing stops the training early")
         site, _, metric = began.stops_on.rpartition("/")
         better = sense_by_name(metric)
@@ -78,6 +80,11 @@ class EarlyStoppingMisled(Rule):
             if best is not None and best - began.rounds_before < self.rounds:
                 severity = Severity.ERROR
                 words += f": round {best} of {one.rounds} is taken for the best"
+        elif never:
+            words = (
+                f"training is to stop early, but only {began.train_site} is evaluated, the data "
+                f"that are trained on, by which {began.library} never stops"
+            )
         elif began.train_site and site == began.train_site.partition("#")[0]:
             words = f"the training stops by {metric} of {site}, the data that are trained on"
         if not words:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
@@ -21,7 +23,7 @@ class EvaluatedOnTraining(Rule):
     """The only evaluation is that of the training data.
 
     What it detects:
-        A training whose evaluation sets are all the training data themselves.
+        A training whose evaluation sets are all the training data themselves, or their rows.
 
     Why it matters:
         Trees can learn any table by heart. A score on the same rows says nothing of new ones, and
@@ -29,8 +31,9 @@ class EvaluatedOnTraining(Rule):
 
     Fires:
         Warning when the training data are evaluated under a name that says otherwise (`valid`,
-        `validation_0`, `eval`, `test`, `holdout`, `dev`), and nothing else is. A note with
-        another name.
+        `validation_0`, `eval`, `test`, `holdout`, `dev`), and nothing else is: the same table, or
+        another one of which at least `share` of the rows are trained on, and as many. A note
+        with another name.
 
     Stays quiet:
         Where other rows are evaluated, too, and where nothing is.
@@ -48,12 +51,16 @@ class EvaluatedOnTraining(Rule):
 
     code = "TRE915"
     title = "evaluation on training data"
-    needs = (Need(facts=(BoostingBegan,)), OF_BOOSTED)
+    needs = (Need(facts=(BoostingBegan,)), Need(facts=(RowsShared,), optional=True), OF_BOOSTED)
     explains = (
         "too_good_to_be_true",
         "single_feature_dominates",
         "leaf_explosion",
         "train_eval_overlap",
+    )
+
+    share: float = threshold(
+        0.95, unit="of the rows", source="chosen by hand: then the training data are evaluated"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -64,16 +71,23 @@ class EvaluatedOnTraining(Rule):
         began = one.began
         if not began.sites:
             raise NotApplicable("no evals: no data are evaluated")
-        if not began.train_site or one.held_out:
+        if not began.train_site or not self._copies(window).issuperset(one.held_out):
             return None
-        claims = any(part in began.train_site.lower() for part in HELD_OUT)
+        sites = ", ".join(began.sites)
+        claims = any(part in sites.lower() for part in HELD_OUT)
         return self.finding(
             window,
             severity=Severity.WARNING if claims else Severity.INFO,
             step=began.step,
-            message=(
-                f"the only data that are evaluated, {began.train_site}, are the training data"
-            ),
-            evidence={"site": began.train_site, "fit": began.fit},
+            message=f"the only data that are evaluated, {sites}, are the training data",
+            evidence={"site": sites, "fit": began.fit},
             location=began.location,
         )
+
+    def _copies(self, window: Window) -> set[str]:
+        """Return the sites whose rows are those of the training data."""
+        return {
+            one.source
+            for one in window.seen(RowsShared)
+            if one.shared >= self.share * max(one.eval_rows, one.train_rows)
+        }

@@ -94,6 +94,25 @@ def test_an_estimator_is_the_same_and_stops_at_the_same_round() -> None:
     assert of(process, ScoresSeen)[-1].last  # type: ignore[attr-defined]
 
 
+def test_gains_are_of_all_trees_where_early_stopping_took_the_first() -> None:
+    """A leak that the first tree did not see was taken for one that had passed."""
+    def train() -> lightgbm.Booster:
+        table = lightgbm.Dataset(X[:300], Y[:300])
+        valid = lightgbm.Dataset(X[300:], 1 - Y[300:], reference=table)
+        stop = lightgbm.early_stopping(5, verbose=False)
+        return lightgbm.train(
+            PARAMS, table, 50, valid_sets=[valid], callbacks=[stop], keep_training_booster=True
+        )
+
+    process, booster = watched(adapter, train)
+    assert isinstance(booster, lightgbm.Booster)
+    assert booster.best_iteration < booster.num_trees()
+    gains = of(process, FeatureGains)[-1]
+    assert isinstance(gains, FeatureGains)
+    every = booster.feature_importance("gain", iteration=0)
+    assert gains.shares[0] == pytest.approx(max(every) / sum(every))
+
+
 def test_cross_validation_is_the_same_and_reports_means() -> None:
     def cv() -> dict[str, list[float]]:
         return lightgbm.cv(PARAMS, lightgbm.Dataset(X, Y), 6, nfold=3, eval_train_metric=True)

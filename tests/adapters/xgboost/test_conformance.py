@@ -20,7 +20,7 @@ class TestXGBoost(AdapterTests):
     adapter = adapter
     steps = 12
     elsewhere = dict.fromkeys(
-        ("prediction", "shap", "average_shap"),
+        ("prediction", "shap", "average_shap", "importance", "tree"),
         "tests/adapters/xgboost/test_values.py: only where they are named",
     )
     replaced = (

@@ -27,6 +27,7 @@ from mothtrap.core.facts.trees import (  # noqa: E402
     TableSeen,
     TreesGrown,
 )
+from mothtrap.core.findings import Severity  # noqa: E402
 from mothtrap.core.steps import Mode  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -241,6 +242,25 @@ def test_tables_made_before_are_described_alike() -> None:
         assert isinstance(shared, RowsShared)
         assert (shared.shared, shared.eval_rows) == (100, 100)
         assert [table.constant for table in of(process, TableSeen)] == [("f1",)] * 2
+
+
+def test_the_training_data_are_told_from_another_table_of_their_rows() -> None:
+    """A file that is loaded twice, say; the evaluation is said to be of other rows."""
+
+    def train() -> None:
+        train, again = (xgboost.DMatrix(X[:300], Y[:300]) for _ in range(2))
+        evals = [(again, "eval"), (train, "train")]
+        xgboost.train(PARAMS, train, 2, evals=evals, **QUIET)
+
+    process, _ = watched(train)
+    [began] = of(process, BoostingBegan)
+    assert isinstance(began, BoostingBegan)
+    assert began.train_site == "train"
+    [shared] = of(process, RowsShared)
+    assert isinstance(shared, RowsShared)
+    assert (shared.source, shared.shared) == ("eval", 300)
+    found = [(one.name, one.severity) for one in process.findings()]
+    assert ("evaluated_on_training", Severity.WARNING) in found
 
 
 def test_a_loop_of_the_scripts_own_is_seen() -> None:

@@ -121,8 +121,8 @@ class BoosterModel:
         return found, deepest
 
     def gains(self) -> Mapping[str, float]:
-        """Return the gain of the splits of each feature."""
-        gain = self._booster.feature_importance("gain").tolist()
+        """Return the gain of the splits of each feature, of all trees and not of the best only."""
+        gain = self._booster.feature_importance("gain", iteration=0).tolist()
         return dict(zip(self._booster.feature_name(), gain, strict=True))
 
     def importances(self) -> Mapping[str, Mapping[str, float]]:

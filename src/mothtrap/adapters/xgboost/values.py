@@ -1,4 +1,4 @@
-"""Labels, predictions and SHAP values of a booster, where a collection asks for them.
+"""Labels, predictions, SHAP values, importance and trees, where a collection asks for them.
 
 Shape suffixes: R = rows, F = features and the bias.
 """
@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any, Final
 
 import numpy as np
 import xgboost
 
+from mothtrap.adapters.xgboost.nodes import importances, nodes
 from mothtrap.core.adapters import Job
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.adapter_job import traced
 
-LABEL, PREDICTION, SHAP, AVERAGE = KINDS = ("label", "prediction", "shap", "average_shap")
+LABEL, PREDICTION, SHAP, AVERAGE, IMPORTANCE, TREE = KINDS = (
+    *("label", "prediction", "shap", "average_shap"),
+    *("importance", "tree"),
+)
 TRAIN: Final = "train"
 TRIED_ROWS: Final = 64
 """Rows whose SHAP values are timed before those of all."""
@@ -66,6 +70,8 @@ class Values:
                 self._keep(LABEL, name + mark, label)
             if PREDICTION in wanted:
                 self._keep(PREDICTION, name + mark, booster.predict(data))
+        if wanted & {IMPORTANCE, TREE} and _has_trees(booster):
+            self._take_model(wanted, booster, mark)
         if train is not None and wanted & {SHAP, AVERAGE} and _has_trees(booster):
             self._tell_cost(booster, train)
             values_RF = booster.predict(train, pred_contribs=True)
@@ -73,6 +79,15 @@ class Values:
                 self._keep(SHAP, TRAIN + mark, values_RF)
             if AVERAGE in wanted:
                 self._keep(AVERAGE, TRAIN + mark, values_RF.mean(axis=0, dtype=np.float64))
+
+    def _take_model(self, wanted: Set[str], booster: xgboost.Booster, mark: str) -> None:
+        """Take the importance of the features so far, and the trees of this round."""
+        if IMPORTANCE in wanted:
+            for name, values_F in importances(booster).items():
+                self._keep(IMPORTANCE, name + mark, values_F)
+        if TREE in wanted:
+            for name, column_N in nodes(booster, booster.num_boosted_rounds() - 1).items():
+                self._keep(TREE, name + mark, column_N)
 
     def _tell_cost(self, booster: xgboost.Booster, train: xgboost.DMatrix) -> None:
         """Say what SHAP values are about to take, from those of some rows."""

@@ -10,4 +10,6 @@ KINDS: Final = (
     Kind(name="prediction", plural="predictions", of="model", costly=True),
     Kind(name="shap", plural="full_shap", of="model", costly=True),
     Kind(name="average_shap", plural="average_shap", of="model", costly=True),
+    Kind(name="importance", plural="feature_importance", of="model", merges=True, costly=True),
+    Kind(name="tree", plural="trees", of="model", merges=True, costly=True),
 )

@@ -34,7 +34,5 @@ KINDS: Final = (
     Kind(name="metric", plural="metrics", priority="gradients", of="log"),
     Kind(name="buffer", plural="buffers", priority="weights", of="state"),
     Kind(name="leaf", plural="leaves", priority="weights", merges=True, of="model"),
-    Kind(name="importance", plural="importances", priority="weights", merges=True, of="model"),
-    Kind(name="tree", plural="trees", priority="weights", merges=True, of="model"),
 )
 """In the order in which they are listed; a weight is found before its gradient."""

@@ -260,6 +260,10 @@ class Rounds:
         told = model.train_site(latest)
         if told is not None or train is None:
             return told or ""
+        # The training data themselves, before others that are made of the same rows.
+        for data, name in evals:
+            if data.key is train.key:
+                return name
         return next((name for data, name in evals if tables.same(self._samples, train, data)), "")
 
     def _tell_tables(self, fit: Fit, train: Table, evals: Sequence[tuple[Table, str]]) -> None:
