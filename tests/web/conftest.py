@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -112,15 +117,51 @@ def site(made: Path) -> Iterator[Site]:
     served.stop()
 
 
+class Served:
+    """`mothtrap ui` in a process of its own, which can be killed."""
+
+    def __init__(self, runs: Path, port: int, cache: Path, *options: str) -> None:
+        command = [sys.executable, "-m", "mothtrap", "ui", str(runs), "--port", str(port)]
+        self._command = [*command, *options]
+        self._environment = {**os.environ, "MOTHTRAP_CACHE": str(cache)}
+        self.url = ""
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Serve; `url` is the first address."""
+        self._process = subprocess.Popen(
+            self._command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        )
+        assert self._process.stdout is not None
+        self.url = self._process.stdout.readline().decode().strip()
+
+    def kill(self) -> None:
+        """End it as the system does when memory is short."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def until(true: Any, within_s: float = 240.0) -> None:
+    """Wait for something."""
+    end = time.monotonic() + within_s
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 class Watched:
     """A page whose console, errors and requests are seen."""
 
-    def __init__(self, page: Any, origin: str) -> None:
+    def __init__(self, page: Any, origin: str, *, timeout_ms: int = 30_000) -> None:
         self.page = page
         self.console: list[str] = []
         self.errors: list[str] = []
         self.elsewhere: list[str] = []
-        page.set_default_timeout(30_000)  # a machine may be busy
+        page.set_default_timeout(timeout_ms)  # a machine may be busy
         page.on("console", lambda message: self.console.append(message.text))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.on("request", lambda request: self._asked(request.url, origin))

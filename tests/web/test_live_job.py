@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import statistics
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.harness.running import MOTHTRAP, TORCHRUN, environment
-from tests.web.conftest import Watched
+from tests.web.conftest import Served, Watched, until
 
 pytest.importorskip("torch", reason="torch is not installed")
 
@@ -51,33 +48,6 @@ WITHIN_S = 2.0
 LOOKS = 40
 
 
-class Served:
-    """`mothtrap ui` in a process of its own, which can be killed."""
-
-    def __init__(self, runs: Path, port: int, cache: Path) -> None:
-        self._command = [sys.executable, "-m", "mothtrap", "ui", str(runs), "--port", str(port)]
-        self._environment = {**os.environ, "MOTHTRAP_CACHE": str(cache)}
-        self.url = ""
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def start(self) -> None:
-        """Serve; `url` is the first address."""
-        self._process = subprocess.Popen(
-            self._command, env=self._environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-        )
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().decode().strip()
-
-    def kill(self) -> None:
-        """End it as the system does when memory is short."""
-        if self._process is None:
-            return
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait(10)
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-
 @pytest.fixture
 def served(tmp_path: Path, free_port: int) -> Iterator[Served]:
     """A server that has not started."""
@@ -108,14 +78,6 @@ def made(folder: Path, rank: int = 0) -> list[float]:
     except FileNotFoundError:
         return []
     return [float(line.split()[1]) for line in lines if len(line.split()) == 2]
-
-
-def until(true: Any, within_s: float = 240.0) -> None:
-    """Wait for something."""
-    end = time.monotonic() + within_s
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def shown(page: Any) -> int:
