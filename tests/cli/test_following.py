@@ -76,13 +76,13 @@ def test_a_job_is_followed_to_its_end(job: Job) -> None:
     assert "the job is still running" in " ".join(so_far.split())
     assert "NUM001" not in so_far
     job.go_wrong()
-    live = lines_until(following, "NUM001 nonfinite_loss at step ")[-1]
+    live = lines_until(following, "NUM001 non-finite loss at step ")[-1]
     assert live.startswith("mothtrap: ")
     assert following.poll() is None  # the line came while both go on
     job.end()
     rest = finish(following)
     assert rest.returncode == 0, rest.stderr
-    assert rest.stdout.count("NUM001 nonfinite_loss at step ") == 0  # each is told once
+    assert rest.stdout.count("NUM001 non-finite loss at step ") == 0  # each is told once
     verdict = rest.stdout.rpartition("\n\n")[2]
     assert "overhead" in verdict
     assert "still running" not in verdict

@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_rule_of_a_file_judges_the_training(folder: Path) -> None:
     done = mothtrap("run", "--name", "a", "--rules", "my_rules.py", "train.py", cwd=folder)
     assert done.returncode == 0
-    assert "ZZZ901 heavy_weight at step 0" in done.stderr
+    assert "ZZZ901 heavy weight at step 0" in done.stderr
     [found] = findings(folder, "a")
     assert found["severity"] == "error"
     assert found["layers"][0] == "0.weight"

@@ -20,7 +20,7 @@ def summary_of(run: HandMadeRun) -> RunSummary:
 
 def test_a_live_finding_is_one_line_with_step_layer_and_place() -> None:
     assert text.live_line(exploding(), GLYPHS) == (
-        "mothtrap: ✖ GRD101 exploding_gradient at step 71 in blocks.1.attn.q, blocks.1.attn.k: "
+        "mothtrap: ✖ GRD101 exploding gradient at step 71 in blocks.1.attn.q, blocks.1.attn.k: "
         "gradient norm 3.1e+04 is 410x its median over 500 steps (limit 100x) (model.py:88)"
     )
 

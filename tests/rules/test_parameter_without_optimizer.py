@@ -4,7 +4,8 @@ import pytest
 from tests.rules.windows import gradients, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.optimizers import UnownedParameter
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
 from mothtrap.core.findings import Severity
 from mothtrap.rules.parameter_without_optimizer import ParameterWithoutOptimizer
 
@@ -25,7 +26,7 @@ def idle(name: str = "head.weight", *, reached: int = 20, step: int = 19, **more
 TRAINED = gradients("l2", {"encoder.0.weight": [1.0] * 20})
 
 
-def check(*seen: UnownedParameter):
+def check(*seen: Fact):
     return ParameterWithoutOptimizer().check(window(TRAINED, *seen))
 
 
@@ -84,7 +85,16 @@ def test_cannot_judge_before_twenty_steps() -> None:
 def test_a_new_model_of_which_nothing_is_held_is_a_warning() -> None:
     [finding] = check(idle("encoder.0.weight", model_untouched=True))
     assert finding.severity is Severity.WARNING
-    assert "that model is new" in finding.message
+    assert "the whole model keeps its initial values" in finding.message
+
+
+def test_the_line_that_made_the_optimizer_is_to_be_changed() -> None:
+    adam = OptimizerFacts(step=0, optimizer="Adam", kind="Adam", location="train.py:46")
+    [finding] = check(idle("encoder.0.weight", model_untouched=True), adam)
+    assert finding.location == "train.py:46"
+    other = OptimizerFacts(step=0, optimizer="SGD", kind="SGD", location="train.py:47")
+    [finding] = check(idle("encoder.0.weight", model_untouched=True), adam, other)
+    assert finding.location == "model.py:3", "of two it is not known which"
 
 
 def test_a_backbone_that_is_most_of_the_model_and_looks_drawn_is_a_warning() -> None:

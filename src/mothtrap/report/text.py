@@ -5,6 +5,7 @@ Every function returns text without a final newline; `style` says what the strea
 
 from __future__ import annotations
 
+from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
 from mothtrap.report.aftermath import in_words, saved_in_words
@@ -25,7 +26,7 @@ MAX_RULES = 4
 
 def live_line(finding: Finding, style: Style = PLAIN) -> str:
     """One line that says a finding while the job trains."""
-    head = f"{finding.code} {finding.name}"
+    head = f"{finding.code} {fault_name(finding)}"
     parts = [
         f"mothtrap: {style.glyph(finding.severity)}",
         style.paint(head, SEVERITY_COLORS[finding.severity]),

@@ -103,8 +103,9 @@ class EvalModeInTraining(Rule):
         if lasted < self.steps:
             return None
         trained_before = any(mode.trains for mode in modes[:-1])
-        forgotten = trained_before and _evaluated_at(window, last)
-        names = ", ".join(_kinds(last))
+        evaluations = _evaluations_at(window, last)
+        forgotten = trained_before and bool(evaluations)
+        names = " and ".join(_kinds(last))
         return self.finding(
             window,
             severity=Severity.ERROR if forgotten else Severity.WARNING,
@@ -124,7 +125,7 @@ class EvalModeInTraining(Rule):
                 "norms": list(last.norms),
                 "trained_before": trained_before,
             },
-            location=last.location,
+            location=(evaluations[0].location if forgotten else None) or last.location,
         )
 
     def _partly(self, window: Window, mode: TrainingMode) -> Finding | None:
@@ -144,11 +145,10 @@ class EvalModeInTraining(Rule):
         )
 
 
-def _evaluated_at(window: Window, mode: TrainingMode) -> bool:
-    """Return whether an evaluation was the last thing before the steps in evaluation mode."""
-    steps = [phase.step for phase in window.seen(EvaluationPhase)]
-    steps += [evaluation.step for evaluation in window.seen(Evaluation)]
-    return mode.step in steps
+def _evaluations_at(window: Window, mode: TrainingMode) -> list[Evaluation | EvaluationPhase]:
+    """Return the evaluations that were the last thing before the steps in evaluation mode."""
+    every = [*window.seen(EvaluationPhase), *window.seen(Evaluation)]
+    return [evaluation for evaluation in every if evaluation.step == mode.step]
 
 
 def _kinds(mode: TrainingMode) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.optimizers import UnownedParameter
+from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -13,6 +13,13 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._onset import counted_from
+from mothtrap.rules._weights import optimizer_facts
+
+OTHER_MODEL = (
+    "Give the optimizer the parameters of every model that is trained: "
+    "`[*encoder.parameters(), *decoder.parameters()]`.",
+    "Set `requires_grad=False` where the part is meant to stay as it is.",
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class ParameterWithoutOptimizer(Rule):
     code = "OPT604"
     needs = (
         Need(facts=(UnownedParameter,)),
+        Need(facts=(OptimizerFacts,), optional=True),
         Need(kinds=("gradient",), statistics=("l2",), optional=True),
     )
     explains = (*UNLEARNED,)
@@ -93,7 +101,8 @@ class ParameterWithoutOptimizer(Rule):
         first = worst[0]
         # It has been idle since the first of the steps that reached it.
         onset = min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in worst)
-        number = f"{len(worst)} parameters are" if len(worst) > 1 else f"{first.name} is"
+        several = len(worst) > 1
+        what = f"{len(worst)} parameters get" if several else f"{first.name} gets"
         return self.finding(
             window,
             severity=severity,
@@ -102,8 +111,8 @@ class ParameterWithoutOptimizer(Rule):
             count=max(seen.reached_steps for seen in worst),
             layers=tuple(seen.name for seen in worst),
             message=(
-                f"{number} in no optimizer, though reached by "
-                f"{first.reached_steps} backward passes{self._reason(first)}"
+                f"{what} gradients in {first.reached_steps} backward passes, and no optimizer "
+                f"holds {'them' if several else 'it'}{self._reason(first)}"
             ),
             evidence={
                 "reached_steps": first.reached_steps,
@@ -113,7 +122,8 @@ class ParameterWithoutOptimizer(Rule):
                 "twin": first.twin,
                 "downstream_of_trained": first.downstream_of_trained,
             },
-            location=next((seen.location for seen in worst if seen.location), None),
+            location=_location(window, worst),
+            fixes=OTHER_MODEL if first.model_untouched else None,
         )
 
     def _severity(self, seen: UnownedParameter, trained_parts: set[str]) -> Severity:
@@ -135,12 +145,20 @@ class ParameterWithoutOptimizer(Rule):
                 f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
             )
         if seen.model_untouched:
-            return ": nothing of its model is in one, and that model is new"
+            return ": the whole model keeps its initial values"
         if seen.downstream_of_trained:
             return ": it lies between trained parameters and the loss"
         if self._is_fresh(seen):
             return f": {seen.fresh_share:.0%} of the model keeps its random initial values"
         return ""
+
+
+def _location(window: Window, idle: list[UnownedParameter]) -> str | None:
+    """Return the line that made the optimizer, which is to be changed; else that of the layer."""
+    made_at = {seen.location for seen in optimizer_facts(window).values() if seen.location}
+    if len(made_at) == 1:
+        return made_at.pop()
+    return next((seen.location for seen in idle if seen.location), None)
 
 
 def _trained_parts(window: Window) -> set[str]:

@@ -86,7 +86,7 @@ def test_ranks_that_draw_the_same_batches_are_told(tmp_path: Path) -> None:
     assert (found.code, found.severity, found.workers) == ("DST953", Severity.WARNING, (0, 1))
     assert (found.step, found.last_step, found.evidence["steps"]) == (0, 7, [0, 1, 3, 7])
     assert "ddp_variants.py:" in (found.location or "")
-    assert outcome.stderr.count("DST953 same_batches_on_ranks at step 0") == 1
+    assert outcome.stderr.count("DST953 same batches on ranks at step 0") == 1
 
 
 def test_the_worker_that_the_others_wait_for_is_named(tmp_path: Path) -> None:
