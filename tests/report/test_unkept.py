@@ -11,7 +11,7 @@ from tests.store.test_layout import info
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import WorkerEnded
-from mothtrap.report.unkept import why_unkept
+from mothtrap.report.unkept import why_refused, why_unkept
 
 ENDED = WorkerEnded(
     step=39,
@@ -70,3 +70,11 @@ def test_nothing_is_said_where_it_is_another_reason(
     observed: tuple[Any, ...], config: dict[str, object]
 ) -> None:
     assert why_unkept(run(*observed, **config), "seen") is None
+
+
+def test_the_first_step_that_was_refused_is_told_with_the_reason() -> None:
+    kept = SnapshotKept(step=1, reason="step", folder="1")
+    refused = SnapshotKept(step=16, reason="unsound step: the loss is NaN", error="no batch")
+    later = SnapshotKept(step=40, reason="finding NUM001", error="no room")
+    assert why_refused(run(kept, refused, later)) == "step 16 could not be kept: no batch"
+    assert why_refused(run(kept)) is None

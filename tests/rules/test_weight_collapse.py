@@ -49,6 +49,13 @@ def test_stays_quiet(first: list[float], second: list[float], values: np.ndarray
     assert check(sizes(first, second), values) == []
 
 
+def test_a_weight_that_is_one_number_may_end_near_0() -> None:
+    """The slope of a line through points falls from a random 3 to the 0.2 that is right."""
+    with pytest.raises(NotEnoughData, match="looks at the weights"):
+        check(sizes(SHRINKING, SHRINKING, shape=()))
+    assert check(sizes(SHRINKING, SHRINKING, shape=(2, 1))) != []
+
+
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData, match="looks at the weights"):
         check(sizes(SHRINKING[:3], SHRINKING[:3]))

@@ -46,6 +46,12 @@ def why_unkept(run: Run, called: str) -> str | None:
     )
 
 
+def why_refused(run: Run) -> str | None:
+    """Return the reason why the first step that was to be kept was not; None where each was."""
+    refused = [kept for kept in run.observations(SnapshotKept) if kept.error]
+    return f"step {refused[0].step} could not be kept: {refused[0].error}" if refused else None
+
+
 def _takes_none(run: Run) -> bool:
     config = run.info.config if run.info is not None else {}
     off = (config.get("snapshots", 1), config.get("ring_mb", 1), config.get("capture", ""))

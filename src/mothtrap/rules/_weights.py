@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -115,13 +116,15 @@ def weight_sizes(window: Window) -> Sizes | None:
     """Return the norms of weights at the steps that captured all; None when there are none.
 
     Weights that were not there from the first step on are left out, and those that began
-    at 0: there is nothing to compare them with.
+    at 0: there is nothing to compare them with. So are single numbers, whose size passes 0
+    on the way from a random value to the one that is learned.
     """
     found = window.matrix("weight", "l2")
     if found is None or not len(found):
         return None
     first_T = found.values_ST[0]
     kept = [i for i, norm in enumerate(first_T) if np.isfinite(norm) and norm > 0]
+    kept = [i for i in kept if math.prod(found.tensors[i].shape) > 1]
     kept = [i for i in kept if len(found.tensors[i].shape) > 1] or kept
     values_ST = found.values_ST[:, kept]
     rows = ~np.isnan(values_ST).any(axis=1)

@@ -35,7 +35,7 @@ class NonfiniteGradient(Rule):
     What to do:
         - Find the operation whose derivative is infinite or undefined near the layer
           named first: square root or norm at 0, division by a small number,
-          `torch.where` with a NaN in the branch not taken.
+          `where` with a NaN in the branch not taken.
         - Add an epsilon inside the square root or norm, or clamp its input.
         - With fp16 step through a gradient scaler (`torch.amp.GradScaler`), or use bf16.
 

@@ -35,7 +35,7 @@ class WeightCollapse(Rule):
     Stays quiet:
         Weights that shrink while the loss falls (sparsity, normalized layers in balance
         with their decay), weights that began at 0, vectors such as the scales of
-        normalization layers.
+        normalization layers, weights that are a single number.
 
     What to do:
         - Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with AdamW.

@@ -29,7 +29,7 @@ from mothtrap.core.replays import (
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
-from mothtrap.report.unkept import why_unkept
+from mothtrap.report.unkept import why_refused, why_unkept
 from mothtrap.session.adapters import triggers
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
@@ -193,7 +193,8 @@ def choose(run: Path, step: int | None) -> list[Stored]:
 def _why_none(run: Path) -> str:
     """Return the reason why a run has no snapshots, and when it would have some."""
     try:
-        why = why_unkept(open_run(run), name_here(run))
+        opened = open_run(run)
+        why = why_unkept(opened, name_here(run)) or why_refused(opened)
     except (MothtrapError, OSError, ValueError):  # it cannot be read
         why = None
     return why or (

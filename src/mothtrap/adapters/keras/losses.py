@@ -20,7 +20,6 @@ _ELEMENTWISE: Final = (
     *("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error"),
     *("mean_squared_logarithmic_error", "huber", "log_cosh", "poisson"),
 )
-_UNSEEN: Final = "cast"
 
 
 def name_of(loss: Any) -> str:

@@ -54,6 +54,16 @@ def has_plain_step(model: Any) -> bool:
     return step_owner(model) is trainer_type()
 
 
+def is_built(model: Any) -> bool:
+    """Return whether all layers of a model have made their variables."""
+    return all(layer.built for layer in model._flatten_layers())
+
+
+def build(model: Any, batch: Any) -> None:
+    """Make the variables of a model, as Keras does for replicas: no step is made, no seed drawn."""
+    model._symbolic_build(data_batch=batch)
+
+
 def hides_steps(model: Any) -> bool:
     """Return whether no program can keep what a step of a model began with."""
     return bool(model.jit_compile or model.run_eagerly or runs_all_eagerly())

@@ -7,6 +7,7 @@ run. Then the step is done eagerly, and each operation is looked at. The process
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from mothtrap.adapters.keras import layers, names
 from mothtrap.adapters.keras.eager_step import EagerStep
 from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
-from mothtrap.adapters.keras.state import restore, variables_of
+from mothtrap.adapters.keras.state import Held, hold, restore, variables_of
 from mothtrap.adapters.keras.steps import Before
 from mothtrap.adapters.keras.taker import Made, rows_of, tensors_of, truth
 from mothtrap.adapters.tensorflow import as_test
@@ -64,6 +65,7 @@ class ReplayingHandle(KerasHandle):
         [event] = self._loaded.snapshot.steps[-1].events
         assert isinstance(event, BatchHanded)
         self._batch = value_of(event.value, self._loaded.steps, lambda _: None)
+        self._first: Held | None = None  # of variables that a first step had yet to make
         self._name = value_of(self._loaded.snapshot.state, self._loaded.state, lambda _: None)[
             "model"
         ]
@@ -89,12 +91,15 @@ class ReplayingHandle(KerasHandle):
         return {str(v.path) for v in model.trainable_variables} <= recorded
 
     def _restore(self, model: Any) -> None:
+        if self._first is not None:
+            self._first.put_back()
         for path in restore(model, self._loaded.snapshot.state, self._loaded.state):
             self._outcome.note(f"{path} was not there to be restored")
 
     # The step as the run made it
 
     def _compiled(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult:
+        self._build(model, original, iterator)
         self._restore(model)
         place = self._here.fit.location if self._here.fit is not None else None
         before = self._steps.begin(model, self._loaded.snapshot.steps[-1].events[0].site or place)
@@ -121,6 +126,20 @@ class ReplayingHandle(KerasHandle):
         return msgspec.structs.replace(
             result, raised_at=raised_at(error) if error is not None else None
         )
+
+    def _build(self, model: Any, original: Callable[..., Any], iterator: Any) -> None:
+        """Make the variables that a model would make in its first step."""
+        if names.is_built(model):
+            return
+        try:
+            names.build(model, tensors_of(self._batch))
+        except Exception:  # a `train_step` of the user's may take batches of any form
+            self._here.depth += 1
+            with contextlib.suppress(Exception):  # what the step raises, it will raise again
+                original(self._feed(iterator))
+            self._here.depth -= 1
+            LOOKS.take()
+        self._first = hold(model)
 
     def _feed(self, iterator: Any) -> Any:
         if not isinstance(iterator, names.iterators()):

@@ -46,11 +46,6 @@ def iterator_type() -> Any:
     return iterator_ops.OwnedIterator
 
 
-def is_compiled_by_xla(function: Any) -> bool:
-    """Return whether a `tf.function` is compiled by XLA."""
-    return bool(getattr(function, "_jit_compile", False))
-
-
 def is_function_graph(graph: Any) -> bool:
     """Return whether a graph is the body of a function, and not of a branch or a loop in one."""
     return type(graph).__name__ == "FuncGraph"
