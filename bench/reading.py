@@ -76,11 +76,11 @@ def main(words: Sequence[str] | None = None) -> None:
         follow(Path(folder) / "growing", arguments.steps, arguments.tensors)
 
 
-def write(folder: Path, steps: int, tensors: int) -> None:
-    """Write a run that has ended."""
+def write(folder: Path, steps: int, tensors: int, *, like_norms: bool = False) -> None:
+    """Write a run that has ended; `like_norms`: see `record`."""
     log = start(folder, pid=2**30)
     for step in range(steps):
-        log.append([record(step, tensors)])
+        log.append([record(step, tensors, like_norms=like_norms)])
     log.close()
 
 
@@ -104,15 +104,23 @@ def start(folder: Path, pid: int):  # type: ignore[no-untyped-def]
     return WorkerLog(layout.claim_worker(layout.create_run(folder, info))[1])
 
 
-def record(step: int, tensors: int):  # type: ignore[no-untyped-def]
-    """Make the record of a step; the first defines the tensors."""
+def record(step: int, tensors: int, *, like_norms: bool = False):  # type: ignore[no-untyped-def]
+    """Make the record of a step; the first defines the tensors.
+
+    Statistics are noise, which nothing compresses, or `like_norms`: each tensor has its own
+    magnitude, over six powers of ten, which falls slowly, with noise of a fifth.
+    """
     from mothtrap.core.records import Scalar, StepRecord
     from mothtrap.core.steps import StepKey
     from mothtrap.core.tensors import TensorInfo
     from mothtrap.statistics.summary import WIDTH
 
     names = [f"layer{number}.weight" for number in range(tensors)] if step == 0 else []
-    rows = np.random.default_rng(step).random((tensors, WIDTH))
+    noise = np.random.default_rng(step)
+    rows = noise.random((tensors, WIDTH))
+    if like_norms:
+        size_T = 10 ** np.random.default_rng(0).uniform(-4, 2, (tensors, 1)) / (1 + step / 300)
+        rows = size_T * (1 + 0.2 * noise.normal(size=rows.shape))
     rows[:, :4] = (1000, 0, 0, 0)
     return StepRecord(
         key=StepKey(step=step, mode_step=step),

@@ -71,7 +71,7 @@ def main(words: Sequence[str] | None = None) -> None:
         reading.write(runs / LONG, arguments.steps, arguments.tensors)
         reading.write(runs / WIDE, 20, arguments.wide)
         write_points(runs / POINTS, arguments.points)
-        reading.write(runs / MAP, arguments.map_columns, arguments.map_rows)
+        reading.write(runs / MAP, arguments.map_columns, arguments.map_rows, like_norms=True)
         print(f"{LONG}: {arguments.steps:,} steps, {arguments.tensors} tensors")
         print(f"{WIDE}: 20 steps, {arguments.wide:,} tensors")
         print(f"{POINTS}: {arguments.points:,} losses")

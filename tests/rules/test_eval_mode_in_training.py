@@ -40,16 +40,15 @@ def test_an_evaluation_after_which_training_mode_did_not_come_back_is_an_error()
     evaluation = evaluations([0.5], every=40)
     [finding] = check(mode(0, trains=True), *evaluation, mode(40, trains=False))
     assert finding.severity is Severity.ERROR
-    assert (finding.step, finding.layers) == (40, ("Net",))
-    assert finding.location == evaluation[0].location, "train() is missing behind it"
+    assert (finding.step, finding.layers, finding.location) == (40, ("Net",), "model.py:3")
     assert "train() was not called after an evaluation" in finding.message
-    assert "dropout switched off" in finding.message
+    assert "dropout off" in finding.message
 
 
 def test_without_an_evaluation_before_it_is_a_warning() -> None:
     [finding] = check(mode(0, trains=True), mode(40, trains=False, norms=("bn",)))
     assert finding.severity is Severity.WARNING
-    assert "dropout and batch norms" in finding.message
+    assert "dropout off, batch norms on their stored statistics" in finding.message
 
 
 def test_evaluation_mode_from_the_start_is_a_warning() -> None:

@@ -63,10 +63,10 @@ def test_cannot_judge_before_the_first_step() -> None:
 @pytest.mark.parametrize("ran_in", ["layers", "layers.2", "layers.2.scale"])
 def test_names_the_operation_of_the_module_and_what_to_do_about_it(ran_in: str) -> None:
     operation = FirstBadOperation(
-        step=5, operation="torch.log", module=ran_in, inputs=("self from -0.04 to 1",)
+        step=5, operation="torch.log", module=ran_in, inputs=("input from -0.04 to 1",)
     )
     [finding] = NonfiniteActivation().check(window(broken(5, "layers.2"), operation))
-    assert finding.message.endswith("from finite inputs, in torch.log (self from -0.04 to 1)")
+    assert finding.message.endswith("from finite inputs, in torch.log (input from -0.04 to 1)")
     assert finding.fixes[0].startswith("Keep what `torch.log` is given above 0")
 
 

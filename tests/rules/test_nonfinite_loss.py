@@ -34,11 +34,11 @@ def test_says_when_the_number_broke_behind_the_model() -> None:
 
 def test_names_the_operation_that_made_it_and_what_it_was_given() -> None:
     seen = FirstBadOperation(
-        step=2, operation="torch.log", module="head", inputs=("self from 0 to 3.2",)
+        step=2, operation="torch.log", module="head", inputs=("input from 0 to 3.2",)
     )
     [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), seen))
     assert "torch.log in head" in finding.message
-    assert "self from 0 to 3.2" in finding.message
+    assert "input from 0 to 3.2" in finding.message
     unsure = FirstBadOperation(step=2, operation="torch.mean", since="torch.add")
     [finding] = NonfiniteLoss().check(window(loss([1.0, 0.5, NAN]), unsure))
     assert "between torch.add and torch.mean, in a result or in data given" in finding.message
@@ -90,3 +90,14 @@ def test_stays_quiet_on_huge_and_negative_losses() -> None:
 def test_cannot_judge_without_a_loss() -> None:
     with pytest.raises(NotEnoughData, match="no loss"):
         NonfiniteLoss().check(window(steps=3))
+
+
+@pytest.mark.parametrize(
+    ("source", "advice"),
+    [("relu", "softplus"), ("softmax", "log_softmax"), ("sigmoid", "logsigmoid"), ("mul", "clip")],
+)
+def test_advice_is_on_what_made_the_input(source: str, advice: str) -> None:
+    seen = FirstBadOperation(step=2, operation="torch.log", source=source)
+    [finding] = NonfiniteLoss().check(window(loss([1.0, 1.0, math.inf]), seen))
+    [fix] = finding.fixes
+    assert advice in fix

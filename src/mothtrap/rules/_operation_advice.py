@@ -6,7 +6,7 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 _POSITIVE = "Keep what `{name}` is given above 0: clip it, e.g. at 1e-8"
 _ADVICE = {
-    "log": f"{_POSITIVE}; of a softmax take `log_softmax`, of a sigmoid `logsigmoid`.",
+    "log": f"{_POSITIVE}.",
     "log2": f"{_POSITIVE}.",
     "log10": f"{_POSITIVE}.",
     "log1p": "Keep what `{name}` is given above -1: clip it, e.g. at -1 + 1e-6.",
@@ -29,6 +29,18 @@ _ADVICE = {
     "linear": "Look at the sizes above: normalize the inputs of this layer, or scale its weights.",
 }
 """By the name of the operation without its library."""
+_ADVICE_BY_SOURCE = {
+    ("log", "relu"): (
+        "A ReLU made the input of `{name}`, and gives exact zeros: take `softplus` in its "
+        "place, or let the network predict the logarithm. Clipping would only hide it."
+    ),
+    ("log", "softmax"): "Take `log_softmax` of the scores, not `{name}` of their softmax.",
+    ("log", "sigmoid"): "Take `logsigmoid` of the scores, not `{name}` of their sigmoid.",
+    ("sqrt", "relu"): (
+        "A ReLU made the input of `{name}`, and gives exact zeros: take `softplus` in its place."
+    ),
+}
+"""By operation, and the one that made its input."""
 _SAME = {
     "log_1p": "log1p",
     "true_divide": "div",
@@ -50,4 +62,6 @@ def advice_on(seen: FirstBadOperation) -> str:
     if seen.since is not None:
         return ""
     name = seen.operation.rpartition(".")[2].lower()
-    return _ADVICE.get(_SAME.get(name, name), "").format(name=seen.operation)
+    name = _SAME.get(name, name)
+    found = _ADVICE_BY_SOURCE.get((name, seen.source)) or _ADVICE.get(name, "")
+    return found.format(name=seen.operation)

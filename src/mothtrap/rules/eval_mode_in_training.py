@@ -39,7 +39,7 @@ class EvalModeInTraining(Rule):
         that are run in evaluation mode but not trained.
 
     What to do:
-        - Call `model.train()` at the start of every epoch, not once before the loop.
+        - Call `model.train()` at the start of every epoch, or behind each evaluation.
         - Let the function that evaluates set the mode back before it returns.
         - To freeze batch norms on purpose, set only those to evaluation.
         - Keras: Call the model with `training=True` inside the tape: `model(x, training=True)`.
@@ -103,9 +103,7 @@ class EvalModeInTraining(Rule):
         if lasted < self.steps:
             return None
         trained_before = any(mode.trains for mode in modes[:-1])
-        evaluations = _evaluations_at(window, last)
-        forgotten = trained_before and bool(evaluations)
-        names = " and ".join(_kinds(last))
+        forgotten = trained_before and _evaluated_at(window, last)
         return self.finding(
             window,
             severity=Severity.ERROR if forgotten else Severity.WARNING,
@@ -115,7 +113,7 @@ class EvalModeInTraining(Rule):
             layers=(last.module,),
             message=(
                 f"{last.module_type} has been trained for {lasted} steps in evaluation mode, "
-                f"{names} switched off"
+                f"{_effect(last)}"
                 + (": train() was not called after an evaluation" if forgotten else "")
             ),
             evidence={
@@ -125,7 +123,7 @@ class EvalModeInTraining(Rule):
                 "norms": list(last.norms),
                 "trained_before": trained_before,
             },
-            location=(evaluations[0].location if forgotten else None) or last.location,
+            location=last.location,
         )
 
     def _partly(self, window: Window, mode: TrainingMode) -> Finding | None:
@@ -145,12 +143,12 @@ class EvalModeInTraining(Rule):
         )
 
 
-def _evaluations_at(window: Window, mode: TrainingMode) -> list[Evaluation | EvaluationPhase]:
-    """Return the evaluations that were the last thing before the steps in evaluation mode."""
+def _evaluated_at(window: Window, mode: TrainingMode) -> bool:
+    """Return whether an evaluation was the last thing before the steps in evaluation mode."""
     every = [*window.seen(EvaluationPhase), *window.seen(Evaluation)]
-    return [evaluation for evaluation in every if evaluation.step == mode.step]
+    return mode.step in [evaluation.step for evaluation in every]
 
 
-def _kinds(mode: TrainingMode) -> list[str]:
-    found = ["dropout"] if mode.dropouts else []
-    return found + (["batch norms"] if mode.norms else [])
+def _effect(mode: TrainingMode) -> str:
+    found = ["dropout off"] if mode.dropouts else []
+    return ", ".join(found + (["batch norms on their stored statistics"] if mode.norms else []))

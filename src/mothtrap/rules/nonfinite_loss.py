@@ -117,7 +117,7 @@ class NonfiniteLoss(Rule):
         """Return the advice on the operation that broke first; None: that of the rule."""
         seen = next((one for one in window.seen(FirstBadOperation) if one.step == step), None)
         advice = advice_on(seen) if seen is not None and mode is Mode.TRAIN else ""
-        return (advice, *self.doc().fixes[1:]) if advice else None
+        return (advice,) if advice else None
 
 
 def _place(window: Window, step: int, mode: Mode) -> str | None:

@@ -18,7 +18,7 @@ from mothtrap.rules._weights import optimizer_facts
 OTHER_MODEL = (
     "Give the optimizer the parameters of every model that is trained: "
     "`[*encoder.parameters(), *decoder.parameters()]`.",
-    "Set `requires_grad=False` where the part is meant to stay as it is.",
+    "Set `requires_grad=False` where the model is meant to stay as it is.",
 )
 
 
@@ -49,6 +49,8 @@ class ParameterWithoutOptimizer(Rule):
 
     What to do:
         - Create the optimizer after the model is complete, from `model.parameters()`.
+        - Give it the parameters of every model that is trained:
+          `[*encoder.parameters(), *decoder.parameters()]`.
         - Add later parameters with `optimizer.add_param_group({"params": ...})`.
         - Set `requires_grad=False` where the part is meant to stay as it is.
 
@@ -101,8 +103,6 @@ class ParameterWithoutOptimizer(Rule):
         first = worst[0]
         # It has been idle since the first of the steps that reached it.
         onset = min(counted_from(seen.step, seen.reached_steps, seen.since) for seen in worst)
-        several = len(worst) > 1
-        what = f"{len(worst)} parameters get" if several else f"{first.name} gets"
         return self.finding(
             window,
             severity=severity,
@@ -110,10 +110,7 @@ class ParameterWithoutOptimizer(Rule):
             last_step=max(seen.step for seen in worst),
             count=max(seen.reached_steps for seen in worst),
             layers=tuple(seen.name for seen in worst),
-            message=(
-                f"{what} gradients in {first.reached_steps} backward passes, and no optimizer "
-                f"holds {'them' if several else 'it'}{self._reason(first)}"
-            ),
+            message=_message(worst, self._reason(first)),
             evidence={
                 "reached_steps": first.reached_steps,
                 "limit": self.reached_steps,
@@ -144,13 +141,23 @@ class ParameterWithoutOptimizer(Rule):
             return (
                 f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
             )
-        if seen.model_untouched:
-            return ": the whole model keeps its initial values"
         if seen.downstream_of_trained:
             return ": it lies between trained parameters and the loss"
         if self._is_fresh(seen):
             return f": {seen.fresh_share:.0%} of the model keeps its random initial values"
         return ""
+
+
+def _message(idle: list[UnownedParameter], reason: str) -> str:
+    first, several = idle[0], len(idle) > 1
+    if first.model_untouched:
+        count = f"{len(idle)} parameters" if several else "parameter"
+        of = f" of {first.model}" if first.model else ""
+        return (
+            f"no optimizer holds the {count}{of}: they get gradients and keep their initial values"
+        )
+    what = f"{len(idle)} parameters get" if several else f"{first.name} gets"
+    return f"{what} gradients, and no optimizer holds {'them' if several else 'it'}{reason}"
 
 
 def _location(window: Window, idle: list[UnownedParameter]) -> str | None:

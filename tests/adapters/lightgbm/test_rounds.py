@@ -96,6 +96,7 @@ def test_an_estimator_is_the_same_and_stops_at_the_same_round() -> None:
 
 def test_gains_are_of_all_trees_where_early_stopping_took_the_first() -> None:
     """A leak that the first tree did not see was taken for one that had passed."""
+
     def train() -> lightgbm.Booster:
         table = lightgbm.Dataset(X[:300], Y[:300])
         valid = lightgbm.Dataset(X[300:], 1 - Y[300:], reference=table)

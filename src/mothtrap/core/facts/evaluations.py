@@ -89,7 +89,8 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     It is told at the first step and after each change that lasts.
     `trains`: it is set to training. `dropouts` and `norms` are paths of its dropouts
     (probability above 0) and batch norms (with statistics of their own), `sleeping` those of
-    them that behave as in evaluation, at most 8 of each.
+    them that behave as in evaluation, at most 8 of each. `location` is the line that made
+    the module, or the only one that calls `eval()` where it is not set to training.
     """
 
     module: str

@@ -31,7 +31,8 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
     `operation` is in the words of users (`torch.log`). `since`: of the operations from this one
     on it is not known whether their results were finite; None where there is none. `module` is
     the path of the module in which it ran, empty outside of all. `inputs` are ranges of what it
-    was given, so far as the graph keeps it (`self from 0 to 3.2`). `rows` are the first few
+    was given, so far as the graph keeps it (`input from 0 to 3.2`). `source` is the
+    operation that made its first input (`relu`). `rows` are the first few
     of its result that are not finite; empty where all are, or that is not known.
     """
 
@@ -39,6 +40,7 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
     since: str | None = None
     module: str = ""
     inputs: tuple[str, ...] = ()
+    source: str = ""
     rows: tuple[int, ...] = ()
     location: str | None = None
 

@@ -79,7 +79,7 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     `downstream_of_trained`: it lies between trained parameters and the loss.
     `model_untouched`: no optimizer holds anything of its model, which looks as the
     framework initializes it. `fresh_share`: of the elements of its model, those in no optimizer
-    whose weights look as they were drawn; None in older runs.
+    whose weights look as they were drawn; None in older runs. `model` is the class of its root.
     """
 
     name: str
@@ -91,6 +91,7 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     twin: str | None = None
     downstream_of_trained: bool = False
     model_untouched: bool = False
+    model: str = ""
     fresh_share: float | None = None
     location: str | None = None
     since: int | None = None

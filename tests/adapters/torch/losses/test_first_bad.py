@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +15,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.losses.first_bad import first_bad
+from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
 from mothtrap.core.facts.nonfinite import FirstBadOperation
+from mothtrap.tracing import mentions
 
 ROWS, BAD_STEP, STEPS = 6, 4, 7
 
@@ -240,6 +245,23 @@ def test_between_operations_that_save_nothing_an_interval_is_named() -> None:
     assert found is not None
     assert found.since is not found.node
     assert found.since.name() == "AddBackward0"
+
+
+def test_its_only_line_and_what_made_its_input_are_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "divergence.py"
+    script.write_text("def divergence(sigma):\n    return -(2 * sigma.log()).mean()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(mentions, "is_users_file", lambda file: file == str(script))
+    divergence = importlib.import_module("divergence").divergence
+    scale = torch.tensor([[-1.0, 2.0]], requires_grad=True)
+    found = first_bad_operation(divergence(scale.relu()[0]), [], NameBook(), 3, "train.py:9")
+    assert found is not None
+    assert found.location is not None
+    assert found.location.endswith("divergence.py:2")
+    assert (found.operation, found.source) == ("torch.log", "relu")
+    assert found.inputs == ("input from 0 to 2, 1 of 2 values are 0",)
 
 
 def test_what_came_in_bad_has_no_operation() -> None:

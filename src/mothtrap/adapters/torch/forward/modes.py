@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -156,7 +157,7 @@ class ModeObserver:
                 dropouts=named[0],
                 norms=named[1],
                 sleeping=sleeping,
-                location=book.location(module),
+                location=(None if trains else only_call("eval")) or book.location(module),
             )
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 
 import torch
@@ -13,7 +14,25 @@ from mothtrap.adapters.torch.job.retained_outputs import Retained
 from mothtrap.adapters.torch.losses.first_bad import FirstBad, first_bad
 from mothtrap.adapters.torch.losses.saved_values import Node
 from mothtrap.core.facts.nonfinite import FirstBadOperation
+from mothtrap.tracing.mentions import only_call
 
+MOST_VIEWS = 8
+"""Views between two operations that are seen through; chosen by hand."""
+_VIEWS = frozenset(
+    [
+        "view",
+        "reshape",
+        "select",
+        "slice",
+        "squeeze",
+        "unsqueeze",
+        "transpose",
+        "permute",
+        "t",
+        "expand",
+        "clone",
+    ]
+)
 _WORDS = {
     "log1_p": "torch.log1p",
     "to_copy": "the conversion to another type",
@@ -34,7 +53,8 @@ def first_bad_operation(
         retained: outputs of modules in order of completion.
         book: names of modules and parameters.
         step: the step that went wrong.
-        place: the line of the loss, where the operation ran in no module.
+        place: the line of the loss, for an operation that ran in no module and that more lines
+            than one call.
     """
     found = first_bad(loss.grad_fn) if loss.grad_fn is not None else None
     if found is None:
@@ -47,7 +67,9 @@ def first_bad_operation(
         since=words(found.since) if found.since is not found.node else None,
         module=path,
         inputs=tuple(_facts(name, tensor) for name, tensor in found.inputs.items()),
-        location=book.location(module) if module is not None else place,
+        source=_source(found.node),
+        location=_line_of(found.node, module)
+        or (book.location(module) if module is not None else place),
     )
 
 
@@ -62,12 +84,34 @@ def words(node: Node) -> str:
     return name
 
 
+def _line_of(node: Node, module: nn.Module | None) -> str | None:
+    """Return the only line that calls the operation, in the user's code or the module's."""
+    if module is None:
+        return only_call(operation(node))
+    owner = sys.modules.get(type(module).__module__)
+    return only_call(operation(node), [owner]) if owner is not None else None
+
+
+def _source(node: Node) -> str:
+    """Return the operation that made the first input of one, seen through views."""
+    for _ in range(MOST_VIEWS):
+        if not node.next_functions or node.next_functions[0][0] is None:
+            return ""
+        node = node.next_functions[0][0]
+        if operation(node) not in _VIEWS:
+            return operation(node)
+    return ""
+
+
 def _facts(name: str, tensor: torch.Tensor) -> str:
-    """Return name and range of an input, as `self from 0 to 3.2`."""
+    """Return name and range of an input, as `input from 0 to 3.2`."""
+    name = "input" if name == "self" else name
     if not tensor.numel() or tensor.is_complex():
         return f"{name} of shape {tuple(tensor.shape)}"
     low, high = (float(value) for value in tensor.aminmax())
-    return f"{name} from {low:.4g} to {high:.4g}"
+    zeros = tensor.numel() - int(tensor.count_nonzero())
+    said = f", {zeros:,} of {tensor.numel():,} values are 0" if low == 0 or high == 0 else ""
+    return f"{name} from {low:.4g} to {high:.4g}{said}"
 
 
 class _Anchors:

@@ -12,7 +12,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.multiples import Multiples
-from mothtrap.adapters.torch.job.naming import Root, has_stand_ins
+from mothtrap.adapters.torch.job.naming import Root, class_name, has_stand_ins
 from mothtrap.adapters.torch.job.readable import is_plain, is_readable
 from mothtrap.adapters.torch.optimization.initial import looks_drawn_uniformly, looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
@@ -150,6 +150,7 @@ class OwnershipObserver:
                     twin=self._orphan_like(parameter),
                     downstream_of_trained=self._is_downstream(path, watched.root),
                     model_untouched=not optimizers.owns_root(watched.root),
+                    model=_class_of(watched.root),
                     fresh_share=fresh[root.index],
                     location=book.location(module) if module is not None else None,
                     since=watched.since,
@@ -233,3 +234,8 @@ def _count(parameter: torch.Tensor, watched: _Watched, step: int) -> None:
         watched.since = step if watched.since is None else watched.since
         watched.mark = (weakref.ref(gradient), gradient._version)
         watched.nonzero = watched.nonzero or bool(local(gradient).any())
+
+
+def _class_of(root: Root) -> str:
+    model = root.module()
+    return class_name(model) if model is not None else ""

@@ -1,0 +1,83 @@
+"""The one line of the user's code that calls a function, where there is only one."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+
+from mothtrap.tracing.frames import is_users_file, line_of
+
+MOST_BYTES = 1_000_000
+"""Of source in one file that is read; chosen by hand: longer ones were written by a program."""
+FRAMEWORKS = ("torch", "jax", "tensorflow", "keras")
+MOST_FILES = 200
+"""Files that are read; chosen by hand: of a project so large one line alone says little."""
+
+
+def only_call(name: str, among: Iterable[ModuleType] | None = None) -> str | None:
+    """Return `file:line` of the only call of a function or method of this name.
+
+    Calls through imported modules that are no framework (`math.log`), of functions that the file
+    itself defines, and of what is given a text (`self.log("loss", loss)`) do not count.
+
+    Args:
+        name: the last part of it, such as `log`.
+        among: modules of the user's to look into; None: all that are loaded.
+    """
+    modules = list(sys.modules.values()) if among is None else among
+    files = {str(file) for m in modules if (file := getattr(m, "__file__", None))}
+    users = sorted(file for file in files if file.endswith(".py") and is_users_file(file))
+    if not 0 < len(users) <= MOST_FILES:
+        return None
+    found = [(file, line) for file in users for line in _calls(file).get(name, ())]
+    return line_of(*found[0]) if len(found) == 1 else None
+
+
+@functools.lru_cache(maxsize=MOST_FILES)
+def _calls(file: str) -> dict[str, list[int]]:
+    """Return the lines of all calls in a file by the last part of what is called."""
+    try:
+        with open(file, "rb") as opened:
+            tree = ast.parse(opened.read(MOST_BYTES))
+    except (OSError, SyntaxError, ValueError, RecursionError):
+        return {}
+    imported, own = dict(_imported(tree)), set(_defined(tree))
+    lines: dict[str, list[int]] = {}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call) or _takes_text(node):
+            continue
+        called = node.func
+        if isinstance(called, ast.Name) and imported.get(called.id) in FRAMEWORKS:
+            lines.setdefault(called.id, []).append(node.lineno)
+        elif isinstance(called, ast.Attribute) and called.attr not in own:
+            holder = called.value.id if isinstance(called.value, ast.Name) else ""
+            if imported.get(holder, FRAMEWORKS[0]) in FRAMEWORKS:
+                lines.setdefault(called.attr, []).append(called.end_lineno or node.lineno)
+    return lines
+
+
+def _takes_text(call: ast.Call) -> bool:
+    """Return whether a call is given a text or a dictionary: it logs, and computes nothing."""
+    first = call.args[0] if call.args else None
+    is_text = isinstance(first, ast.Constant) and isinstance(first.value, str)
+    return is_text or isinstance(first, ast.JoinedStr | ast.Dict)
+
+
+def _defined(tree: ast.AST) -> Iterator[str]:
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    return (node.name for node in ast.walk(tree) if isinstance(node, kinds))
+
+
+def _imported(tree: ast.AST) -> Iterator[tuple[str, str]]:
+    """Yield the names that are imported, and the package that each is from."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                package = alias.name.partition(".")[0]
+                yield alias.asname or package, package
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                yield alias.asname or alias.name, (node.module or "").partition(".")[0]
