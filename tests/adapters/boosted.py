@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
+
+import pytest
 
 from mothtrap.core.adapters import Adapter, Handle, Job
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.testing.adapters import Process
+from mothtrap.tracing.boosting import trees
+from mothtrap.tracing.boosting.rounds import Rounds
 
 
 def watched(
@@ -39,3 +46,52 @@ def losses(process: Process, mode: Mode = Mode.TRAIN, name: str = "loss") -> lis
         for scalar in record.scalars
         if scalar.name == name
     ]
+
+
+LOOKS = ("leaves", "gains", "predictions")
+"""Methods of a library's model that take time."""
+
+
+def looks(
+    monkeypatch: pytest.MonkeyPatch,
+    adapter: Adapter,
+    model: type,
+    train: Callable[[], object],
+    *,
+    look_s: float,
+) -> Counter[str]:
+    """Count the looks of a training with a budget of 2 %, whose rounds take some 10 ms each.
+
+    Args:
+        monkeypatch: of the test.
+        adapter: of the library.
+        model: what the adapter looks at a booster with.
+        train: trains.
+        look_s: time that a look takes, in seconds of a clock that nothing else moves.
+    """
+    now, made = [0.0], Counter[str]()
+
+    def slow(name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def look(*args: Any) -> Any:
+            now[0] += look_s
+            made[name] += 1
+            return real(*args)
+
+        return look
+
+    for name in LOOKS:
+        monkeypatch.setattr(model, name, slow(name, getattr(model, name)))
+    monkeypatch.setattr(
+        trees, "Allowance", functools.partial(trees.Allowance, clock=lambda: now[0])
+    )
+    closed = Rounds.closed
+
+    def later(*args: Any) -> None:
+        now[0] += 0.01
+        closed(*args)
+
+    monkeypatch.setattr(Rounds, "closed", later)
+    process = Process("numpy", overhead=0.02)
+    with process.watched(adapter):
+        train()
+    return made

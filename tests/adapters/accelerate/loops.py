@@ -13,6 +13,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulation": {"gradient_accumulation_steps": 4},
     "bf16": {"gradient_accumulation_steps": 2, "mixed_precision": "bf16"},
+    "nan": {},
+    "scheduled": {},
 }
 
 
@@ -22,10 +24,15 @@ def train(kind: str = "plain") -> nn.Module:
     torch.manual_seed(0)
     one = accelerate.Accelerator(cpu=True, **SETTINGS[kind])
     x = torch.randn(64, 4)
+    if kind == "nan":
+        x[20, 0] = torch.nan
     loader = DataLoader(TensorDataset(x, x.sum(1, keepdim=True)), 8, shuffle=True)
     model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 1))
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    model, optimizer, loader = one.prepare(model, optimizer, loader)
+    scheduler = torch.optim.lr_scheduler.ExponentialLR(
+        optimizer, 0.9 if kind == "scheduled" else 1.0
+    )
+    model, optimizer, loader, scheduler = one.prepare(model, optimizer, loader, scheduler)
     for _ in range(2):
         for rows, targets in loader:
             with one.accumulate(model):
@@ -33,6 +40,7 @@ def train(kind: str = "plain") -> nn.Module:
                 one.backward(loss)
                 one.clip_grad_norm_(model.parameters(), 1.0)
                 optimizer.step()
+                scheduler.step()
                 optimizer.zero_grad()
             one.log({"my_loss": loss.item()})
     return model

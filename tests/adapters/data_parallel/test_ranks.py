@@ -14,16 +14,19 @@ from tests.adapters.transformers.training import SETTINGS as TRAININGS  # noqa: 
 
 STEPS = {
     "lightning": {"accumulation": 3, **dict.fromkeys(set(MODULES) - {"accumulation"}, 12)},
-    "transformers": {"plain": 8, "accumulation": 2, "bf16": 4},
-    "accelerate": {"plain": 8, "accumulation": 2, "bf16": 4},
+    **{
+        name: {
+            kind: 8 // settings.get("gradient_accumulation_steps", 1)
+            for kind, settings in ways.items()
+        }
+        for name, ways in {"transformers": TRAININGS, "accelerate": LOOPS}.items()
+    },
 }
+"""Steps of each rank by way of training; each is also trained by one process, elsewhere."""
 
 
-def test_every_way_of_training_is_here() -> None:
-    ways = dict(zip(STEPS, (MODULES, TRAININGS, LOOPS), strict=True))
-    assert {name: set(kinds) for name, kinds in STEPS.items()} == {
-        name: set(kinds) for name, kinds in ways.items()
-    }
+def test_thirty_programs_are_compared() -> None:
+    assert 2 * sum(map(len, STEPS.values())) >= 30
 
 
 @pytest.mark.parametrize("trainer", STEPS)

@@ -20,6 +20,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "bf16": {"precision": "bf16-mixed"},
     "manual": {},
     "nan": {},
+    "lbfgs": {},
+    "scheduled": {"gradient_clip_val": 0.1, "gradient_clip_algorithm": "value"},
 }
 
 
@@ -59,7 +61,12 @@ class Net(pl.LightningModule):
     def predict_step(self, batch: Any, _: int) -> torch.Tensor:
         return self(batch[0])
 
-    def configure_optimizers(self) -> torch.optim.Optimizer:
+    def configure_optimizers(self) -> Any:
+        if self.kind == "lbfgs":  # calls the closure again and again
+            return torch.optim.LBFGS(self.parameters(), lr=0.1, max_iter=3)
+        if self.kind == "scheduled":
+            optimizer = torch.optim.SGD(self.parameters(), lr=1e-2, momentum=0.9)
+            return [optimizer], [torch.optim.lr_scheduler.StepLR(optimizer, 1, gamma=0.5)]
         return torch.optim.Adam(self.parameters(), lr=1e-2)
 
 

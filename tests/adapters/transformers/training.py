@@ -18,6 +18,16 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "plain": {},
     "accumulation": {"gradient_accumulation_steps": 4},
     "bf16": {"gradient_accumulation_steps": 2, "bf16": True},
+    "smoothed": {
+        "label_smoothing_factor": 0.1,
+        "optim": "adafactor",
+        "lr_scheduler_type": "cosine",
+    },
+    "recomputed": {
+        "gradient_checkpointing": True,
+        "gradient_checkpointing_kwargs": {"use_reentrant": False},
+        "max_grad_norm": 0.1,
+    },
 }
 ROWS, LENGTH, WORDS = 64, 8, 32
 

@@ -141,8 +141,10 @@ class Rounds:
         if fit.settings.has_trees:
             made = fit.first + fit.rounds
             for each in range(fit.first, made) if not fit.trees_told else ():
-                if trees.is_looked_at(each):  # of a library that has trees only now
-                    self._job.contain_part("trees", self._tell_trees, fit, model, each)
+                early = each - fit.first < trees.EACH_ROUND
+                if trees.is_looked_at(each) and (early or fit.allowance.covers_a_look()):
+                    # of a library that has trees only now
+                    self._spend(fit, "trees", self._tell_trees, model, each)
             self._job.contain_part("importance", self._tell_gains, fit, model, made - 1)
             self._job.contain_part("importance", self._tell_importances, fit, model)
         self._job.contain_part("scores", self._tell_scores, fit, model, True)
