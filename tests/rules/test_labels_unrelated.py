@@ -104,3 +104,10 @@ def test_cannot_judge_little(found: list[Evaluation], reason: str) -> None:
 def test_one_loss_that_holds_is_judged_though_another_is_at_chance() -> None:
     waits = evaluations(APART, np.full(12, GUESS), guess=GUESS, site="train.py:30")
     assert check([*waits, *evaluations(LEARNED, LEARNED, guess=GUESS)]) == []
+
+
+def test_a_loss_that_tumbled_at_first_is_on_no_other_scale() -> None:
+    tumbling = [21_561.0, 177.0, *np.linspace(3.2, 3.0, 10)]
+    before = [810_680.0, 2_774.0, 21.9, *np.linspace(3.2, 3.0, 9)]
+    with pytest.raises(NotEnoughData, match="neither training nor evaluation"):
+        check(evaluations(tumbling, before, guess=1.3))

@@ -14,7 +14,10 @@ from mothtrap.core.window import Floats, Ints, Window
 
 COMPARABLE_RATIO = 10.0
 """Training losses this much above those of evaluation are on another scale (a sum over the
-batch, say) and are brought to that of the first evaluation; chosen by hand."""
+batch, say) and are brought to that of the first steady evaluation; chosen by hand."""
+STEADY_SHARE = 0.5
+"""Share of the evaluation before that one keeps which is steady: while losses tumble, the mean over
+the steps before lies far above that behind them; chosen by hand."""
 LEAST_SHARE = 0.05
 """Share of all evaluations so far that a stretch of them must span, as some programs evaluate
 at every step; chosen by hand."""
@@ -101,7 +104,9 @@ def _comparable(train_E: Floats, value_E: Floats) -> Floats:
     known = np.flatnonzero(np.isfinite(train_E))
     if not len(known):
         return train_E
-    first = known[0]
+    before_E, after_E = value_E[known[:-1]], value_E[known[1:]]
+    steady = np.flatnonzero(after_E > STEADY_SHARE * before_E)
+    first = known[1 + steady[0]] if len(steady) else known[0]
     if value_E[first] > 0 and train_E[first] > COMPARABLE_RATIO * value_E[first]:
         scaled_E: Floats = train_E * (value_E[first] / train_E[first])
         return scaled_E
