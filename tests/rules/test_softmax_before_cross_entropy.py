@@ -56,6 +56,11 @@ def test_stays_quiet_on_healthy_wiring(healthy: LossCall) -> None:
     assert check(healthy, quiet) == []
 
 
+def test_its_line_is_named_where_it_is_known() -> None:
+    [finding] = check(call("cross_entropy", "softmax", "linear", made_at="net.py:9"))
+    assert finding.message.endswith("; the softmax is called at net.py:9")
+
+
 def test_log_softmax_twice_is_a_note() -> None:
     [finding] = check(call("cross_entropy", "log_softmax", "linear"))
     assert finding.severity is Severity.INFO

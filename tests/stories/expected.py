@@ -79,7 +79,11 @@ HEADLINES = {
     "softmax_over_the_nodes": Headline(
         code="STR709",
         severity="error",
-        says=("axis of size 600", "the axis of the classes has size 7"),
+        says=(
+            "axis of size 600",
+            "size 7",
+            "the softmax is called at softmax_over_the_nodes.py:39",
+        ),
         fix="Let the softmax run over the classes",
     ),
     "values_against_returns": Headline(

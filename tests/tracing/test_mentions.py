@@ -38,24 +38,24 @@ def script(tmp_path: Path) -> ModuleType:
 
 
 def test_the_only_call_is_found_and_those_of_other_libraries_are_not(script: ModuleType) -> None:
-    place = only_call("log", [script])
+    place = only_call("log", among=[script])
     assert place is not None
     assert place.endswith("script.py:16")
     for name in ("sqrt", "sin", "eval"):
-        assert only_call(name, [script]) is None
+        assert only_call(name, among=[script]) is None
 
 
 def test_of_two_calls_none_is_guessed(script: ModuleType, tmp_path: Path) -> None:
-    assert only_call("exp", [script]) is None
+    assert only_call("exp", among=[script]) is None
     other = ModuleType("other")
     other.__file__ = str(tmp_path / "other.py")
     Path(other.__file__).write_text("def f(x):\n    return x.log()\n", encoding="utf-8")
-    assert only_call("log", [script, other]) is None
+    assert only_call("log", among=[script, other]) is None
 
 
 def test_what_cannot_be_read_has_no_call(tmp_path: Path) -> None:
     broken = ModuleType("broken")
     broken.__file__ = str(tmp_path / "broken.py")
     Path(broken.__file__).write_text("x.log(", encoding="utf-8")
-    assert only_call("log", [broken]) is None
-    assert only_call("log", [ModuleType("built_in")]) is None
+    assert only_call("log", among=[broken]) is None
+    assert only_call("log", among=[ModuleType("built_in")]) is None

@@ -127,6 +127,11 @@ def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
     )
 
 
+def made_at(call: LossCall, what: str) -> str:
+    """Return the line of what made the prediction as the end of a message, where it is known."""
+    return f"; the {what} is called at {call.made_at}" if call.made_at else ""
+
+
 def finding_of_calls(
     rule: Rule,
     window: Window,

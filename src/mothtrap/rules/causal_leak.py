@@ -20,6 +20,7 @@ from mothtrap.rules._loss_calls import (
     finding_of_calls,
     label_counts,
     losses_at,
+    made_at,
 )
 
 
@@ -115,7 +116,8 @@ class CausalLeak(Rule):
                 window,
                 calls,
                 Severity.ERROR,
-                f"the targets are the next inputs, and {what} them to the model",
+                f"the targets are the next inputs, and {what} them to the model"
+                + ("" if recurrent else made_at(calls[0], "attention")),
                 {"offset": 1, "looks_ahead": str(ahead.pop())},
                 fixes=(one_way if recurrent else mask,),  # the labels are shifted already
             )

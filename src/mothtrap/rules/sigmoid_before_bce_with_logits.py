@@ -10,6 +10,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import made_at
 
 LOSS = "binary_cross_entropy_with_logits"
 OF_PROBABILITIES = "binary_cross_entropy"
@@ -85,7 +86,7 @@ class SigmoidBeforeBceWithLogits(Rule):
                 step=first.step,
                 last_step=max(call.step for call in twice),
                 count=len({call.step for call in twice}),
-                message=MESSAGES[first.operation],
+                message=MESSAGES[first.operation] + made_at(first, "sigmoid"),
                 evidence={"chain": " <- ".join((first.operation, *first.chain))},
                 fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
                 location=first.location,

@@ -14,6 +14,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._loss_calls import made_at
 
 CLASS_LOSSES = ("cross_entropy", "nll")
 WHY_NLL = (
@@ -119,7 +120,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
             step=first.step,
             last_step=max(call.step for call in calls),
             count=len({call.step for call in calls}),
-            message=_message(what, first, severity),
+            message=_message(what, first, severity) + made_at(first, "softmax"),
             evidence={
                 "operation": first.operation,
                 "chain": chain if first.chain else None,

@@ -12,7 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import by_place, train_calls
+from mothtrap.rules._loss_calls import by_place, made_at, train_calls
 
 REMOVED = "Remove the softmax from the model: `cross_entropy` applies one itself, over the classes."
 
@@ -92,6 +92,7 @@ class SoftmaxWrongDim(Rule):
             message=(
                 f"the softmax before {first.operation} runs over an axis of size {size}, but the "
                 f"axis of the classes has size {expected}: examples compete, classes do not"
+                f"{made_at(first, 'softmax')}"
             ),
             evidence={
                 "operation": first.operation,

@@ -16,24 +16,39 @@ FRAMEWORKS = ("torch", "jax", "tensorflow", "keras")
 MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
 
+_by_count: dict[int, list[str]] = {}
 
-def only_call(name: str, among: Iterable[ModuleType] | None = None) -> str | None:
-    """Return `file:line` of the only call of a function or method of this name.
+
+def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | None:
+    """Return `file:line` of the only call of a function or method of these names.
 
     Calls through imported modules that are no framework (`math.log`), of functions that the file
     itself defines, and of what is given a text (`self.log("loss", loss)`) do not count.
 
     Args:
-        name: the last part of it, such as `log`.
+        names: the last part of it, such as `log`, and other spellings.
         among: modules of the user's to look into; None: all that are loaded.
     """
-    modules = list(sys.modules.values()) if among is None else among
-    files = {str(file) for m in modules if (file := getattr(m, "__file__", None))}
-    users = sorted(file for file in files if file.endswith(".py") and is_users_file(file))
+    users = _users_files(among) if among is not None else _loaded()
     if not 0 < len(users) <= MOST_FILES:
         return None
-    found = [(file, line) for file in users for line in _calls(file).get(name, ())]
+    calls = [(file, _calls(file)) for file in users]
+    found = [(file, line) for file, of in calls for name in names for line in of.get(name, ())]
     return line_of(*found[0]) if len(found) == 1 else None
+
+
+def _loaded() -> list[str]:
+    """Return the user's files among all modules, looked up again where there are more of them."""
+    count = len(sys.modules)
+    if count not in _by_count:
+        _by_count.clear()
+        _by_count[count] = _users_files(list(sys.modules.values()))
+    return _by_count[count]
+
+
+def _users_files(modules: Iterable[ModuleType]) -> list[str]:
+    files = {str(file) for m in modules if (file := getattr(m, "__file__", None))}
+    return sorted(file for file in files if file.endswith(".py") and is_users_file(file))
 
 
 @functools.lru_cache(maxsize=MOST_FILES)

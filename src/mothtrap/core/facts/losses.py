@@ -43,8 +43,9 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `function` is the framework's own name of the loss. `predicts_probabilities`: it expects
     probabilities, and not what a softmax or sigmoid makes them of. `predicted_least` and
     `predicted_greatest` of the predictions that are finite.
-    `looks_ahead`: what lets a position of a sequence see later ones, `attention` or
-    `recurrent`; `causal` where none does; `""` where that cannot be said.
+    `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
+    `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
+    ones, `attention` or `recurrent`; `causal` where none does; `""` where that cannot be said.
     """
 
     operation: str
@@ -64,6 +65,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     model_inputs: tuple[str, ...] = ()
     targets: TargetSample | None = None
     looks_ahead: str | None = None
+    made_at: str | None = None
     alone: bool | None = None
     function: str | None = None
     predicts_probabilities: bool | None = None

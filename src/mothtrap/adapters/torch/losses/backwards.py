@@ -22,6 +22,7 @@ from mothtrap.core.facts.losses import LossCall, LossSeries
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -335,10 +336,26 @@ class LossObserver:
             reduction=term.reduction,
             alone=term.alone,
             softmax_sizes=term.softmax_sizes,
+            made_at=_made_at(term),
             location=self.places[site],
             label_counts=loss_values.label_counts(term) if wants_values else None,
             prediction_spread=loss_values.prediction_spread(term) if wants_values else None,
         )
+
+
+_MAKERS = {
+    "softmax": ("softmax", "Softmax"),
+    "log_softmax": ("log_softmax", "LogSoftmax"),
+    "sigmoid": ("sigmoid", "Sigmoid"),
+}
+
+
+def _made_at(term: graph.LossTerm) -> str | None:
+    """Return the only line that calls what made the prediction, of a few functions."""
+    makers = [name for name in term.chain if name in _MAKERS]
+    if term.operation == "cross_entropy" and not makers:
+        makers = ["log_softmax"]  # of a loss that the script puts together
+    return only_call(*_MAKERS[makers[-1]]) if makers else None
 
 
 def _value(root: torch.Tensor) -> torch.Tensor:

@@ -89,7 +89,7 @@ def _line_of(node: Node, module: nn.Module | None) -> str | None:
     if module is None:
         return only_call(operation(node))
     owner = sys.modules.get(type(module).__module__)
-    return only_call(operation(node), [owner]) if owner is not None else None
+    return only_call(operation(node), among=[owner]) if owner is not None else None
 
 
 def _source(node: Node) -> str:

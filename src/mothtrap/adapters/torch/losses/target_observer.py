@@ -19,6 +19,7 @@ from mothtrap.adapters.torch.losses.loss_targets import (
 )
 from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing.mentions import only_call
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -30,6 +31,7 @@ TOKENS_EVERY = 8
 """Looks at a call site in which tokens are counted: the first, then one in so many."""
 MAX_SHARES = 16
 """Most frequent tokens that are told."""
+_ATTENTIONS = ("scaled_dot_product_attention", "softmax", "Softmax", "MultiheadAttention")
 
 
 class TargetObserver:
@@ -61,6 +63,7 @@ class TargetObserver:
             call,
             targets=found,
             looks_ahead=ahead,
+            made_at=only_call(*_ATTENTIONS) if ahead == "attention" else call.made_at,
             model_inputs=tuple(type_name(tensor.dtype) for tensor in forward.inputs),
         )
 
