@@ -123,6 +123,8 @@ def test_the_sentence_names_fault_layer_step_numbers_and_line() -> None:
     assert verdict(diagnosis, steps=100) == (
         "Grd101 in rnn.weight and 1 more since step 10: the norm is 9 (model.py:8)."
     )
+    numbered = diagnose([found("GRD101", 10, layers=("0",))], EXPLAINS)
+    assert verdict(numbered, steps=100).startswith("Grd101 in layer 0 since step 10")
 
 
 def test_the_verdict_counts_other_problems() -> None:

@@ -173,7 +173,8 @@ def _story(root: Finding, effects: Sequence[Finding]) -> Story:
 
 def sentence_of(finding: Finding) -> str:
     """Return one sentence: the fault, its layer, its first step, its numbers, its line."""
-    where = f" in {finding.layers[0]}" if finding.layers else ""
+    first = finding.layers[0] if finding.layers else ""
+    where = f" in {'layer ' * first.isdigit()}{first}" if first else ""
     more = len(finding.layers) - 1
     where += f" and {more} more" if more > 0 else ""
     name = fault_name(finding)
