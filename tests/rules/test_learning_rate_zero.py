@@ -50,6 +50,15 @@ def test_fires_on_a_step_schedule_that_is_stepped_per_batch() -> None:
     assert finding.step == 60  # at 40 it is 1/100 of the first
 
 
+@pytest.mark.parametrize("steps", [5, 20, 60])
+def test_fires_on_a_cosine_that_goes_up_again(steps: int) -> None:
+    cosine = 0.05 * (1 + np.cos(np.pi * np.arange(480) / steps))
+    [finding] = check(lr(cosine), loss(FALLING[:480]))
+    assert (finding.severity, finding.title) == (Severity.WARNING, "learning rate up and down")
+    assert f"every {2 * steps} steps" in finding.message
+    assert steps <= finding.step <= steps + 5
+
+
 @pytest.mark.parametrize(
     "rate",
     [
@@ -58,6 +67,7 @@ def test_fires_on_a_step_schedule_that_is_stepped_per_batch() -> None:
         pytest.param(np.linspace(0.1, 0.0, 300), id="linear decay to 0"),
         pytest.param(0.05 * (1 + np.cos(np.pi * np.arange(300) / 299)), id="cosine to 0"),
         pytest.param(0.05 * (1 + np.cos(np.pi * (np.arange(400) % 100) / 100)), id="restarts"),
+        pytest.param(0.1 * np.abs(1 - np.arange(400) % 40 / 20), id="triangles"),
         pytest.param(0.1 * 0.95 ** (np.arange(500) // 45), id="decay per epoch"),
         pytest.param([1e-8] * 100, id="tiny but constant"),
         pytest.param(0.1 * 0.1 ** (np.arange(450) // 150), id="two reductions by 10"),

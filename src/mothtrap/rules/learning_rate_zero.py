@@ -12,11 +12,19 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Series, Window
+from mothtrap.core.window import Floats, Series, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._losses import finite_part
 from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
+
+LEAST_RISE = 4
+"""Steps of a way up from nothing, at least: shorter ones have no shape."""
+BACK_SHARE = 0.9
+"""Share of the peak to which a rate comes back; chosen by hand."""
+EARLY_SHARE = 0.16
+"""Share of the peak that a cosine has not reached after a quarter of that way (0.09), and a
+triangle has (0.22)."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +34,8 @@ class LearningRateZero(Rule):
     What it detects:
         Steps with a learning rate of 0 in all parameter groups of an optimizer; and a
         schedule that ran out early, typically a scheduler meant for epochs that is
-        stepped once per batch.
+        stepped once per batch. A cosine that is stepped past its `T_max` goes up again,
+        and down, and up.
 
     Why it matters:
         The loop runs, time passes, the weights stay where they are.
@@ -36,11 +45,12 @@ class LearningRateZero(Rule):
         `broken_steps` and half of the steps so far. Run out: when the rate fell below
         `vanished_ratio` of its peak in at most `fall_steps` steps, and training has gone
         on as long as the schedule lasted (warning) or `waited_ratio` times as long
-        (error), unless the loss had fallen and settled by then.
+        (error), unless the loss had fallen and settled by then. A cosine: warning when it
+        has gone down to nothing and smoothly up again `cycles` times.
 
     Stays quiet:
         Warm-up from 0, a first step or a handful at 0, decay to 0 at the end of
-        training, cosine restarts, and reductions after the loss had stopped falling.
+        training, cosine restarts and triangles, and reductions after the loss had stopped falling.
 
     What to do:
         - Call `scheduler.step()` once per epoch when its arguments count epochs, or
@@ -88,6 +98,7 @@ class LearningRateZero(Rule):
     waited_ratio: float = threshold(
         3.0, unit="times the length of the schedule", source="chosen by hand"
     )
+    cycles: int = threshold(3, unit="ways down and up again", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the learning rate of every optimizer."""
@@ -95,7 +106,15 @@ class LearningRateZero(Rule):
         if not every:
             raise NotEnoughData("no learning rate was seen")
         alone = all(series.values_S[-1] == 0 for series in every)
-        found = [f for s in every for f in (self._zero(window, s, alone), self._gone(window, s))]
+        found = [
+            finding
+            for s in every
+            for finding in (
+                self._zero(window, s, alone),
+                self._gone(window, s),
+                self._back(window, s),
+            )
+        ]
         judged = [f for f in found if f is not None]
         if not judged and max(series.total for series in every) < self.zero_steps:
             raise NotEnoughData(f"fewer than {self.zero_steps} steps were seen")
@@ -158,6 +177,44 @@ class LearningRateZero(Rule):
             },
             location=optimizer_location(window, series.of),
         )
+
+    def _back(self, window: Window, series: Series) -> Finding | None:
+        steps_S, rate_S = finite_part(series)
+        if len(rate_S) < 4 * LEAST_RISE or rate_S.max() <= 0:
+            return None
+        lows_S = np.flatnonzero(rate_S < self.vanished_ratio * rate_S.max())
+        ends = lows_S[:-1][np.diff(lows_S) > LEAST_RISE]
+        rises = [int(end) for end in ends if _rises_as_a_cosine(rate_S[end:] / rate_S.max())]
+        if len(rises) < self.cycles:
+            return None
+        period = int(np.median(np.diff(rises)))
+        return self.finding(
+            window,
+            title="learning rate up and down",
+            severity=Severity.WARNING,
+            step=int(steps_S[rises[0]]),
+            last_step=int(steps_S[-1]),
+            count=len(rate_S) - rises[0],
+            message=(
+                f"the learning rate of {_named(series)} fell to nothing and came back "
+                f"{len(rises)} times, every {period} steps: a cosine schedule goes up again where "
+                "it is stepped more often than its `T_max`"
+            ),
+            evidence={"optimizer": series.of, "cycles": len(rises), "period": period},
+            location=optimizer_location(window, series.of),
+        )
+
+
+def _rises_as_a_cosine(share_S: Floats) -> bool:
+    """Return whether a rate comes back to its peak from nothing, slowly at first.
+
+    A restart jumps, and a triangle is at a quarter of its height after a quarter of the way.
+    """
+    top = int(np.argmax(share_S >= BACK_SHARE))
+    if share_S[top] < BACK_SHARE or top < LEAST_RISE:
+        return False
+    rise_S = share_S[: top + 1]
+    return bool((np.diff(rise_S) >= 0).all() and rise_S[top // 4] < EARLY_SHARE)
 
 
 def _named(series: Series) -> str:
