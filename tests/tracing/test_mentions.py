@@ -24,6 +24,7 @@ def loss(self, p):
         p
         * p.log()
     )
+    limit = p.tan() + p.tan()
     return entropy.exp() + torch.exp(p) - sqrt(limit)
 """
 
@@ -41,6 +42,9 @@ def test_the_only_call_is_found_and_those_of_other_libraries_are_not(script: Mod
     place = only_call("log", among=[script])
     assert place is not None
     assert place.endswith("script.py:16")
+    tangent = only_call("tan", among=[script])
+    assert tangent is not None
+    assert tangent.endswith("script.py:19")
     for name in ("sqrt", "sin", "eval"):
         assert only_call(name, among=[script]) is None
 

@@ -1,4 +1,4 @@
-"""The one line of the user's code that calls a function, where there is only one."""
+"""The line of the user's code that calls a function, where there is only one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _by_count: dict[int, list[str]] = {}
 
 
 def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | None:
-    """Return `file:line` of the only call of a function or method of these names.
+    """Return `file:line` of the only line that calls a function or method of these names.
 
     Calls through imported modules that are no framework (`math.log`), of functions that the file
     itself defines, and of what is given a text (`self.log("loss", loss)`) do not count.
@@ -33,8 +33,8 @@ def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | N
     if not 0 < len(users) <= MOST_FILES:
         return None
     calls = [(file, _calls(file)) for file in users]
-    found = [(file, line) for file, of in calls for name in names for line in of.get(name, ())]
-    return line_of(*found[0]) if len(found) == 1 else None
+    found = {(file, line) for file, of in calls for name in names for line in of.get(name, ())}
+    return line_of(*found.pop()) if len(found) == 1 else None
 
 
 def _loaded() -> list[str]:
