@@ -136,8 +136,10 @@ def own_train_step() -> keras.Model:
     return model
 
 
-def loop(wrap: Callable[[Callable[..., None]], Callable[..., None]]) -> keras.Model:
-    model, optimizer = network(), keras.optimizers.Adam(0.01)
+def loop(
+    wrap: Callable[[Callable[..., None]], Callable[..., None]], model: keras.Model | None = None
+) -> keras.Model:
+    model, optimizer = model or network(), keras.optimizers.Adam(0.01)
     loss_of = keras.losses.SparseCategoricalCrossentropy()
 
     def step(x: tf.Tensor, y: tf.Tensor) -> None:
@@ -158,6 +160,21 @@ def eager_loop() -> keras.Model:
 
 def loop_of_a_function() -> keras.Model:
     return loop(tf.function)
+
+
+class Lazy(keras.Model):
+    """A model whose layers are built by the first call, in the loop."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hidden, self.out = keras.layers.Dense(8, "relu"), keras.layers.Dense(2, "softmax")
+
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        return self.out(self.hidden(x))
+
+
+def eager_loop_of_a_model_that_is_not_built() -> keras.Model:
+    return loop(lambda step: step, Lazy())
 
 
 def loop_compiled_by_xla() -> keras.Model:
@@ -265,6 +282,7 @@ STEPS = {
     **dict.fromkeys((decayed_and_clipped, half_precision, own_train_step), 10),
     own_layer_without_init: 10,
     **dict.fromkeys((eager_loop, loop_of_a_function, loop_compiled_by_xla, accumulated), 5),
+    eager_loop_of_a_model_that_is_not_built: 5,
     convolutions: 8,
     recurrent_on_batches: 4,
 }

@@ -31,6 +31,8 @@ MAX_TOKENS: Final = 1 << 20
 MAX_SHARES: Final = 16
 DEFAULT_BATCH: Final = 32
 SHOWN: Final = 8
+PARTS: Final = ("x", "y", "sample_weight")
+"""Arguments of `fit` that make a batch."""
 
 
 @dataclass(slots=True, eq=False)
@@ -46,9 +48,11 @@ class Fit:
 
 def began(model: Any, location: str | None) -> Fit:
     """Return a `fit` that begins."""
-    return Fit(
-        model=model, location=location, label=f"fit {os.path.basename(location or '')}".strip()
-    )
+    return Fit(model=model, location=location, label=_label_of(location))
+
+
+def _label_of(location: str | None) -> str:
+    return f"fit {os.path.basename(location or '')}".strip()
 
 
 class Models:
@@ -63,6 +67,7 @@ class Models:
         self._described: set[tuple[int, ...]] = set()
         self._nonfinite: set[tuple[int, str]] = set()
         self._bad: list[NonfiniteInput] = []
+        self._said = False
         self._evaluated: set[tuple[str, str]] = set()
 
     def data(self, fit: Fit, given: Mapping[str, Any]) -> LoaderBegan | None:
@@ -88,8 +93,7 @@ class Models:
             return loader
         for name, arrays in (("x", x), ("y", y)):
             for place, array in enumerate(arrays):
-                label = name if len(arrays) == 1 else f"{name}[{place}]"
-                self._search(label, array, fit.label, fit.location)
+                self._search(_label(name, place, arrays), array, fit.label, fit.location)
         for place, array in enumerate(x):
             self._distribution(fit.model, place, array[:rows], Mode.TRAIN, fit.location)
         self._count_tokens(fit.model, x)
@@ -197,38 +201,30 @@ class Models:
         )
 
     def _search(self, name: str, array: Array, source: str, location: str | None) -> None:
-        if (
-            array.dtype.kind != "f"
-            or array.size > MAX_CELLS
-            or (id(array), name) in self._nonfinite
-        ):
+        if array.size > MAX_CELLS or (id(array), name) in self._nonfinite:
             return
         self._nonfinite.add((id(array), name))
-        bad = ~np.isfinite(array)
-        if not bad.any():
-            return
-        rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
-        nan = int(np.isnan(array).sum())
-        found = NonfiniteInput(
-            step=self._job.now.step,
-            tensor=name,
-            source=source,
-            from_loader=True,
-            nan=nan,
-            inf=int(bad.sum()) - nan,
-            rows=tuple(rows[:SHOWN].tolist()),
-            row_count=len(rows),
-            samples=tuple(rows[:SHOWN].tolist()),
-            location=location,
-        )
-        self._bad.append(found)
-        self._job.fact(found)
+        found = _nonfinite(self._job.now.step, name, array, source, location)
+        if found is not None:
+            found = msgspec.structs.replace(found, samples=found.rows)
+            self._bad.append(found)
+            self._job.fact(found)
 
-    def broke(self, step: int) -> None:
-        """Report once more, at the first loss that is not finite, what the arrays lack."""
-        for found in self._bad:
-            self._job.fact(msgspec.structs.replace(found, step=step))
-        self._bad.clear()
+    def broke(self, step: int, batch: Any, location: str | None) -> None:
+        """Report, at the first loss that is not finite, what the arrays lack, else its batch."""
+        if self._said:
+            return
+        bad = [msgspec.structs.replace(found, step=step) for found in self._bad]
+        for name, part in zip(PARTS, batch if isinstance(batch, tuple) else (batch,), strict=False):
+            arrays = [] if bad else _arrays(part) or []
+            found = (
+                _nonfinite(step, _label(name, place, arrays), array, _label_of(location), location)
+                for place, array in enumerate(arrays)
+            )
+            bad += [each for each in found if each is not None]
+        for each in bad:
+            self._job.fact(each)
+        self._said = bool(bad)
 
     def _distribution(
         self, model: Any, place: int, array: Array, mode: Mode, location: str | None
@@ -316,6 +312,34 @@ def _arrays(given: Any) -> list[Array]:
             return []
         found.append(array)
     return found
+
+
+def _label(name: str, place: int, arrays: Sequence[Array]) -> str:
+    return name if len(arrays) == 1 else f"{name}[{place}]"
+
+
+def _nonfinite(
+    step: int, name: str, array: Array, source: str, location: str | None
+) -> NonfiniteInput | None:
+    """Return what is not finite in an array; None where all is."""
+    if array.dtype.kind != "f":
+        return None
+    bad = ~np.isfinite(array)
+    if not bad.any():
+        return None
+    rows = np.flatnonzero(bad.reshape(len(array), -1).any(axis=1))
+    nan = int(np.isnan(array).sum())
+    return NonfiniteInput(
+        step=step,
+        tensor=name,
+        source=source,
+        from_loader=True,
+        nan=nan,
+        inf=int(bad.sum()) - nan,
+        rows=tuple(rows[:SHOWN].tolist()),
+        row_count=len(rows),
+        location=location,
+    )
 
 
 def _digests(array: Array) -> tuple[npt.NDArray[np.uint64] | None, float]:

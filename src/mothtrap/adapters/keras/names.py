@@ -99,6 +99,13 @@ def training_flag(kwargs: dict[str, Any]) -> bool | None:
     return None if given is None else bool(given)
 
 
+def is_symbolic() -> bool:
+    """Return whether layers are called for the shapes of their outputs, as to build a model."""
+    from keras.src.backend.common import global_state
+
+    return global_state.get_global_attribute("symbolic_scope") is not None
+
+
 def leaves(layer: Any) -> Iterator[Any]:
     """Return the layers within a layer that consist of no others; itself if it is one."""
     for each in layer._flatten_layers(include_self=True, recursive=True):

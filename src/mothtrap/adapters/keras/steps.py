@@ -64,7 +64,8 @@ class Steps:
         guard: judges them.
 
     Attributes:
-        broke: called with a step whose loss is not finite.
+        broke: called with a step whose loss is not finite, its batch if that is known, and the
+            line that called `fit`.
         was_plain: the latest call made one step, and its program was seen.
     """
 
@@ -76,7 +77,7 @@ class Steps:
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
         self._looked_into = self.was_plain = False
-        self.broke: Callable[[int], None] = lambda _: None
+        self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
     def applied(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take, before its first update, what an optimizer is given."""
@@ -149,7 +150,7 @@ class Steps:
         made = self._kept(made, looks, count) if not before.why_no_state else made
         if count > 1:
             self._count(made)
-        self._tell(before, looks, hidden, applied, losses)
+        self._tell(before, looks, hidden, made)
         skipped = self._guard.judge(made) or skipped
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
@@ -227,12 +228,12 @@ class Steps:
         before: Before,
         looks: Sequence[Look],
         hidden: Sequence[Look],
-        applied: Sequence[Applied],
-        losses: Sequence[Losses],
+        made: Made,
     ) -> None:
         job, step = self._job, self._job.now.step
+        applied, losses = made.applied, made.losses
         if not all(math.isfinite(loss.value) for loss in losses):
-            self.broke(step)
+            self.broke(step if made.step is None else made.step, made.batch, before.location)
         for each in applied:
             self._gradients(each)
         is_light = before.late or traced(job).recorder.plan.is_light

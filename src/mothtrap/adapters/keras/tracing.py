@@ -60,7 +60,7 @@ class Tracing:
         here, contain = self._here, self._job.contain
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not LOOKS.tapes:
+            if not LOOKS.tapes or contain(names.is_symbolic):
                 return original(self, *args, **kwargs)
             if here.depth == 0:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)
