@@ -14,6 +14,7 @@ keras = pytest.importorskip("keras")
 import tensorflow as tf  # noqa: E402
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.core.facts.layers import InitialWeights  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -314,3 +315,16 @@ def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> No
     losses = [s.value for r in process.records for s in r.scalars if s.name == "loss"]
     assert np.isfinite(losses).all()
     assert losses or program in (loop_compiled_by_xla, *UNSEEN)
+
+
+def test_weights_of_a_model_that_fit_builds_are_seen_before_its_first_step() -> None:
+    """Where the optimizer is first given them, they have no values yet."""
+    process = Process(adapter.ARRAYS)
+    with process.watched(adapter):
+        keras.utils.set_random_seed(3)
+        model = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(2, "softmax")])
+        fitted(model)
+    facts = [fact for record in process.records for fact in record.observations]
+    found = {fact.name: fact.rms for fact in facts if isinstance(fact, InitialWeights)}
+    assert len(found) == 2
+    assert all(rms > 0 for rms in found.values())

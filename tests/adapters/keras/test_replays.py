@@ -63,6 +63,32 @@ model.compile("adam", "mse", jit_compile=JIT)
 model.fit(x, y, batch_size=32, shuffle=False, verbose=0)
 """
 
+OVERFLOW = """
+import keras
+import numpy as np
+
+keras.utils.set_random_seed(0)
+x = np.full((64, 4), 0.5, "float32")
+x[21] = 1.0
+
+
+class Softplus(keras.layers.Layer):
+    def call(self, given):
+        return keras.ops.log(1.0 + keras.ops.exp(100.0 * given))
+
+
+model = keras.Sequential([keras.Input((4,)), Softplus(), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(x, x[:, :1], batch_size=32, shuffle=False, verbose=0)
+"""
+
+
+def test_a_step_in_64_bits_shows_that_precision_is_to_blame(tmp_path: Path) -> None:
+    found = replayed(tmp_path, OVERFLOW, "--dtype", "float64")
+    assert found["nonfinite"] is False
+    assert found["losses_in_run"] == ["NaN"]
+    assert found["losses"] == [pytest.approx(720.589, rel=1e-3)]
+
 
 @pytest.mark.parametrize("jit", [False, True])
 def test_operation_line_and_row_are_named(tmp_path: Path, jit: bool) -> None:

@@ -68,11 +68,13 @@ class Weights:
         """Take the variables of an optimizer that has not updated them yet."""
         if id(optimizer) in self._optimizers:
             return
+        matrices = [(v, value_of(v)) for v in variables if len(v.shape) >= 2]
+        if any(values.size != math.prod(variable.shape) for variable, values in matrices):
+            return  # their program is being traced, and will be again once they have values
         self._optimizers.add(id(optimizer))
         for variable in variables:
             self.tensor("bias" if layers.is_bias(variable) else "weight", variable)
-            if len(variable.shape) >= 2 and len(self._first) < MAX_LAYERS:
-                self._first.append((variable, value_of(variable)))
+        self._first += matrices[: max(0, MAX_LAYERS - len(self._first))]
 
     def before(self) -> None:
         """Take the weights with which a step begins; copy those whose change is due."""
