@@ -78,4 +78,4 @@ def _block(failure: Failure, style: Style) -> list[str]:
         lines.append(f"    = given: {style.safe('; '.join(failure.inputs))}")
     if failure.batch:
         lines.append(f"    = batch: {style.safe(failure.batch)}")
-    return lines + [f"    = help: {style.safe(fix)}" for fix in failure.fixes]
+    return lines + [f"    = fix: {style.safe(fix)}" for fix in failure.fixes]

@@ -27,6 +27,8 @@ MAX_ERRORS = 4
 """Root errors that are shown in full; chosen by hand: half a terminal."""
 MAX_OTHERS = 4
 """Root warnings, and notes, that are named; chosen by hand."""
+SHORT_RUN = 1000
+"""Steps below which the first ones, which are watched in full, weigh much; chosen by hand."""
 MAX_PART = 40
 """Characters of the name of a part that was not observed; chosen by hand: half a line."""
 MAX_EFFECTS = 6
@@ -133,12 +135,13 @@ def alarms(summary: RunSummary, style: Style) -> list[str]:
     return _wrap_all(f"  {text}" for text in texts)
 
 
-def overhead_in_short(cost: Overhead) -> str:
-    """Return the overhead as one figure."""
+def overhead_in_short(cost: Overhead, steps: int) -> str:
+    """Return the overhead of a run of so many steps as one figure."""
     share = 100 * cost.ratio
     text = f"overhead {_percent(share)}"
     if 0 < cost.budget < cost.ratio:  # the seconds say whether it matters
-        text += f", {cost.seconds:.2g} s (budget {100 * cost.budget:g} %)"
+        reason = "a short run" if steps < SHORT_RUN else "short steps"
+        text += f", {cost.seconds:.2g} s (budget {100 * cost.budget:g} %, but {reason})"
     asked = 100 * cost.asked_ratio
     return text + (f" + {_percent(asked)} for captures you asked for" if asked >= 0.05 else "")
 
@@ -210,7 +213,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
     if summary.dropped:
         found.append(f"{count_of(summary.dropped, 'captured value')} not kept")
     if summary.run.steps:
-        found.append(overhead_in_short(summary.overhead))
+        found.append(overhead_in_short(summary.overhead, summary.run.steps))
     return found
 
 

@@ -107,8 +107,12 @@ class AccumulationNotAveraged(Rule):
                 last_step=int(steps_S[-1]),
                 count=len(steps_S),
                 message=(
-                    f"{number} micro-batches a step, each the mean of its own batch, are added "
-                    f"up: the gradient is {number} times that of their mean"
+                    f"the gradients of {number} micro-batches are summed, not averaged: they are "
+                    f"{number} times too large"
+                ),
+                fixes=(
+                    f"Divide the loss before `backward()`: `(loss / {number}).backward()`.",
+                    *self.doc().fixes[1:],
                 ),
                 evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
                 location=next((call.location for call in calls if call.location), None),

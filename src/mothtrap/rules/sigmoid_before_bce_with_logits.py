@@ -17,7 +17,7 @@ OF_PROBABILITIES = "binary_cross_entropy"
 TRANSPARENT = ("view", "cast", "expand")
 """Operations that change no value."""
 MESSAGES = {
-    LOSS: "sigmoid goes into binary cross-entropy with logits, which applies one",
+    LOSS: "sigmoid goes into binary cross-entropy with logits, which applies a sigmoid itself",
     OF_PROBABILITIES: "sigmoid is applied twice before binary cross-entropy",
 }
 ONE_IS_ENOUGH = (
@@ -47,9 +47,8 @@ class SigmoidBeforeBceWithLogits(Rule):
         A sigmoid with a scale or an offset between it and the loss.
 
     What to do:
-        - Remove the sigmoid from the model: give the logits to
-          `binary_cross_entropy_with_logits`, and apply it only where probabilities are
-          shown.
+        - Remove the sigmoid from the model and keep the loss, which expects logits; apply a
+          sigmoid only where probabilities are shown.
         - Or keep one sigmoid and use `binary_cross_entropy`, which is less stable.
         - Keras: Remove `activation="sigmoid"` from the last layer, or give the loss
           `from_logits=False`, its default.

@@ -21,6 +21,12 @@ from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 OFF = 1e9
 """Thresholds that are this large never fire."""
 
+PIXELS = "Scale the pixels: `x / 255`."
+FEATURES = (
+    "Scale each feature to mean 0 and standard deviation 1, with the statistics of the training "
+    "data alone."
+)
+
 
 @dataclass(frozen=True)
 class UnnormalizedInput(Rule):
@@ -198,4 +204,9 @@ class UnnormalizedInput(Rule):
                 "gain": first.gain,
             },
             location=first.location,
+            fixes=(PIXELS if _are_pixels(first) else FEATURES, *self.doc().fixes[1:]),
         )
+
+
+def _are_pixels(data: DataTaken) -> bool:
+    return data.smallest >= 0 and 200 <= data.largest <= 256
