@@ -42,7 +42,7 @@ def test_one_screen_says_what_is_wrong(runs: Path) -> None:
             "faulty  finished  step 12",
             "GRD101 exploding gradient",
             "step 71",
-            "NUM001 nonfinite loss",
+            "NUM001 non-finite loss",
         ),
         *("loss ", "machine: CPU 37 %", "q quit"),
     ):

@@ -5,7 +5,7 @@ from data import arguments, classes
 from torch import nn
 
 options = arguments()
-model = nn.Sequential(  # <- here
+model = nn.Sequential(
     nn.Linear(12, 64), nn.BatchNorm1d(64), nn.ReLU(), nn.Dropout(0.2), nn.Linear(64, 4)
 )
 optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
@@ -15,7 +15,7 @@ validation = [next(batches) for _ in range(5)]
 
 
 def evaluate():
-    model.eval()
+    model.eval()  # <- here
     with torch.no_grad():
         return sum(criterion(model(x), y).item() for x, y in validation) / len(validation)
 

@@ -62,7 +62,7 @@ def test_workers_that_differ_are_told_and_kept(
     (found,) = run.findings
     assert (found.code, found.workers, found.layers) == ("DST951", (1,), ("fc",))
     assert supervised.lost == ()
-    assert capfd.readouterr().err.count("DST951 ranks_diverge") == 1
+    assert capfd.readouterr().err.count("DST951 diverging ranks") == 1
     assert layout.monitors(attempt) == [MONITOR]
 
 

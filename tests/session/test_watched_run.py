@@ -50,7 +50,7 @@ def test_workers_that_drift_apart_are_told_as_under_mothtrap_run(tmp_path: Path)
     assert outcome.returncode == 0, outcome.stderr
     (finding,) = found.findings
     assert (finding.code, finding.step, finding.workers) == ("DST951", 7, (1,))
-    assert "DST951 ranks_diverge" in outcome.stderr
+    assert "DST951 diverging ranks" in outcome.stderr
 
 
 def test_what_the_others_recorded_is_there_when_one_dies(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_findings_are_said_by_rank_0_alone_and_stored_by_all(
             step(worker, number, loss=float("nan") if number > 3 else 1.0)
         worker.close()
     (line,) = said
-    assert "nonfinite_loss" in line
+    assert "non-finite loss" in line
     (finding,) = mothtrap.open_run(attempt.parent).findings
     assert (finding.step, finding.workers) == (4, (0, 1))
 
@@ -197,7 +197,7 @@ def test_a_run_without_a_folder_is_judged_all_the_same(said: list[str]) -> None:
     worker.close()
     assert worker.path is None
     (line,) = said
-    assert "nonfinite_loss" in line
+    assert "non-finite loss" in line
 
 
 def test_a_folder_that_cannot_be_made_is_said_once_and_rules_go_on(said: list[str]) -> None:
@@ -208,7 +208,7 @@ def test_a_folder_that_cannot_be_made_is_said_once_and_rules_go_on(said: list[st
     step(worker, 0, loss=float("nan"))
     worker.close()
     assert sum("run folder failed" in line for line in said) == 1
-    assert sum("nonfinite_loss" in line for line in said) == 1
+    assert sum("non-finite loss" in line for line in said) == 1
     assert len(said) == 2
 
 

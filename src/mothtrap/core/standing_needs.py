@@ -16,6 +16,7 @@ from mothtrap.core.facts.captures import (
     Unwatched,
 )
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
+from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
@@ -57,4 +58,5 @@ STANDING_NEEDS = (
     Need(facts=(CheckpointSaved,), each_step=True),
     Need(facts=(TrainerSettings, TrainingPhase)),
     Need(facts=(BoostingBegan, BoostingEnded, FeatureImportance, ScoresSeen, TableSeen)),
+    Need(facts=(EvaluationMetrics,)),
 )

@@ -161,9 +161,9 @@ def _message(idle: list[UnownedParameter], reason: str) -> str:
 
 
 def _location(window: Window, idle: list[UnownedParameter]) -> str | None:
-    """Return the line that made the optimizer, which is to be changed; else that of the layer."""
+    """Return the line to change: that of the optimizer of another model, or of a later layer."""
     made_at = {seen.location for seen in optimizer_facts(window).values() if seen.location}
-    if len(made_at) == 1:
+    if len(made_at) == 1 and idle[0].model_untouched:
         return made_at.pop()
     return next((seen.location for seen in idle if seen.location), None)
 

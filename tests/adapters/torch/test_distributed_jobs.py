@@ -65,7 +65,7 @@ def test_a_worker_that_drifts_is_named_while_the_job_runs(tmp_path: Path) -> Non
     (found,) = run.findings
     assert (found.code, found.workers, found.layers) == ("DST951", (1,), ("2",))
     assert (found.step, found.evidence["last_equal_step"]) == (7, 3)
-    assert "DST951 ranks_diverge" in outcome.stderr
+    assert "DST951 diverging ranks" in outcome.stderr
 
 
 def test_training_past_the_wrapper_explains_why_the_workers_differ(tmp_path: Path) -> None:
