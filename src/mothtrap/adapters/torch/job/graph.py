@@ -320,6 +320,12 @@ def _skip_views(node: Node | None) -> Node | None:
     return node
 
 
+def source(node: Node) -> str:
+    """Return the operation that made the first input of one, seen through views; "" for none."""
+    made = _skip_views(next(_children(node), None))
+    return operation(made) if made is not None else ""
+
+
 def _chain(node: Node | None) -> tuple[str, ...]:
     names: list[str] = []
     while len(names) < MAX_CHAIN:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.job.graph import operation
+from mothtrap.adapters.torch.job.graph import operation, source
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.job.retained_outputs import Retained
 from mothtrap.adapters.torch.losses.first_bad import FirstBad, first_bad
@@ -16,23 +16,6 @@ from mothtrap.adapters.torch.losses.saved_values import Node
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.tracing.mentions import only_call
 
-MOST_VIEWS = 8
-"""Views between two operations that are seen through; chosen by hand."""
-_VIEWS = frozenset(
-    [
-        "view",
-        "reshape",
-        "select",
-        "slice",
-        "squeeze",
-        "unsqueeze",
-        "transpose",
-        "permute",
-        "t",
-        "expand",
-        "clone",
-    ]
-)
 _WORDS = {
     "log1_p": "torch.log1p",
     "to_copy": "the conversion to another type",
@@ -67,7 +50,7 @@ def first_bad_operation(
         since=words(found.since) if found.since is not found.node else None,
         module=path,
         inputs=tuple(_facts(name, tensor) for name, tensor in found.inputs.items()),
-        source=_source(found.node),
+        source=source(found.node),
         location=_line_of(found.node, module)
         or (book.location(module) if module is not None else place),
     )
@@ -90,17 +73,6 @@ def _line_of(node: Node, module: nn.Module | None) -> str | None:
         return only_call(operation(node))
     owner = sys.modules.get(type(module).__module__)
     return only_call(operation(node), among=[owner]) if owner is not None else None
-
-
-def _source(node: Node) -> str:
-    """Return the operation that made the first input of one, seen through views."""
-    for _ in range(MOST_VIEWS):
-        if not node.next_functions or node.next_functions[0][0] is None:
-            return ""
-        node = node.next_functions[0][0]
-        if operation(node) not in _VIEWS:
-            return operation(node)
-    return ""
 
 
 def _facts(name: str, tensor: torch.Tensor) -> str:
