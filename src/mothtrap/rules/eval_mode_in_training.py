@@ -39,7 +39,7 @@ class EvalModeInTraining(Rule):
         that are run in evaluation mode but not trained.
 
     What to do:
-        - Call `model.train()` at the start of every epoch, or behind each evaluation.
+        - Call `model.train()` at the start of every epoch, or after each evaluation.
         - Let the function that evaluates set the mode back before it returns.
         - To freeze batch norms on purpose, set only those to evaluation.
         - Keras: Call the model with `training=True` inside the tape: `model(x, training=True)`.

@@ -153,9 +153,8 @@ def _message(idle: list[UnownedParameter], reason: str) -> str:
     if first.model_untouched:
         count = f"{len(idle)} parameters" if several else "parameter"
         of = f" of {first.model}" if first.model else ""
-        return (
-            f"no optimizer holds the {count}{of}: they get gradients and keep their initial values"
-        )
+        what = "they get gradients and keep their" if several else "it gets gradients and keeps its"
+        return f"no optimizer holds the {count}{of}: {what} initial values"
     what = f"{len(idle)} parameters get" if several else f"{first.name} gets"
     return f"{what} gradients, and no optimizer holds {'them' if several else 'it'}{reason}"
 
