@@ -97,8 +97,10 @@ def test_the_picture_of_the_terminal_shows_lines_of_the_demo() -> None:
     svg = (ROOT / "docs" / "pictures" / "terminal.svg").read_text(encoding="utf-8")
     shown = html.unescape(re.sub(r"<[^>]*>", "\n", svg)).replace("\xa0", " ")
     program = (ROOT / "src" / "mothtrap" / "examples" / "digits.py").read_text(encoding="utf-8")
-    [line] = set(re.findall(r"digits\.py:(\d+)", shown))
+    [line] = set(re.findall(r"--> digits\.py:(\d+)", shown))
     assert program.splitlines()[int(line) - 1].strip() in shown
+    [called] = set(re.findall(r"digits\.py:(\d+)", shown)) - {line}
+    assert "softmax" in program.splitlines()[int(called) - 1].lower()
     for accuracy in re.findall(r"([\d.]+) % of the|it gets ([\d.]+) %", readme)[:2]:
         assert f"{''.join(accuracy)}%" in shown
     assert "url(" not in re.sub(r"url\(#", "", svg)
