@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import pytest
+
 from mothtrap.core.ruledoc import parse_doc
+from mothtrap.monitor.catalogue import rule_classes
 
 TEXT = """The loss is odd.
 
@@ -38,3 +41,13 @@ def test_joins_lines_of_why_and_of_each_fix() -> None:
 def test_a_docstring_without_headings_has_a_summary_only() -> None:
     doc = parse_doc("Something: else.")
     assert (doc.summary, doc.sections, doc.fixes, doc.why) == ("Something: else.", {}, (), "")
+
+
+@pytest.mark.parametrize("library", ["lightgbm", "catboost"])
+def test_fixes_for_users_of_one_boosting_library_name_no_other(library: str) -> None:
+    others = {"lightgbm", "catboost", "xgboost", "XGB", "DMatrix", "booster.predict"} - {library}
+    for rule in rule_classes():
+        doc = parse_doc(rule.__doc__ or "")
+        if rule.code.startswith("TRE"):
+            fixes = " ".join(doc.fixes_for(frozenset({library})) or doc.fixes)
+            assert not [word for word in others if word in fixes], (rule.code, fixes)

@@ -17,7 +17,11 @@ HEADINGS = (
     "References",
 )
 
-VARIANTS = {"Keras": frozenset({"keras", "tensorflow", "tf_keras"})}
+VARIANTS = {
+    "Keras": frozenset({"keras", "tensorflow", "tf_keras"}),
+    "LightGBM": frozenset({"lightgbm"}),
+    "CatBoost": frozenset({"catboost"}),
+}
 """Words that begin a bullet of `What to do` (`Keras: ...`) for users of some adapters alone."""
 
 

@@ -47,6 +47,9 @@ class BoostingRateTooHigh(Rule):
     What to do:
         - Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
         - Let early stopping choose the number of rounds: `early_stopping_rounds=50`.
+        - LightGBM: Make the steps smaller: `learning_rate=0.1`, with more rounds.
+        - LightGBM: Let early stopping choose the number of rounds:
+          `callbacks=[lightgbm.early_stopping(50)]`.
 
     Example:
         xgboost.train({"eta": 1.5}, train, 200, evals=[(valid, "valid")])

@@ -37,9 +37,10 @@ class CategoricalAsNumber(Rule):
         order, also where the label does not rise with them (hours, ages).
 
     What to do:
-        - Declare it: a pandas column of `category` with `enable_categorical=True` (XGBoost),
-          `categorical_feature=[...]` (LightGBM), `cat_features=[...]` (CatBoost).
+        - Declare it: a pandas column of `category`, with `enable_categorical=True`.
         - Or pass one column for each frequent level: `pandas.get_dummies`.
+        - LightGBM: Declare it: `categorical_feature=[...]`, or a pandas column of `category`.
+        - CatBoost: Declare it: `cat_features=[...]`.
 
     Example:
         lightgbm.Dataset(x, y)

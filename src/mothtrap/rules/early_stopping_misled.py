@@ -38,9 +38,13 @@ class EarlyStoppingMisled(Rule):
 
     What to do:
         - Pass rows that are not trained on, and pass them last: XGBoost stops by the last of the
-          evals, CatBoost by the last `eval_set`.
-        - Say which way is better: `EarlyStopping(rounds, maximize=True)` in XGBoost, the third
-          value that a metric returns in LightGBM, `is_max_optimal` in CatBoost.
+          evals.
+        - Say which way is better: `EarlyStopping(rounds, maximize=True)`.
+        - LightGBM: Pass rows that are not trained on: `valid_sets=[valid]`.
+        - LightGBM: Say which way is better: the third value that a metric returns.
+        - CatBoost: Pass rows that are not trained on, and pass them last: CatBoost stops by the
+          last `eval_set`.
+        - CatBoost: Say which way is better: `is_max_optimal` of the metric.
 
     Example:
         xgboost.train(params, train, evals=[valid, train], early_stopping_rounds=20)

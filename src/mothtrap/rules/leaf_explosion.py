@@ -48,6 +48,14 @@ class LeafExplosion(Rule):
         - Make trees smaller: `max_depth=4`, or `max_leaves=31` with `grow_policy="lossguide"`.
         - Require rows in each leaf: `min_child_weight=10`; or a gain of each split: `gamma=1`.
         - Stop early: `early_stopping_rounds=50`.
+        - LightGBM: Make trees smaller: `num_leaves=31`, or `max_depth=5`.
+        - LightGBM: Require rows in each leaf: `min_data_in_leaf=50`; or a gain of each split:
+          `min_gain_to_split=1`.
+        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`.
+        - CatBoost: Make trees smaller: `depth=4`.
+        - CatBoost: Make leaves cautious: `l2_leaf_reg=10`; with `grow_policy="Lossguide"` also
+          `min_data_in_leaf=50`.
+        - CatBoost: Stop early: `early_stopping_rounds=50`.
 
     Example:
         xgboost.train({"max_depth": 14}, train, 300, evals=evals)

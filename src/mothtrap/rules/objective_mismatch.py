@@ -38,11 +38,16 @@ class ObjectiveMismatch(Rule):
         and grades are.
 
     What to do:
-        - Choose the objective for the labels: `binary:logistic` or `multi:softprob` (XGBoost),
-          `binary` or `multiclass` (LightGBM), `Logloss` or `MultiClass` (CatBoost) for classes;
-          `reg:squarederror`, `regression`, `RMSE` for numbers.
+        - Choose the objective for the labels: `binary:logistic` or `multi:softprob` for classes,
+          `reg:squarederror` for numbers.
         - Set the number of classes to that of the labels, and number them from 0:
           `sklearn.preprocessing.LabelEncoder`.
+        - LightGBM: Choose the objective for the labels: `binary` or `multiclass` for classes,
+          `regression` for numbers.
+        - LightGBM: Set the number of classes to that of the labels, and number them from 0:
+          `sklearn.preprocessing.LabelEncoder`.
+        - CatBoost: Choose the loss for the labels: `Logloss` or `MultiClass` for classes, `RMSE`
+          for numbers.
 
     Example:
         xgboost.train({"objective": "reg:squarederror"}, classes_0_and_1)

@@ -39,6 +39,10 @@ class StoppedTooLate(Rule):
           `XGBClassifier(early_stopping_rounds=50)`.
         - Predict with the best round only:
           `booster.predict(data, iteration_range=(0, booster.best_iteration + 1))`.
+        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`; the booster then predicts
+          with its best round.
+        - CatBoost: Stop early: `early_stopping_rounds=50` in `fit`, with an `eval_set`; the model
+          is then cut to its best round.
 
     Example:
         xgboost.train(params, train, 2000, evals=[(valid, "valid")])

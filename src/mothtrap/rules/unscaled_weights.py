@@ -42,6 +42,11 @@ class UnscaledWeights(Rule):
         - Judge by a metric that ranks: `eval_metric="aucpr"`.
         - Weigh the rare class: `scale_pos_weight=negatives / positives`, or
           `DMatrix(x, y, weight=...)` with more than two classes.
+        - LightGBM: Judge by a metric that ranks: `metric="average_precision"`.
+        - LightGBM: Weigh the rare class: `is_unbalance=True`, or
+          `scale_pos_weight=negatives / positives`.
+        - CatBoost: Judge by a metric that ranks: `eval_metric="PRAUC"`.
+        - CatBoost: Weigh the rare class: `auto_class_weights="Balanced"`.
 
     Example:
         XGBClassifier(eval_metric="error").fit(x, y, eval_set=[(xv, yv)])
