@@ -18,7 +18,7 @@ KEPT := build/bench/capture.jsonl
 
 # Frameworks that are tested in an environment of their own: a file requirements/NAME.txt is all
 # that `make test-NAME` and `make smoke-NAME` need. Its line `# tests:` is what pytest is given.
-# uv does not read pip's configuration, where a CPU build of torch may be named.
+# Two processes: these frameworks compile with threads of their own. uv does not read pip's configuration, where a CPU build of torch may be named.
 FAMILIES := $(patsubst requirements/%.txt,%,$(wildcard requirements/*.txt))
 UV := $(shell command -v uv 2>/dev/null)
 
@@ -45,7 +45,7 @@ test: $(WITH_TORCH)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 $(FAMILIES:%=test-%): test-%: .venv-%/.installed
-	.venv-$*/bin/python -m pytest $$(sed -n 's/^# tests: //p' requirements/$*.txt)
+	.venv-$*/bin/python -m pytest -n 2 --dist worksteal $$(sed -n 's/^# tests: //p' requirements/$*.txt)
 
 $(FAMILIES:%=smoke-%): smoke-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -m smoke $$(sed -n 's/^# tests: //p' requirements/$*.txt)
