@@ -18,7 +18,8 @@ KEPT := build/bench/capture.jsonl
 
 # Frameworks that are tested in an environment of their own: a file requirements/NAME.txt is all
 # that `make test-NAME` and `make smoke-NAME` need. Its line `# tests:` is what pytest is given.
-# Two processes: these frameworks compile with threads of their own. uv does not read pip's configuration, where a CPU build of torch may be named.
+# Two processes, since these frameworks compile with threads of their own.
+# uv does not read pip's configuration, where a CPU build of torch may be named.
 FAMILIES := $(patsubst requirements/%.txt,%,$(wildcard requirements/*.txt))
 UV := $(shell command -v uv 2>/dev/null)
 
