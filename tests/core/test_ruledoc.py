@@ -51,3 +51,13 @@ def test_fixes_for_users_of_one_boosting_library_name_no_other(library: str) -> 
         if rule.code.startswith("TRE"):
             fixes = " ".join(doc.fixes_for(frozenset({library})) or doc.fixes)
             assert not [word for word in others if word in fixes], (rule.code, fixes)
+
+
+def test_a_variant_is_for_users_of_each_library_that_it_names() -> None:
+    doc = parse_doc(
+        "Odd.\n\nWhat to do:\n    - All.\n    - LightGBM, CatBoost: Some.\n    - Keras: One."
+    )
+    assert doc.fixes == ("All.",)
+    assert doc.fixes_for(frozenset({"catboost"})) == ("Some.",)
+    assert doc.fixes_for(frozenset({"keras"})) == ("One.",)
+    assert doc.fixes_for(frozenset({"xgboost"})) == ()

@@ -6,6 +6,7 @@ from tests.rules.boosting import PLACE, began, held_out, training, trees
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.looks import AdapterReports
 from mothtrap.rules.leaf_explosion import LeafExplosion
 
 RISES = np.concatenate([np.linspace(0.7, 0.4, 20), np.linspace(0.4, 0.6, 40)])
@@ -63,3 +64,16 @@ def test_thresholds_are_what_they_say() -> None:
 def test_does_not_apply_without_data_that_are_not_trained_on() -> None:
     with pytest.raises(NotApplicable, match="no evals"):
         LeafExplosion().check(window(began(sites=("train",)), *trees(200, 14)))
+
+
+@pytest.mark.parametrize(
+    ("library", "fix"),
+    [("xgboost", "max_depth=4"), ("lightgbm", "num_leaves"), ("catboost", "depth=")],
+)
+def test_fixes_are_of_the_library_that_trains_where_a_script_uses_two(
+    library: str, fix: str
+) -> None:
+    both = [AdapterReports(step=0, adapter=one) for one in ("xgboost", "lightgbm", "catboost")]
+    seen = window(began(**DEEP, library=library), *held_out(RISES), *trees(200, 14), LEARNED, *both)
+    [finding] = LeafExplosion().check(seen)
+    assert f"Make trees smaller: `{fix}" in finding.fixes[0]

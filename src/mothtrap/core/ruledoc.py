@@ -22,7 +22,8 @@ VARIANTS = {
     "LightGBM": frozenset({"lightgbm"}),
     "CatBoost": frozenset({"catboost"}),
 }
-"""Words that begin a bullet of `What to do` (`Keras: ...`) for users of some adapters alone."""
+"""Words that begin a bullet of `What to do` (`Keras: ...`, `LightGBM, CatBoost: ...`) for users
+of some adapters alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,11 +41,11 @@ class RuleDoc:
     @property
     def fixes(self) -> tuple[str, ...]:
         """The bullets of `What to do`, most likely first, one line each; no variants."""
-        return tuple(bullet for bullet in self._bullets() if not _variant(bullet))
+        return tuple(bullet for bullet in self._bullets() if not _variants(bullet))
 
     def fixes_for(self, adapters: frozenset[str]) -> tuple[str, ...]:
         """Return the variants of `What to do` for users of some adapters, if there are any."""
-        found = [bullet for bullet in self._bullets() if not adapters.isdisjoint(_adapters(bullet))]
+        found = [bullet for bullet in self._bullets() if not adapters.isdisjoint(_variants(bullet))]
         return tuple(bullet.partition(": ")[2] for bullet in found)
 
     def _bullets(self) -> list[str]:
@@ -52,14 +53,12 @@ class RuleDoc:
         return [" ".join(bullet.split()) for bullet in bullets]
 
 
-def _variant(bullet: str) -> str:
-    """The word of a variant with which a bullet begins; '' for none."""
-    word, colon, _ = bullet.partition(": ")
-    return word if colon and word in VARIANTS else ""
-
-
-def _adapters(bullet: str) -> frozenset[str]:
-    return VARIANTS.get(_variant(bullet), frozenset())
+def _variants(bullet: str) -> frozenset[str]:
+    """The adapters for whose users alone a bullet is; none for one that is for all."""
+    words = bullet.partition(": ")[0].split(", ")
+    if not VARIANTS.keys() >= set(words):
+        return frozenset()
+    return frozenset().union(*(VARIANTS[word] for word in words))
 
 
 @functools.cache

@@ -5,6 +5,7 @@ Shape suffixes: S = captured steps (ascending), T = tensors.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -159,7 +160,14 @@ class Window:
     @property
     def adapters(self) -> frozenset[str]:
         """The adapters that have said in this window what can come from them."""
-        return frozenset(one.adapter for one in self.once(_by_type).get(AdapterReports, ()))
+        return self.once(_adapters)
+
+    def of_library(self, library: str) -> Window:
+        """Return this window as if `library` were its only adapter: findings give its fixes."""
+        found = dataclasses.replace(self)
+        found._done.update(self._done)
+        found._done[_adapters] = frozenset({library})
+        return found
 
     def once(self, work: Callable[[Window], T]) -> T:
         """Return what `work` makes of this window; of rules that share it only the first waits.
@@ -171,6 +179,10 @@ class Window:
             self._done[work] = work(self)
         done: T = self._done[work]
         return done
+
+
+def _adapters(window: Window) -> frozenset[str]:
+    return frozenset(one.adapter for one in window.once(_by_type).get(AdapterReports, ()))
 
 
 def _by_type(window: Window) -> dict[type[Any], list[Any]]:

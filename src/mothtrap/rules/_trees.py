@@ -126,7 +126,7 @@ def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None
     every = boosted(window)
     for one in every:
         try:
-            finding = judge(window, one)
+            finding = judge(window.of_library(one.began.library), one)
         except CannotJudge as reason:
             reasons.append(reason)
             continue

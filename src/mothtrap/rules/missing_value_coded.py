@@ -36,8 +36,7 @@ class MissingValueCoded(Rule):
 
     What to do:
         - Say so: `DMatrix(x, missing=-999)`, or `x.replace(-999, numpy.nan)` for any library.
-        - LightGBM: Say so in the data: `x.replace(-999, numpy.nan)`.
-        - CatBoost: Say so in the data: `x.replace(-999, numpy.nan)`.
+        - LightGBM, CatBoost: Say so in the data: `x.replace(-999, numpy.nan)`.
 
     Example:
         xgboost.DMatrix(x, y)

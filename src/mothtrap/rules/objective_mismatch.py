@@ -44,10 +44,10 @@ class ObjectiveMismatch(Rule):
           `sklearn.preprocessing.LabelEncoder`.
         - LightGBM: Choose the objective for the labels: `binary` or `multiclass` for classes,
           `regression` for numbers.
-        - LightGBM: Set the number of classes to that of the labels, and number them from 0:
-          `sklearn.preprocessing.LabelEncoder`.
         - CatBoost: Choose the loss for the labels: `Logloss` or `MultiClass` for classes, `RMSE`
           for numbers.
+        - LightGBM, CatBoost: Set the number of classes to that of the labels, and number them from
+          0: `sklearn.preprocessing.LabelEncoder`.
 
     Example:
         xgboost.train({"objective": "reg:squarederror"}, classes_0_and_1)

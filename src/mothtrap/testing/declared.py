@@ -43,6 +43,12 @@ class DeclaredWindow(Window):
             raise UndeclaredRead(f"the rule reads {name}; declare Need(facts=({name},))")
         return super().seen(kind)
 
+    def of_library(self, library: str) -> Window:
+        """As of `Window`; it refuses the same reads."""
+        found = super().of_library(library)
+        object.__setattr__(found, "_needs", self._needs)
+        return found
+
 
 def declared(window: Window, needs: Iterable[Need]) -> Window:
     """Return a window, and its companions, that show only what some needs name.
