@@ -1,36 +1,57 @@
-"""CPU time of a JAX step under mothtrap, and under `jax_debug_nans`, relative to the plain one.
+"""CPU time of a JAX step under mothtrap and other tools, relative to the same step alone.
 
 Each way trains the same network in processes of its own, in turns. What a machine was doing
 besides shows in the spread of the plain runs among themselves.
 
 Run: .venv-jax/bin/python bench/jax_cost.py [--steps 200] [--width 1024] [--rounds 5]
+`wandb`, where it is installed, logs the loss of each step, offline.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-WAYS = ("plain", "mothtrap", "jax_debug_nans")
+
+class Way(NamedTuple):
+    """A way to run a training, and the way to which it is compared."""
+
+    beside: str
+    settings: dict[str, str]
+    watched: bool = False
+    donates: bool = False
+
+
+GUARDED = {"MOTHTRAP_ON_NONFINITE": "skip", "MOTHTRAP_GUARD_COPIES": "true"}
+WAYS = {
+    "plain": Way("plain", {}),
+    "mothtrap": Way("plain", {}, watched=True),
+    "jax_debug_nans": Way("plain", {"JAX_DEBUG_NANS": "true"}),
+    "wandb": Way("plain", {"WANDB_MODE": "offline", "WANDB_SILENT": "true"}),
+    "donated": Way("donated", {}, donates=True),
+    "mothtrap, donated": Way("donated", {}, watched=True, donates=True),
+    "guard_copies": Way("donated", GUARDED, watched=True, donates=True),
+}
 WARM_UP = 30
 """Steps that are not counted: programs and shadows are compiled in them."""
 
 
-def train(steps: int, width: int, *, debug_nans: bool) -> float:
+def train(steps: int, width: int, *, donates: bool, log: Callable[[Any], None]) -> float:
     """Train four layers with Adam; return the mean CPU time of a step, in milliseconds."""
     import jax
     import jax.numpy as jnp
     import numpy as np
     import optax
 
-    jax.config.update("jax_debug_nans", debug_nans)
     keys = jax.random.split(jax.random.key(0), 4)
     params = [jax.random.normal(key, (width, width)) / width**0.5 for key in keys]
     optimizer = optax.adam(1e-4)
@@ -40,12 +61,12 @@ def train(steps: int, width: int, *, debug_nans: bool) -> float:
             x = jax.nn.relu(x @ weight)
         return jnp.mean((x @ params[-1] - y) ** 2)
 
-    @jax.jit
     def step(params: Any, state: Any, x: Any, y: Any) -> Any:
         loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
         updates, state = optimizer.update(grads, state)
         return optax.apply_updates(params, updates), state, loss
 
+    step = jax.jit(step, donate_argnums=(0, 1) if donates else ())
     rng = np.random.default_rng(0)
     x, y = (rng.normal(size=(64, width)).astype(np.float32) for _ in range(2))
     state, spent_s = optimizer.init(params), []
@@ -53,23 +74,35 @@ def train(steps: int, width: int, *, debug_nans: bool) -> float:
         began_s = time.process_time()
         params, state, loss = step(params, state, x, y)
         loss.block_until_ready()
+        log(loss)
         spent_s.append(time.process_time() - began_s)
     return 1e3 * statistics.fmean(spent_s[WARM_UP:])
 
 
-def measure(way: str, options: argparse.Namespace) -> float:
+def log_of(way: str) -> Callable[[Any], None]:
+    """Return what is called with the loss of each step."""
+    if way != "wandb":
+        return lambda _: None
+    import wandb
+
+    run = wandb.init(project="bench")
+    return lambda loss: run.log({"loss": loss.item()})
+
+
+def measure(name: str, options: argparse.Namespace) -> float:
     """Train in a process of its own; return what `train` returned there."""
-    own = [__file__, "--as", way, "--steps", str(options.steps), "--width", str(options.width)]
+    way = WAYS[name]
+    own = [__file__, "--as", name, "--steps", str(options.steps), "--width", str(options.width)]
     with tempfile.TemporaryDirectory() as folder:
-        watched = ["-m", "mothtrap", "run", "--quiet", "--runs-dir", folder]
-        words = [sys.executable, *(watched if way == "mothtrap" else []), *own]
-        env = {**os.environ, "JAX_PLATFORMS": "cpu"}
+        mothtrap = ["-m", "mothtrap", "run", "--quiet", "--runs-dir", folder]
+        words = [sys.executable, *(mothtrap if way.watched else []), *own]
+        env = {**os.environ, "JAX_PLATFORMS": "cpu", "WANDB_DIR": folder, **way.settings}
         done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 
 def main() -> None:
-    """Print a table: CPU time of a step, and the median of the ratios to the plain one."""
+    """Print a table: CPU time of a step, and the median of the ratios, with the extremes."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--width", type=int, default=1024)
@@ -77,14 +110,17 @@ def main() -> None:
     parser.add_argument("--as", dest="way", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
-        print(train(options.steps, options.width, debug_nans=options.way == "jax_debug_nans"))
+        donates = WAYS[options.way].donates
+        print(train(options.steps, options.width, donates=donates, log=log_of(options.way)))
         return
-    rounds = [{way: measure(way, options) for way in WAYS} for _ in range(options.rounds)]
+    ways = [name for name in WAYS if name != "wandb" or importlib.util.find_spec("wandb")]
+    rounds = [{name: measure(name, options) for name in ways} for _ in range(options.rounds)]
     print(f"{Path(sys.executable)}: {options.rounds} rounds of {options.steps} steps")
-    for way in WAYS:
-        ratios = sorted(each[way] / each["plain"] for each in rounds)
-        spent_ms = statistics.median(each[way] for each in rounds)
-        print(f"{way:16} {spent_ms:9.3f} ms CPU a step  x{statistics.median(ratios):.3f}")
+    for name in ways:
+        ratios = sorted(each[name] / each[WAYS[name].beside] for each in rounds)
+        spent_ms = statistics.median(each[name] for each in rounds)
+        spread = f"[{ratios[0]:.3f}, {ratios[-1]:.3f}]"
+        print(f"{name:18} {spent_ms:8.3f} ms CPU a step  x{statistics.median(ratios):.3f} {spread}")
 
 
 if __name__ == "__main__":

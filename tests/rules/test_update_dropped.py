@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.facts.compiling import UpdateDropped as Seen
@@ -16,3 +17,26 @@ def test_weights_that_stay_the_old_ones_are_an_error() -> None:
 
 def test_warming_up_is_nothing() -> None:
     assert not UpdateDropped().check(window(Seen(step=3, function="step", calls=4)))
+
+
+@pytest.mark.parametrize(
+    ("told", "severity", "message", "fix"),
+    [
+        ({"why": "unchanged"}, Severity.ERROR, "returns the weights that it was given", "Return"),
+        ({"why": "in place"}, Severity.ERROR, "updates its model in place", "nnx.jit"),
+        ({"state": "opt"}, Severity.WARNING, "a new `opt` 32 times running", "Assign `opt`"),
+    ],
+)
+def test_says_how_the_update_is_lost(
+    told: dict[str, str], severity: Severity, message: str, fix: str
+) -> None:
+    [finding] = UpdateDropped().check(window(Seen(step=40, function="step", calls=32, **told)))
+    assert finding.severity is severity
+    assert message in finding.message
+    assert fix in finding.fixes[0]
+
+
+def test_lost_weights_come_before_a_lost_state() -> None:
+    state = Seen(step=9, function="step", calls=8, state="opt")
+    [finding] = UpdateDropped().check(window(state, Seen(step=9, function="step", calls=8)))
+    assert "new weights" in finding.message

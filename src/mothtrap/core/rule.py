@@ -61,6 +61,10 @@ class Rule(abc.ABC):
         text = cls.__doc__ or ""
         return parse_doc("" if text.startswith(f"{cls.__name__}(") else text)
 
+    def fixes(self, window: Window) -> tuple[str, ...]:
+        """Return `What to do` for users of the framework that trains, most likely first."""
+        return self.doc().fixes_for(window.adapters)
+
     def finding(
         self,
         window: Window,
@@ -80,13 +84,8 @@ class Rule(abc.ABC):
         workers: tuple[int, ...] | None = None,
         title: str = "",
     ) -> Finding:
-        """Make a finding of this rule; why and fixes come from the docstring unless given.
-
-        Fixes for the framework of the run, where the docstring has some, come before all others.
-        """
-        doc = self.doc()
-        variants = doc.fixes_for(window.adapters)
-        fixes = variants or (doc.fixes if fixes is None else fixes)
+        """Make a finding of this rule; why and fixes come from the docstring unless given."""
+        fixes = self.fixes(window) if fixes is None else fixes
         return Finding(
             code=self.code,
             name=self.name(),
@@ -101,7 +100,7 @@ class Rule(abc.ABC):
             last_step=step if last_step is None else last_step,
             message=readable(message),
             evidence={key: _plain(value) for key, value in (evidence or {}).items()},
-            why=doc.why if why is None else why,
+            why=self.doc().why if why is None else why,
             fixes=_possible(fixes, self.code, step),
             confidence=confidence,
             location=location,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import textwrap
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 HEADINGS = (
@@ -17,13 +18,19 @@ HEADINGS = (
     "References",
 )
 
-VARIANTS = {
+USERS = {
     "Keras": frozenset({"keras", "tensorflow", "tf_keras"}),
+    "JAX": frozenset({"jax"}),
+    "PyTorch": frozenset({"torch"}),
     "LightGBM": frozenset({"lightgbm"}),
     "CatBoost": frozenset({"catboost"}),
+    "XGBoost": frozenset({"xgboost"}),
+    "scikit-learn": frozenset({"sklearn"}),
 }
 """Words that begin a bullet of `What to do` (`Keras: ...`, `LightGBM, CatBoost: ...`) for users
-of some adapters alone."""
+of some adapters alone; a library that is built on another comes before it."""
+USUAL = ("PyTorch", "XGBoost")
+"""Whose bullets are shown where it is not known who trains, or where a rule has none for them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,25 +47,32 @@ class RuleDoc:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """The bullets of `What to do`, most likely first, one line each; no variants."""
-        return tuple(bullet for bullet in self._bullets() if not _variants(bullet))
+        """The bullets of `What to do` where it is not known who trains."""
+        return self.fixes_for()
 
-    def fixes_for(self, adapters: frozenset[str]) -> tuple[str, ...]:
-        """Return the variants of `What to do` for users of some adapters, if there are any."""
-        found = [bullet for bullet in self._bullets() if not adapters.isdisjoint(_variants(bullet))]
-        return tuple(bullet.partition(": ")[2] for bullet in found)
+    def fixes_for(self, adapters: Collection[str] = ()) -> tuple[str, ...]:
+        """Return the bullets of `What to do` for users of some adapters, most likely first.
 
-    def _bullets(self) -> list[str]:
-        bullets = ("\n" + self.sections.get("What to do", "")).split("\n- ")[1:]
-        return [" ".join(bullet.split()) for bullet in bullets]
+        Args:
+            adapters: names; none where it is not known who trains.
 
+        Returns:
+            Bullets as one line each: those for all, and those for the users of one library.
+        """
+        bullets = list(self.bullets())
+        named = {word for words, _ in bullets for word in words}
+        own = [w for w, names in USERS.items() if w in named and not names.isdisjoint(adapters)]
+        words = {"", *own[:1]} if adapters else {"", *USUAL}
+        found = tuple(text for of, text in bullets if not words.isdisjoint(of))
+        return found or tuple(text for of, text in bullets if not of.isdisjoint(USUAL))
 
-def _variants(bullet: str) -> frozenset[str]:
-    """The adapters for whose users alone a bullet is; none for one that is for all."""
-    words = bullet.partition(": ")[0].split(", ")
-    if not VARIANTS.keys() >= set(words):
-        return frozenset()
-    return frozenset().union(*(VARIANTS[word] for word in words))
+    def bullets(self) -> Iterator[tuple[frozenset[str], str]]:
+        """Yield the bullets, each with the words for whom it is; '' = for all."""
+        for bullet in ("\n" + self.sections.get("What to do", "")).split("\n- ")[1:]:
+            text = " ".join(bullet.split())
+            head, _, rest = text.partition(": ")
+            words = frozenset(head.split(", "))
+            yield (words, rest) if USERS.keys() >= words else (frozenset({""}), text)
 
 
 @functools.cache

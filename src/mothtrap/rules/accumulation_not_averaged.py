@@ -112,7 +112,7 @@ class AccumulationNotAveraged(Rule):
                 ),
                 fixes=(
                     f"Divide the loss before `backward()`: `(loss / {number}).backward()`.",
-                    *self.doc().fixes[1:],
+                    *self.fixes(window)[1:],
                 ),
                 evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
                 location=next((call.location for call in calls if call.location), None),

@@ -44,7 +44,12 @@ class ActivationGrowth(Rule):
         classifier, models of few layers.
 
     What to do:
-        - Initialize each layer to keep the scale: `nn.init.kaiming_normal_` before ReLU.
+        - PyTorch: Initialize each layer to keep the scale: `nn.init.kaiming_normal_` before
+          ReLU.
+        - Keras: Initialize each layer to keep the scale: `kernel_initializer="he_normal"`
+          before ReLU.
+        - JAX: Initialize each layer to keep the scale: `jax.nn.initializers.he_normal()`
+          before ReLU.
         - Put normalization layers between layers, or residual connections around them.
         - Lower the learning rate or add weight decay where the growth is over steps.
 

@@ -156,7 +156,7 @@ class AttentionLogitGrowth(Rule):
             fixes=(
                 f"Divide the product of queries and keys by sqrt({width}), the square root of the "
                 "width of a head.",
-                *self.doc().fixes[1:],
+                *self.fixes(window)[1:],
             ),
             location=first.location,
         )

@@ -132,7 +132,7 @@ class BatchnormTinyBatch(Rule):
         if not poor:
             return None
         first, last = poor[0], poor[-1]
-        larger, momentum, drop, *others = self.doc().fixes
+        larger, momentum, drop, *others = self.fixes(window)
         return self.finding(
             window,
             severity=Severity.WARNING,

@@ -45,11 +45,15 @@ class BoostingRateTooHigh(Rule):
         early stopping ended it.
 
     What to do:
-        - Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
-        - Let early stopping choose the number of rounds: `early_stopping_rounds=50`.
-        - LightGBM: Make the steps smaller: `learning_rate=0.1`, with more rounds.
+        - XGBoost: Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
+        - LightGBM, CatBoost, scikit-learn: Make the steps smaller: `learning_rate=0.1`, with
+          more rounds.
+        - XGBoost, CatBoost: Let early stopping choose the number of rounds:
+          `early_stopping_rounds=50`.
         - LightGBM: Let early stopping choose the number of rounds:
           `callbacks=[lightgbm.early_stopping(50)]`.
+        - scikit-learn: Let early stopping choose the number of rounds: `n_iter_no_change=20`
+          (`early_stopping=True` of the histogram estimators).
 
     Example:
         xgboost.train({"eta": 1.5}, train, 200, evals=[(valid, "valid")])

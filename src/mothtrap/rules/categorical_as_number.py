@@ -37,10 +37,12 @@ class CategoricalAsNumber(Rule):
         order, also where the label does not rise with them (hours, ages).
 
     What to do:
-        - Declare it: a pandas column of `category`, with `enable_categorical=True`.
-        - Or pass one column for each frequent level: `pandas.get_dummies`.
+        - XGBoost: Declare it: a pandas column of `category`, with `enable_categorical=True`.
         - LightGBM: Declare it: `categorical_feature=[...]`, or a pandas column of `category`.
         - CatBoost: Declare it: `cat_features=[...]`.
+        - scikit-learn: Declare it: `categorical_features=[...]` of the histogram estimators.
+        - XGBoost, scikit-learn: Or pass one column for each frequent level:
+          `pandas.get_dummies`.
 
     Example:
         lightgbm.Dataset(x, y)

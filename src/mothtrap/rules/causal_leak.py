@@ -110,7 +110,7 @@ class CausalLeak(Rule):
             what = "attention that is nowhere masked shows"
             if recurrent:
                 what = "recurrent layers that run both ways show"
-            _, mask, one_way = self.doc().fixes
+            _, mask, one_way = self.fixes(window)
             return finding_of_calls(
                 self,
                 window,

@@ -63,8 +63,12 @@ class ClassImbalance(Rule):
 
     What to do:
         - Look at the error of each class, not at the accuracy.
-        - Weigh the loss: `CrossEntropyLoss(weight=...)`, `pos_weight` of a binary loss; or
-          draw rare examples more often: `WeightedRandomSampler`.
+        - PyTorch: Weigh the loss: `CrossEntropyLoss(weight=...)`, `pos_weight` of a binary
+          loss; or draw rare examples more often: `WeightedRandomSampler`.
+        - Keras: Weigh the loss: `fit(..., class_weight={0: 1.0, 1: 9.0})`; or draw rare
+          examples more often: `tf.data.Dataset.sample_from_datasets`.
+        - JAX: Weigh the loss of each row by its class: `jnp.average(losses, weights=...)`; or
+          draw rare examples more often.
         - Collect more examples of the rare class, or move the decision threshold.
 
     Example:

@@ -47,15 +47,18 @@ class ClippingEveryStep(Rule):
         that are applied again, as when they accumulate, or by another optimizer.
 
     What to do:
-        - Raise the limit to about the median norm (the evidence has it), so that only
-          outliers are cut.
-        - Unscale before clipping when a gradient scaler is in use:
+        - PyTorch: Raise the limit to about the median norm (the evidence has it), so that
+          only outliers are cut.
+        - Keras: Raise `global_clipnorm` of the optimizer to about the median norm (the
+          evidence has it), or leave it out.
+        - PyTorch: Unscale before clipping when a gradient scaler is in use:
           `scaler.unscale_(optimizer)`.
-        - Look for why the gradient is large: the sum in place of the mean as the
+        - Keras: Look for why the gradient is large: a loss that is summed, targets or inputs
+          that are not normalized.
+        - PyTorch: Look for why the gradient is large: the sum in place of the mean as the
           reduction of the loss, targets or inputs that are not normalized.
-        - Clip between `backward()` and `step()`, with a gradient scaler after
+        - PyTorch: Clip between `backward()` and `step()`, with a gradient scaler after
           `scaler.unscale_(optimizer)`: after the step it has no effect.
-        - Keras: Raise `global_clipnorm` of the optimizer, or leave it out.
 
     Example:
         clip_grad_norm_(model.parameters(), 0.01)     # the norm is about 2
@@ -113,7 +116,7 @@ class ClippingEveryStep(Rule):
                     "norm": norm,
                     "share": float(recent_S.mean()),
                 },
-                fixes=self.doc().fixes[:-1],
+                fixes=self.fixes(window)[:-1],
                 location=next((s.location for s in window.scalars("loss") if s.location), None),
             )
         ]
@@ -150,7 +153,7 @@ class ClippingEveryStep(Rule):
                     "norm": float(np.median(norm_S)),
                     "share": float(above.mean()),
                 },
-                fixes=self.doc().fixes[-1:],
+                fixes=self.fixes(window)[-1:],
                 location=late.location,
             )
         ]

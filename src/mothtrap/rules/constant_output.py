@@ -143,7 +143,7 @@ class ConstantOutput(Rule):
                     "they collapse to one point",
                     float(share[-1]),
                     self.collapsed_share,
-                    fixes=self.doc().fixes[:0:-1],  # a wrong axis collapses at once
+                    fixes=self.fixes(window)[:0:-1],  # a wrong axis collapses at once
                 )
         return None
 

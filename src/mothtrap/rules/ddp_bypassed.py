@@ -84,7 +84,7 @@ class DdpBypassed(Rule):
             if differ
             else "so that gradients were not averaged by it"
         )
-        fixes = self.doc().fixes
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=Severity.ERROR if differ else Severity.WARNING,

@@ -45,13 +45,19 @@ class DeadUnits(Rule):
         `min_examples` examples: a unit may simply not have met its input yet.
 
     What to do:
-        - Lower the learning rate, or warm it up: one large step can push all units of
-          a layer below zero.
-        - Check the initial bias and weights of the layer before (He initialization,
+        - PyTorch: Lower the learning rate, or warm it up: one large step can push all units
+          of a layer below zero.
+        - PyTorch: Check the initial bias and weights of the layer before (He initialization,
           bias 0), and that inputs are normalized.
-        - Use a rectifier that lets some gradient through: `nn.LeakyReLU`, `nn.GELU`.
-        - Keras: Use `activation="leaky_relu"` (or `gelu`), `kernel_initializer="he_normal"` and
-          the default bias initializer, and lower the learning rate.
+        - PyTorch: Use a rectifier that lets some gradient through: `nn.LeakyReLU`, `nn.GELU`.
+        - Keras: Use `activation="leaky_relu"` (or `gelu`), `kernel_initializer="he_normal"`
+          and the default bias initializer, and lower the learning rate.
+        - JAX: Lower the learning rate, or warm it up: one large step can push all units of a
+          layer below zero.
+        - JAX: Start the layer before with He initialization
+          (`jax.nn.initializers.he_normal()`) and bias 0, and scale the inputs.
+        - JAX: Use a rectifier that lets some gradient through: `jax.nn.leaky_relu`,
+          `jax.nn.gelu`.
 
     Example:
         nn.init.constant_(layer.bias, -10.0)     # no input ever lifts the unit above 0

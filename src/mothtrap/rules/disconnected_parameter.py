@@ -19,9 +19,6 @@ from mothtrap.rules._reach import newest_modules, total_parameters
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
 
-FIX_OF_DETACHED = (
-    "Remove the `.detach()` (or `.data`, `.item()`, `.numpy()`) between the module and the loss."
-)
 WITHOUT_GRAPH, DETACHED, UPSTREAM, ASIDE = "without graph", "detached", "upstream", "aside"
 
 
@@ -51,10 +48,19 @@ class DisconnectedParameter(Rule):
         others, and gradients that are zero.
 
     What to do:
-        - Take the module out of `torch.no_grad()`, or remove the `.detach()` or the
+        - PyTorch: Remove the `.detach()` (or `.data`, `.item()`, `.numpy()`) between the
+          module and the loss.
+        - Keras: Remove the `stop_gradient` (or `.numpy()`) between the layer and the loss.
+        - JAX: Remove the `jax.lax.stop_gradient` between the layer and the loss.
+        - PyTorch: Take the module out of `torch.no_grad()`, or remove the `.detach()` or the
           `.item()`, `.numpy()`, `torch.tensor(...)` between it and the loss.
-        - When it is not meant to be trained, set `requires_grad_(False)` on it and give the
-          optimizer the other parameters only.
+        - Keras, JAX: Use what it puts out in the loss; an `argmax` or a rounding between them
+          stops the gradient.
+        - PyTorch: When it is not meant to be trained, set `requires_grad_(False)` on it and
+          give the optimizer the other parameters only.
+        - Keras: When it is not meant to be trained, set `layer.trainable = False` before
+          `compile`.
+        - JAX: When it is not meant to be trained, leave it out of what is differentiated by.
 
     Example:
         with torch.no_grad():
@@ -118,9 +124,8 @@ class DisconnectedParameter(Rule):
             UPSTREAM: "its output leaves the graph before what comes after it",
             ASIDE: "its output does not reach the loss",
         }[cause]
-        fixes = self.doc().fixes
-        if cause == DETACHED:
-            fixes = (FIX_OF_DETACHED, *fixes[1:])
+        detached, without_graph, *others = self.fixes(window)
+        fixes = (detached if cause == DETACHED else without_graph, *others)
         return self.finding(
             window,
             severity=severity,

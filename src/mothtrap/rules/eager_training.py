@@ -60,7 +60,7 @@ class EagerTraining(Rule):
 
     def _finding(self, window: Window, one: ModelCompiled) -> Finding:
         what = "run_functions_eagerly(True)" if one.whole_process else "run_eagerly=True"
-        fixes = self.doc().fixes
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=Severity.WARNING,

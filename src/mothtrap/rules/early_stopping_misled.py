@@ -37,13 +37,13 @@ class EarlyStoppingMisled(Rule):
         Without early stopping; for metrics whose name does not say what is better.
 
     What to do:
-        - Pass rows that are not trained on, and pass them last: XGBoost stops by the last of the
-          evals.
-        - Say which way is better: `EarlyStopping(rounds, maximize=True)`.
+        - XGBoost: Pass rows that are not trained on, and pass them last: XGBoost stops by the
+          last of the evals.
         - LightGBM: Pass rows that are not trained on: `valid_sets=[valid]`.
+        - CatBoost: Pass rows that are not trained on, and pass them last: CatBoost stops by
+          the last `eval_set`.
+        - XGBoost: Say which way is better: `EarlyStopping(rounds, maximize=True)`.
         - LightGBM: Say which way is better: the third value that a metric returns.
-        - CatBoost: Pass rows that are not trained on, and pass them last: CatBoost stops by the
-          last `eval_set`.
         - CatBoost: Say which way is better: `is_max_optimal` of the metric.
 
     Example:

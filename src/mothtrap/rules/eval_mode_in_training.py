@@ -39,12 +39,13 @@ class EvalModeInTraining(Rule):
         that are run in evaluation mode but not trained.
 
     What to do:
-        - Call `model.train()` at the start of every epoch, or after each evaluation.
-        - Let the function that evaluates set the mode back before it returns.
-        - To freeze batch norms on purpose, set only those to evaluation.
-        - Keras: Call the model with `training=True` inside the tape: `model(x, training=True)`.
-        - Keras: Override `train_step` with `y_pred = self(x, training=True)`; only `test_step`
-          uses `training=False`.
+        - PyTorch: Call `model.train()` at the start of every epoch, or after each evaluation.
+        - PyTorch: Let the function that evaluates set the mode back before it returns.
+        - PyTorch: To freeze batch norms on purpose, set only those to evaluation.
+        - Keras: Call the model with `training=True` inside the tape: `model(x,
+          training=True)`.
+        - Keras: Override `train_step` with `y_pred = self(x, training=True)`; only
+          `test_step` uses `training=False`.
 
     Example:
         model.train()

@@ -82,12 +82,14 @@ class ExplodingGradient(Rule):
         scaling skips, gradients of GAN players beyond a warning.
 
     What to do:
-        - Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
+        - PyTorch: Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
+        - Keras: Clip the gradient norm: give the optimizer `global_clipnorm=1.0`.
+        - JAX: Clip the gradient norm before the update:
+          `optax.chain(optax.clip_by_global_norm(1.0), optimizer)`.
         - Lower the learning rate, e.g. by 10, or warm it up.
-        - Check the initial scale of the weights; in recurrent nets use gates or
-          orthogonal weights.
+        - Check the initial scale of the weights; in recurrent nets use gates or orthogonal
+          weights.
         - Use the mean and not the sum as the reduction of the loss.
-        - Keras: Lower the learning rate, or give the optimizer `global_clipnorm=1.0`.
 
     Example:
         loss.backward()
@@ -316,7 +318,7 @@ class ExplodingGradient(Rule):
             against = f"{ratio:.3g}x its median before (limit {self.ratio_limit:g}x)"
         else:
             against = f"{ratio:.3g}x within {explosion.last - explosion.onset + 1} steps"
-        fixes = self.doc().fixes
+        fixes = self.fixes(window)
         clipped = clipping_limit(window) is not None
         return self.finding(
             window,

@@ -41,12 +41,12 @@ class FeatureScaleMismatch(Rule):
         layers under training have made.
 
     What to do:
-        - Standardise each feature: subtract its mean and divide by its standard
-          deviation, both from the training data.
+        - Standardise each feature: subtract its mean and divide by its standard deviation,
+          both from the training data.
         - Take the logarithm of features that span orders of magnitude themselves.
-        - Put `nn.BatchNorm1d(features, affine=False)` first.
-        - Keras: Begin the model with `keras.layers.Normalization()`, adapted to the training
-          data (`layer.adapt(x_train)`), or standardize the columns before `fit`.
+        - PyTorch: Put `nn.BatchNorm1d(features, affine=False)` first.
+        - Keras: Or begin the model with `keras.layers.Normalization()`, adapted to the
+          training data: `layer.adapt(x_train)`.
 
     Example:
         x = torch.tensor(table, dtype=torch.float32)          # age, income, ...

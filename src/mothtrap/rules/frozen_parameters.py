@@ -39,9 +39,9 @@ class FrozenParameters(Rule):
         initialized in another way, and models of which nothing is trained.
 
     What to do:
-        - Load the pretrained weights before freezing: `load_state_dict` with
+        - PyTorch: Load the pretrained weights before freezing: `load_state_dict` with
           `strict=True` says which keys did not match.
-        - When there are none, set `requires_grad_(True)` and give the optimizer all
+        - PyTorch: When there are none, set `requires_grad_(True)` and give the optimizer all
           parameters.
         - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights
           (`weights="imagenet"`, `load_weights`) into the layers that stay frozen.

@@ -52,8 +52,12 @@ class GradientSpike(Rule):
         when gradients are clipped, and in a game, it is a note.
 
     What to do:
-        - Clip the gradient norm before the step, at a few times its median:
+        - PyTorch: Clip the gradient norm before the step, at a few times its median:
           `clip_grad_norm_(parameters, 1.0)`.
+        - Keras: Clip the gradient norm at a few times its median: `global_clipnorm` of the
+          optimizer.
+        - JAX: Clip the gradient norm before the update, at a few times its median:
+          `optax.clip_by_global_norm(1.0)`.
         - Look at the batch of that step: labels, lengths, values out of range.
         - Lower the learning rate when spikes come again.
 

@@ -45,14 +45,13 @@ class LabelsUnrelated(Rule):
         evaluation. Losses of a GAN.
 
     What to do:
-        - Look at some rows: does each label belong to its input? Shuffle both with one
-          permutation.
+        - PyTorch: Look at some rows: does each label belong to its input? Shuffle both with
+          one permutation.
+        - Keras, JAX: Shuffle inputs and labels with one permutation: `order =
+          np.random.permutation(len(x))`, then `x[order]` and `y[order]`.
         - Check how inputs and labels are joined, sorted and split, for training and for
           evaluation.
         - Check that evaluation prepares its inputs as training does.
-        - Keras: Shuffle inputs and labels with one permutation: `order =
-          np.random.permutation(len(x))`, then `x[order]` and `y[order]`.
-        - Keras: Check for a few rows, just before `fit`, that the label belongs to the input.
 
     Example:
         x, y = x[torch.randperm(n)], y[torch.randperm(n)]    # two different orders

@@ -45,17 +45,22 @@ class LeafExplosion(Rule):
         those that are trained on.
 
     What to do:
-        - Make trees smaller: `max_depth=4`, or `max_leaves=31` with `grow_policy="lossguide"`.
-        - Require rows in each leaf: `min_child_weight=10`; or a gain of each split: `gamma=1`.
-        - Stop early: `early_stopping_rounds=50`.
+        - XGBoost: Make trees smaller: `max_depth=4`, or `max_leaves=31` with
+          `grow_policy="lossguide"`.
         - LightGBM: Make trees smaller: `num_leaves=31`, or `max_depth=5`.
+        - CatBoost: Make trees smaller: `depth=4`.
+        - scikit-learn: Make trees smaller: `max_leaf_nodes=31`, or `max_depth=5`.
+        - XGBoost: Require rows in each leaf: `min_child_weight=10`; or a gain of each split:
+          `gamma=1`.
         - LightGBM: Require rows in each leaf: `min_data_in_leaf=50`; or a gain of each split:
           `min_gain_to_split=1`.
+        - CatBoost: Make leaves cautious: `l2_leaf_reg=10`; with `grow_policy="Lossguide"`
+          also `min_data_in_leaf=50`.
+        - scikit-learn: Require rows in each leaf: `min_samples_leaf=50`.
+        - XGBoost, CatBoost: Stop early: `early_stopping_rounds=50`.
         - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`.
-        - CatBoost: Make trees smaller: `depth=4`.
-        - CatBoost: Make leaves cautious: `l2_leaf_reg=10`; with `grow_policy="Lossguide"` also
-          `min_data_in_leaf=50`.
-        - CatBoost: Stop early: `early_stopping_rounds=50`.
+        - scikit-learn: Stop early: `n_iter_no_change=20` (`early_stopping=True` of the
+          histogram estimators).
 
     Example:
         xgboost.train({"max_depth": 14}, train, 300, evals=evals)

@@ -66,10 +66,14 @@ class LearningRateTooHigh(Rule):
         the loss falls after all.
 
     What to do:
-        - Lower the learning rate, by 10 at first: 1e-3 is usual for Adam, 0.01 to 0.1
-          for SGD.
+        - Lower the learning rate, by 10 at first: 1e-3 is usual for Adam, 0.01 to 0.1 for
+          SGD.
         - Warm the rate up over the first hundred steps.
-        - Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`) where single batches
+        - PyTorch: Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`) where single
+          batches throw it.
+        - Keras: Clip the gradient norm (`global_clipnorm=1.0` of the optimizer) where single
+          batches throw it.
+        - JAX: Clip the gradient norm (`optax.clip_by_global_norm(1.0)`) where single batches
           throw it.
 
     Example:
@@ -262,7 +266,7 @@ class LearningRateTooHigh(Rule):
             "optimizer": optimizer,
             "series": series.of,
         }
-        fixes = self.doc().fixes
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=trouble.severity,

@@ -140,7 +140,7 @@ class LearningRateTooLow(Rule):
             },
             fixes=(
                 f"Raise the learning rate from {rate:.3g} to about {rate * max(10.0, factor):.0e}.",
-                *self.doc().fixes[1:],
+                *self.fixes(window)[1:],
             ),
             location=optimizer_location(window, optimizer),
         )

@@ -53,13 +53,21 @@ class LearningRateZero(Rule):
         training, cosine restarts and triangles, and reductions after the loss had stopped falling.
 
     What to do:
-        - Call `scheduler.step()` once per epoch when its arguments count epochs, or
+        - PyTorch: Call `scheduler.step()` once per epoch when its arguments count epochs, or
           give it the number of batches (`T_max`, `total_steps`, `step_size` in steps).
-        - Check the order of `optimizer.step()` and `scheduler.step()`, and what the
+        - Keras: Give the schedule the number of steps, not of epochs (`decay_steps`), and
+          check what `LearningRateScheduler` returns.
+        - JAX: Give the schedule the number of updates, not of epochs (`decay_steps`,
+          `transition_steps`).
+        - PyTorch: Check the order of `optimizer.step()` and `scheduler.step()`, and what the
           schedule returns at step 0.
-        - Give the optimizer a learning rate above 0, e.g. 1e-3 for Adam.
-        - Keras: Give the optimizer a learning rate above 0, e.g. `keras.optimizers.Adam(1e-3)`,
-          and check what schedules and `LearningRateScheduler` return.
+        - Keras: Check what the schedule returns at step 0.
+        - JAX: Keep the state that `optimizer.update` returns, which counts the steps of the
+          schedule; check its value at step 0.
+        - PyTorch: Give the optimizer a learning rate above 0, e.g. 1e-3 for Adam.
+        - Keras: Give the optimizer a learning rate above 0, e.g.
+          `keras.optimizers.Adam(1e-3)`.
+        - JAX: Give the optimizer a learning rate above 0, e.g. `optax.adam(1e-3)`.
 
     Example:
         for epoch in range(epochs):
@@ -137,7 +145,7 @@ class LearningRateZero(Rule):
             message=f"the learning rate of {_named(series)} is 0 for {length} steps",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
             # Never above 0: no schedule has brought it there.
-            fixes=self.doc().fixes[::-1] if whole and series.first == 0 else None,
+            fixes=self.fixes(window)[::-1] if whole and series.first == 0 else None,
             location=optimizer_location(window, series.of),
         )
 

@@ -35,7 +35,9 @@ class LossBroadcast(Rule):
         both sides have the same number of axes (quantile regression).
 
     What to do:
-        - Give both the same shape: `prediction.squeeze(-1)` or `target.unsqueeze(-1)`.
+        - PyTorch: Give both the same shape: `prediction.squeeze(-1)` or
+          `target.unsqueeze(-1)`.
+        - Keras, JAX: Give both the same shape: `prediction.squeeze(-1)` or `target[:, None]`.
 
     Example:
         loss = F.mse_loss(model(x), y)                       # (32, 1) against (32,)

@@ -63,7 +63,9 @@ class LossDiverging(Rule):
 
     What to do:
         - Lower the learning rate, e.g. by 10, or warm it up.
-        - Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`).
+        - PyTorch: Clip the gradient norm: `clip_grad_norm_(parameters, 1.0)`.
+        - Keras: Clip the gradient norm: `global_clipnorm=1.0` of the optimizer.
+        - JAX: Clip the gradient norm: `optax.clip_by_global_norm(1.0)`.
         - Look at the batches of the step at which it began.
 
     Example:

@@ -57,8 +57,11 @@ class LossSpike(Rule):
         output (target networks, policies whose actions are rewarded).
 
     What to do:
-        - Look at the batch of that step: rows that are broken, far too large, or wrong labels.
-        - Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`).
+        - Look at the batch of that step: rows that are broken, far too large, or wrong
+          labels.
+        - PyTorch: Clip the gradient norm: `clip_grad_norm_(parameters, 1.0)`.
+        - Keras: Clip the gradient norm: `global_clipnorm=1.0` of the optimizer.
+        - JAX: Clip the gradient norm: `optax.clip_by_global_norm(1.0)`.
         - Lower the learning rate, or with Adam its second beta (0.95 in place of 0.999).
 
     Example:

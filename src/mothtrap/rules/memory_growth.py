@@ -117,7 +117,7 @@ class MemoryGrowth(Rule):
         if not many:
             return None
         last = many[-1]
-        numbers, losses, evaluation, *rest = self.doc().fixes
+        numbers, losses, evaluation, *rest = self.fixes(window)
         return self.finding(
             window,
             severity=Severity.WARNING,

@@ -37,10 +37,10 @@ class MetricMismatch(Rule):
         Where a fitting metric is evaluated, too; ranking; metrics of your own.
 
     What to do:
-        - Judge two classes by `logloss`, `auc` or `aucpr`; several by `mlogloss`; numbers by
-          `rmse` or `mae`.
-        - LightGBM: Judge two classes by `binary_logloss`, `auc` or `average_precision`; several by
-          `multi_logloss`; numbers by `rmse` or `mae`.
+        - XGBoost: Judge two classes by `logloss`, `auc` or `aucpr`; several by `mlogloss`;
+          numbers by `rmse` or `mae`.
+        - LightGBM: Judge two classes by `binary_logloss`, `auc` or `average_precision`;
+          several by `multi_logloss`; numbers by `rmse` or `mae`.
         - CatBoost: Judge two classes by `Logloss`, `AUC` or `PRAUC`; several by `MultiClass`;
           numbers by `RMSE` or `MAE`.
 

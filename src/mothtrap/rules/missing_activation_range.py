@@ -56,10 +56,16 @@ class MissingActivationRange(Rule):
     What to do:
         - Remove the activation after the last layer of a regression, or scale the targets
           into its range.
-        - Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
-        - Use `binary_cross_entropy_with_logits`, or put `sigmoid` before `binary_cross_entropy`.
-        - Keras: Make the last layer of a regression linear: `keras.layers.Dense(1)`.
-        - Keras: Where the targets are scaled to the range of the activation, scale all of them.
+        - PyTorch: Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
+        - Keras: Give a loss of scores `from_logits=True`, or end the model with a softmax.
+        - JAX: Use `optax.softmax_cross_entropy` for scores, or put `log_softmax` before the
+          logarithms are summed.
+        - PyTorch: Use `binary_cross_entropy_with_logits`, or put `sigmoid` before
+          `binary_cross_entropy`.
+        - Keras: Give a binary loss of scores `from_logits=True`, or end the model with a
+          sigmoid.
+        - JAX: Use `optax.sigmoid_binary_cross_entropy` for scores, or put a sigmoid before
+          the loss.
 
     Example:
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())
@@ -136,7 +142,7 @@ class MissingActivationRange(Rule):
                 ),
                 evidence={"least": least, "greatest": greatest, "error": call.error},
                 location=call.location,
-                fixes=self.doc().fixes[2:],
+                fixes=self.fixes(window)[2:],
             )
 
     def _outside(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -156,7 +162,7 @@ class MissingActivationRange(Rule):
             f"{share:.1%} of the targets, which go from {least:.4g} to {greatest:.4g}, lie outside "
             f"of what the {last} before the loss can give: {RANGES.get(last, '')}",
             {"value": share, "limit": self.error_share, "operation": last, "targets": count},
-            self.doc().fixes[:1],
+            self.fixes(window)[:1],
         )
 
     def _scores(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -177,5 +183,5 @@ class MissingActivationRange(Rule):
             "nll is given the scores of a linear layer, but expects log-probabilities: "
             "log-softmax is missing",
             {"operation": "nll"},
-            self.doc().fixes[1:2],
+            self.fixes(window)[1:2],
         )

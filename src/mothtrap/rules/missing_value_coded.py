@@ -35,8 +35,9 @@ class MissingValueCoded(Rule):
         Where the value is passed as missing, or is NaN; in columns with few other values.
 
     What to do:
-        - Say so: `DMatrix(x, missing=-999)`, or `x.replace(-999, numpy.nan)` for any library.
-        - LightGBM, CatBoost: Say so in the data: `x.replace(-999, numpy.nan)`.
+        - XGBoost: Say so: `DMatrix(x, missing=-999)`, or `x.replace(-999, numpy.nan)` for any
+          library.
+        - LightGBM, CatBoost, scikit-learn: Say so in the data: `x.replace(-999, numpy.nan)`.
 
     Example:
         xgboost.DMatrix(x, y)

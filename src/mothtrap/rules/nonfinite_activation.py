@@ -104,16 +104,16 @@ class NonfiniteActivation(Rule):
                 },
                 location=first.location,
                 confidence="high" if sure else "medium",
-                fixes=self._fixes(first, operation),
+                fixes=self._fixes(window, first, operation),
             )
         ]
 
     def _fixes(
-        self, first: NonfiniteModule, operation: FirstBadOperation | None
+        self, window: Window, first: NonfiniteModule, operation: FirstBadOperation | None
     ) -> tuple[str, ...]:
         if _was_given(first):
             return (BEFORE_CALL,)
-        fixes = self.doc().fixes[:-1]
+        fixes = self.fixes(window)[:-1]
         advice = advice_on(operation) if operation is not None else ""
         return (advice, *fixes[1:]) if advice else fixes
 

@@ -33,11 +33,16 @@ class NonfiniteGradient(Rule):
         how dynamic loss scaling finds its scale.
 
     What to do:
-        - Find the operation whose derivative is infinite or undefined near the layer
-          named first: square root or norm at 0, division by a small number,
-          `where` with a NaN in the branch not taken.
-        - Add an epsilon inside the square root or norm, or clamp its input.
-        - With fp16 step through a gradient scaler (`torch.amp.GradScaler`), or use bf16.
+        - Find the operation whose derivative is infinite or undefined near the layer named
+          first: square root or norm at 0, division by a small number, `where` with a NaN in
+          the branch not taken.
+        - Add an epsilon inside the square root or norm, or clamp its input; where `where`
+          chooses, guard what goes into the operation, not what comes out of it.
+        - PyTorch: With fp16 step through a gradient scaler (`torch.amp.GradScaler`), or use
+          bf16.
+        - Keras: With `mixed_float16` scale the loss (`keras.optimizers.LossScaleOptimizer`),
+          or use `mixed_bfloat16`.
+        - JAX: In 16 bits use bfloat16 in place of float16, or scale the loss.
 
     Example:
         distance = (a - b).norm(dim=1)                       # derivative at 0 is NaN

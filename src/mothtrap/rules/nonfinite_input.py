@@ -42,16 +42,22 @@ class NonfiniteInput(Rule):
         attention mask of 0 and minus infinity. Tensors that a model has made.
 
     What to do:
-        - Look at the samples named, and repair or drop them where the data are read:
-          empty cells of a table, divisions by a standard deviation of 0, log of 0.
-        - Fill missing values, and tell the model which ones were missing:
-          `x = torch.nan_to_num(x)` beside a mask.
+        - Look at the samples named, and repair or drop them where the data are read: empty
+          cells of a table, divisions by a standard deviation of 0, log of 0.
+        - PyTorch: Fill missing values, and tell the model which ones were missing: `x =
+          torch.nan_to_num(x)` beside a mask.
+        - Keras: Fill or drop rows with missing values before `fit`: `np.isfinite(x).all()`
+          must hold.
+        - JAX: Fill missing values, and tell the model which ones were missing: `x =
+          jnp.nan_to_num(x)` beside a mask.
         - Let a test of the data say that everything is finite before training begins.
-        - Where the loaded data are finite, find the operation between loader and loss that
-          makes NaN of them (`torch.sqrt` or `torch.log` of what is negative, 0 / 0):
-          `mothtrap replay` does the step again and names it. Keep in range what it is given.
-        - Keras: Fill or drop rows with missing values before `fit`: `np.isfinite(x).all()` must
-          hold.
+        - PyTorch: Where the loaded data are finite, find the operation between loader and
+          loss that makes NaN of them (`torch.sqrt` or `torch.log` of what is negative, 0 /
+          0): `mothtrap replay` does the step again and names it. Keep in range what it is
+          given.
+        - Keras, JAX: Where the loaded data are finite, find the operation between them and
+          the loss that makes NaN of them (a square root or logarithm of what is negative, 0 /
+          0), and keep in range what it is given.
 
     Example:
         frame = pandas.read_csv("patients.csv")                  # empty cells become NaN
@@ -105,7 +111,7 @@ class NonfiniteInput(Rule):
             severity = Severity.ERROR if mode is Mode.TRAIN else Severity.WARNING
         first = min(reaching or found, key=lambda fact: fact.step)
         steps = sorted({fact.step for fact in found if fact.step >= first.step})
-        fixes = self.doc().fixes
+        fixes = self.fixes(window)
         return self.finding(
             window,
             severity=severity,

@@ -36,10 +36,13 @@ class NonfiniteLoss(Rule):
         Very large or negative losses, as long as they are finite.
 
     What to do:
-        - Guard the operation that broke: log of 0, division by 0, square root of 0, exp
-          of a large number.
-        - Use the numerically safe form of the loss: logits with
-          `cross_entropy` or `binary_cross_entropy_with_logits`.
+        - Guard the operation that broke: log of 0, division by 0, square root of 0, exp of a
+          large number.
+        - PyTorch: Use the numerically safe form of the loss: logits with `cross_entropy` or
+          `binary_cross_entropy_with_logits`.
+        - Keras: Use the numerically safe form of the loss: logits, with `from_logits=True`.
+        - JAX: Use the numerically safe form of the loss: `optax.softmax_cross_entropy` or
+          `optax.sigmoid_binary_cross_entropy` of logits.
         - Lower the learning rate, or clip gradients, when the loss grew before it broke.
 
     Example:

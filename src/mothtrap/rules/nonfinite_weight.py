@@ -40,10 +40,12 @@ class NonfiniteWeight(Rule):
         Nothing that is finite is judged, however large it is. Buffers are not looked at.
 
     What to do:
-        - Where it is so from step 0: look at how the parameter is initialized
+        - PyTorch: Where it is so from step 0: look at how the parameter is initialized
           (`torch.empty`, a standard deviation of 0, a division by the number of inputs).
-        - Where it became so: find the gradient that was not finite, see NUM002 and
-          NUM004, and go back to a checkpoint from before that step.
+        - Keras, JAX: Where it is so from step 0: look at how the parameter is initialized (a
+          standard deviation of 0, a division by the number of inputs).
+        - Where it became so: find the gradient that was not finite, see NUM002 and NUM004,
+          and go back to a checkpoint from before that step.
         - Check values that code writes into weights by hand: normalization, pruning,
           averaging.
 

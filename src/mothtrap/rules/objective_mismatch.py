@@ -38,16 +38,16 @@ class ObjectiveMismatch(Rule):
         and grades are.
 
     What to do:
-        - Choose the objective for the labels: `binary:logistic` or `multi:softprob` for classes,
-          `reg:squarederror` for numbers.
-        - Set the number of classes to that of the labels, and number them from 0:
-          `sklearn.preprocessing.LabelEncoder`.
+        - XGBoost: Choose the objective for the labels: `binary:logistic` or `multi:softprob`
+          for classes, `reg:squarederror` for numbers.
         - LightGBM: Choose the objective for the labels: `binary` or `multiclass` for classes,
           `regression` for numbers.
-        - CatBoost: Choose the loss for the labels: `Logloss` or `MultiClass` for classes, `RMSE`
-          for numbers.
-        - LightGBM, CatBoost: Set the number of classes to that of the labels, and number them from
-          0: `sklearn.preprocessing.LabelEncoder`.
+        - CatBoost: Choose the loss for the labels: `Logloss` or `MultiClass` for classes,
+          `RMSE` for numbers.
+        - scikit-learn: Choose the estimator for the labels: a classifier for classes, a
+          regressor for numbers.
+        - Set the number of classes to that of the labels, and number them from 0:
+          `sklearn.preprocessing.LabelEncoder`.
 
     Example:
         xgboost.train({"objective": "reg:squarederror"}, classes_0_and_1)

@@ -58,9 +58,13 @@ class PoorInitialization(Rule):
         embeddings, layers with fewer than 8 inputs, sine networks.
 
     What to do:
-        - Initialize for the activation: `nn.init.kaiming_normal_` before ReLU,
+        - PyTorch: Initialize for the activation: `nn.init.kaiming_normal_` before ReLU,
           `nn.init.xavier_uniform_` before tanh or sigmoid.
-        - Or leave PyTorch's own initialization as it is.
+        - Keras: Initialize for the activation: `kernel_initializer="he_normal"` before ReLU,
+          the default `"glorot_uniform"` before tanh or sigmoid.
+        - JAX: Initialize for the activation: `jax.nn.initializers.he_normal()` before ReLU,
+          `glorot_uniform()` before tanh or sigmoid.
+        - PyTorch: Or leave PyTorch's own initialization as it is.
         - Put normalization layers between the layers of deep networks.
 
     Example:

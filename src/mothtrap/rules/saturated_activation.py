@@ -52,12 +52,15 @@ class SaturatedActivation(Rule):
         and cannot be seen.
 
     What to do:
-        - Bring the inputs of the layer before to a standard scale, and its initial
+        - PyTorch: Bring the inputs of the layer before to a standard scale, and its initial
           weights to a gain near 1: `nn.init.xavier_uniform_`.
+        - Keras: Use `activation="relu"` in hidden layers, and scale the inputs.
+        - JAX: Bring the inputs of the layer before to a standard scale, and its initial
+          weights to a gain near 1: `jax.nn.initializers.glorot_uniform()`.
         - Put a normalization layer before the activation.
         - Lower the learning rate: large steps push units to the flat ends.
-        - Use an activation that does not saturate: `nn.ReLU`, `nn.GELU`.
-        - Keras: Use `activation="relu"` in hidden layers, and scale the inputs.
+        - PyTorch: Use an activation that does not saturate: `nn.ReLU`, `nn.GELU`.
+        - JAX: Use an activation that does not saturate: `jax.nn.relu`, `jax.nn.gelu`.
 
     Example:
         nn.init.normal_(layer.weight, std=5.0)      # inputs of tanh far beyond 3

@@ -47,11 +47,14 @@ class SigmoidBeforeBceWithLogits(Rule):
         A sigmoid with a scale or an offset between it and the loss.
 
     What to do:
-        - Remove the sigmoid from the model and keep the loss, which expects logits; apply a
-          sigmoid only where probabilities are shown.
-        - Or keep one sigmoid and use `binary_cross_entropy`, which is less stable.
+        - PyTorch: Remove the sigmoid from the model and keep the loss, which expects logits;
+          apply a sigmoid only where probabilities are shown.
         - Keras: Remove `activation="sigmoid"` from the last layer, or give the loss
           `from_logits=False`, its default.
+        - JAX: Remove the sigmoid from the model: give the logits to
+          `optax.sigmoid_binary_cross_entropy`, and apply a sigmoid only where probabilities
+          are shown.
+        - PyTorch: Or keep one sigmoid and use `binary_cross_entropy`, which is less stable.
 
     Example:
         loss = F.binary_cross_entropy_with_logits(torch.sigmoid(model(x)), y)  # twice

@@ -51,14 +51,18 @@ class SoftmaxBeforeCrossEntropy(Rule):
         distillation (their softmax is on the target's side). A single class.
 
     What to do:
-        - Remove the softmax from the model: give the logits to `cross_entropy`, and
+        - PyTorch: Remove the softmax from the model: give the logits to `cross_entropy`, and
           apply softmax only where probabilities are shown.
-        - Put `log_softmax` in place of `softmax` before `nll_loss`, or give the logits to
-          `cross_entropy`.
-        - Give the loss of the evaluation the logits, as in training, and the probabilities
-          to metrics only.
         - Keras: Remove `activation="softmax"` from the last layer, or give the loss
           `from_logits=False`, its default.
+        - JAX: Remove the softmax from the model: give the logits to the cross-entropy, and
+          apply softmax only where probabilities are shown.
+        - PyTorch: Put `log_softmax` in place of `softmax` before `nll_loss`, or give the
+          logits to `cross_entropy`.
+        - Keras, JAX: Where the loss takes logarithms of probabilities itself, give it
+          `log_softmax` of the logits.
+        - Give the loss of the evaluation the logits, as in training, and the probabilities to
+          metrics only.
 
     Example:
         loss = F.cross_entropy(torch.softmax(model(x), dim=1), y)    # softmax twice
@@ -129,12 +133,12 @@ class SoftmaxBeforeCrossEntropy(Rule):
             },
             location=first.location,
             mode=first.mode.value,
-            fixes=self._fixes(first),
+            fixes=self._fixes(window, first),
             why=WHY_NLL if first.operation == "nll" and severity is Severity.ERROR else None,
         )
 
-    def _fixes(self, call: LossCall) -> tuple[str, ...]:
-        remove, log, evaluation = self.doc().fixes
+    def _fixes(self, window: Window, call: LossCall) -> tuple[str, ...]:
+        remove, log, evaluation = self.fixes(window)
         by_loss = (log, remove) if call.operation == "nll" else (remove, log)
         return (evaluation, *by_loss) if call.mode is Mode.EVAL else by_loss
 

@@ -40,9 +40,13 @@ class SoftmaxWrongDim(Rule):
         softmaxes inside the model, such as those of attention.
 
     What to do:
-        - Let the softmax run over the classes: `dim=1` of scores by example and class, or
-          `dim=-1`.
-        - Before `cross_entropy`, remove the softmax: it applies one itself, over the classes.
+        - PyTorch: Let the softmax run over the classes: `dim=1` of scores by example and
+          class, or `dim=-1`.
+        - Keras, JAX: Let the softmax run over the classes: `axis=-1`, its default.
+        - PyTorch: Before `cross_entropy`, remove the softmax: it applies one itself, over the
+          classes.
+        - Keras, JAX: Before a cross-entropy of logits, remove the softmax: it applies one
+          itself, over the classes.
 
     Example:
         loss = F.nll_loss(F.log_softmax(model(x), dim=0), y)     # over the batch
@@ -102,7 +106,7 @@ class SoftmaxWrongDim(Rule):
             },
             location=first.location,
             # Of two softmaxes one is that of the loss itself.
-            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.doc().fixes[:1],
+            fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.fixes(window)[:1],
         )
 
 

@@ -105,7 +105,7 @@ class StaleGradient(Rule):
         evaluations = int(series.values_S[stale].max())
         closure = evaluations > 1
         times = f"{evaluations} evaluations of its closure" if closure else f"{len(stale)} steps"
-        clears, *others = self.doc().fixes
+        clears, *others = self.fixes(window)
         return self.finding(
             window,
             severity=Severity.ERROR,

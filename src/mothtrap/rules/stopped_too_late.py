@@ -35,14 +35,16 @@ class StoppedTooLate(Rule):
         but those that are trained on; while the loss of evaluation hovers at its best.
 
     What to do:
-        - Stop early: `xgboost.train(..., early_stopping_rounds=50)`, or
+        - XGBoost: Stop early: `xgboost.train(..., early_stopping_rounds=50)`, or
           `XGBClassifier(early_stopping_rounds=50)`.
-        - Predict with the best round only:
-          `booster.predict(data, iteration_range=(0, booster.best_iteration + 1))`.
-        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`; the booster then predicts
-          with its best round.
-        - CatBoost: Stop early: `early_stopping_rounds=50` in `fit`, with an `eval_set`; the model
-          is then cut to its best round.
+        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`; the booster then
+          predicts with its best round.
+        - CatBoost: Stop early: `early_stopping_rounds=50` in `fit`, with an `eval_set`; the
+          model is then cut to its best round.
+        - scikit-learn: Stop early: `n_iter_no_change=20` (`early_stopping=True` of the
+          histogram estimators).
+        - XGBoost: Predict with the best round only: `booster.predict(data,
+          iteration_range=(0, booster.best_iteration + 1))`.
 
     Example:
         xgboost.train(params, train, 2000, evals=[(valid, "valid")])

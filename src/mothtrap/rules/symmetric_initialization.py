@@ -42,12 +42,15 @@ class SymmetricInitialization(Rule):
         that makes gradients differ. Learning rates of 0.
 
     What to do:
-        - Give weights random values: leave PyTorch's own initialization, or use
+        - PyTorch: Give weights random values: leave PyTorch's own initialization, or use
           `nn.init.kaiming_normal_` (ReLU) or `nn.init.xavier_uniform_` (tanh).
-        - Set only biases to 0, never all parameters: loop over
-          `p for name, p in model.named_parameters() if name.endswith("bias")`.
-        - Where a block should start as the identity, set only its last layer to 0.
         - Keras: Leave `kernel_initializer` at its default, `"glorot_uniform"`.
+        - JAX: Give weights random values, each from a key of its own: `jax.random.normal(key,
+          shape)`, or `jax.nn.initializers.he_normal()`.
+        - PyTorch: Set only biases to 0, never all parameters: loop over `p for name, p in
+          model.named_parameters() if name.endswith("bias")`.
+        - Keras, JAX: Set only biases to 0, never all parameters.
+        - Where a block should start as the identity, set only its last layer to 0.
 
     Example:
         for p in model.parameters():

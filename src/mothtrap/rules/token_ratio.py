@@ -132,7 +132,7 @@ class TokenRatio(Rule):
                 f"{share:.0%} of the tokens in input {argument} are {token} "
                 f"(limit {limit:g} %){out}"
             ),
-            fixes=self.doc().fixes[:1] if masked else None,
+            fixes=self.fixes(window)[:1] if masked else None,
             evidence={"value": 100 * share, "limit": limit, "token": token, "argument": argument},
             location=next((call.location for call in window.seen(LossCall)), None),
         )

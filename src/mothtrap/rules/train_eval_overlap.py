@@ -171,7 +171,7 @@ class TrainEvalOverlap(Rule):
         share = one.share_of_all if one.share_of_all is not None else self._share(one)
         if share < self.low_share:
             return None
-        split, drop, *rest = self.doc().fixes
+        split, drop, *rest = self.fixes(window)
         return self.finding(
             window,
             severity=Severity.ERROR,

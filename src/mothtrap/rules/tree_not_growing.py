@@ -49,11 +49,12 @@ class TreeNotGrowing(Rule):
         Before `rounds` rounds; where the training loss has nothing left to gain.
 
     What to do:
-        - Lower what a split requires: `min_child_weight` and `gamma`.
+        - XGBoost: Lower what a split requires: `min_child_weight` and `gamma`.
+        - LightGBM: Lower what a split requires: `min_data_in_leaf`,
+          `min_sum_hessian_in_leaf`, `min_gain_to_split`.
+        - scikit-learn: Lower what a split requires: `min_samples_leaf`,
+          `min_impurity_decrease`.
         - Check the scale of labels and weights: these limits are absolute.
-        - LightGBM: Lower what a split requires: `min_data_in_leaf`, `min_sum_hessian_in_leaf`,
-          `min_gain_to_split`.
-        - LightGBM: Check the scale of labels and weights: these limits are absolute.
 
     Example:
         xgboost.train({"min_child_weight": 1000}, table_of_500_rows)

@@ -62,10 +62,17 @@ class UnchangedTensor(Rule):
         are captured once in `every_steps` steps.
 
     What to do:
-        - Look for code that writes the weights after the step: `load_state_dict`, an
+        - PyTorch: Look for code that writes the weights after the step: `load_state_dict`, an
           average that is copied back, a projection.
+        - Keras: Look for code that writes the weights after the step: `set_weights`,
+          `load_weights`, a constraint, an average that is copied back.
+        - JAX: Return and assign what the update makes: `params = optax.apply_updates(params,
+          updates)`; nothing is changed in place.
         - Raise the learning rate of the group, or keep 16-bit weights in float32.
-        - Check that the optimizer's `step` is PyTorch's, and that it gets these weights.
+        - PyTorch: Check that the optimizer's `step` is PyTorch's, and that it gets these
+          weights.
+        - JAX: Look for a schedule that stays at its first step, at a rate of 0 (keep the
+          state that `optimizer.update` returns), and for `optax.set_to_zero()`.
 
     Example:
         optimizer.step()

@@ -60,14 +60,13 @@ class UnnormalizedInput(Rule):
         under training have made.
 
     What to do:
-        - Scale the inputs: pixels with `x / 255`, features to mean 0 and standard
-          deviation 1, with statistics of the training data alone.
+        - Scale the inputs: pixels with `x / 255`, features to mean 0 and standard deviation
+          1, with statistics of the training data alone.
         - Apply the same scaling in evaluation and in production.
-        - Put a normalization layer first where the scale is not known beforehand:
+        - PyTorch: Put a normalization layer first where the scale is not known beforehand:
           `nn.BatchNorm1d(features, affine=False)`.
-        - Keras: Scale the inputs before `fit` (`x / 255.0`, or subtract the mean and divide by
-          the standard deviation), or begin the model with `keras.layers.Rescaling(1 / 255)`, or
-          with a `keras.layers.Normalization()` that was adapted to the training data.
+        - Keras: Or begin the model with `keras.layers.Rescaling(1 / 255)`, or with a
+          `keras.layers.Normalization()` that was adapted to the training data.
 
     Example:
         x = torch.tensor(images, dtype=torch.float32)           # 0..255
@@ -204,7 +203,7 @@ class UnnormalizedInput(Rule):
                 "gain": first.gain,
             },
             location=first.location,
-            fixes=(PIXELS if _are_pixels(first) else FEATURES, *self.doc().fixes[1:]),
+            fixes=(PIXELS if _are_pixels(first) else FEATURES, *self.fixes(window)[1:]),
         )
 
 

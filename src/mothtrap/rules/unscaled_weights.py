@@ -39,14 +39,16 @@ class UnscaledWeights(Rule):
         too, and the rare class is found; where rows have weights or `scale_pos_weight` is set.
 
     What to do:
-        - Judge by a metric that ranks: `eval_metric="aucpr"`.
-        - Weigh the rare class: `scale_pos_weight=negatives / positives`, or
-          `DMatrix(x, y, weight=...)` with more than two classes.
+        - XGBoost: Judge by a metric that ranks: `eval_metric="aucpr"`.
         - LightGBM: Judge by a metric that ranks: `metric="average_precision"`.
-        - LightGBM: Weigh the rare class: `is_unbalance=True`, or
-          `scale_pos_weight=negatives / positives`.
         - CatBoost: Judge by a metric that ranks: `eval_metric="PRAUC"`.
+        - XGBoost: Weigh the rare class: `scale_pos_weight=negatives / positives`, or
+          `DMatrix(x, y, weight=...)` with more than two classes.
+        - LightGBM: Weigh the rare class: `is_unbalance=True`, or `scale_pos_weight=negatives
+          / positives`.
         - CatBoost: Weigh the rare class: `auto_class_weights="Balanced"`.
+        - scikit-learn: Weigh the rare class: `class_weight="balanced"`, or `sample_weight` of
+          `fit`.
 
     Example:
         XGBClassifier(eval_metric="error").fit(x, y, eval_set=[(xv, yv)])

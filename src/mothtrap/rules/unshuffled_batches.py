@@ -57,13 +57,15 @@ class UnshuffledBatches(Rule):
         model itself, or a copy of it, outputs.
 
     What to do:
-        - Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch
-          where tensors are sliced by hand.
-        - Where the order must be kept within a sequence, shuffle the sequences.
-        - Shuffle once before splitting into training and validation data, too: else
-          they hold different classes.
+        - PyTorch: Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each
+          epoch where tensors are sliced by hand.
         - Keras: Leave `shuffle=True` in `fit`; it has no effect on a `tf.data.Dataset` or
           generator: call `dataset.shuffle(buffer_size)` with a buffer as large as the data.
+        - JAX: Shuffle each epoch: `order = np.random.permutation(len(x))`, and cut the
+          batches from `x[order]` and `y[order]`.
+        - Where the order must be kept within a sequence, shuffle the sequences.
+        - Shuffle once before splitting into training and validation data, too: else they hold
+          different classes.
 
     Example:
         loader = DataLoader(data, batch_size=64)                  # a file grouped by class

@@ -1,4 +1,4 @@
-"""OPT620: a training step returns new weights, and the old ones are used again."""
+"""OPT620: a training step makes new weights, and the old ones are used again."""
 
 from __future__ import annotations
 
@@ -15,18 +15,22 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class UpdateDropped(Rule):
-    """A training step returns new weights, and the old ones are used again.
+    """A training step makes new weights, or a new state, and the old ones are used again.
 
     What it detects:
-        A function that takes weights and returns new ones, and is called with the same old
-        ones in many steps running.
+        A function that takes weights and makes new ones, and is called with the same old
+        ones in many steps running: its result is not assigned, it returns the old weights, or
+        it changes a model in place inside `jax.jit`. The same of the state of an optimizer.
 
     Why it matters:
-        Functions of JAX change nothing in place. New weights that are not assigned are
-        lost: every step starts from the same weights, and nothing is learned.
+        Functions of JAX change nothing in place. New weights that are not returned and
+        assigned are lost: every step starts from the same weights, and nothing is learned.
+        With an old state an optimizer is at its first step for ever: a warmup stays at its
+        beginning, and momentum never builds up.
 
     Fires:
-        Error when a function gets the very same weights in `num_steps` calls running.
+        Error when a function gets the very same weights in `num_steps` calls running, or can
+        hand on no others. Warning when it gets the same state, and new weights.
 
     Stays quiet:
         A few calls with the same weights, as for warming up or measuring.
@@ -63,19 +67,45 @@ class UpdateDropped(Rule):
         seen = [one for one in window.seen(Seen) if one.calls >= self.num_steps]
         if not seen:
             return []
-        first, last = seen[0], seen[-1]
+        of_weights = [one for one in seen if not one.state]
+        told = of_weights or seen
+        first, last = told[0], told[-1]
+        message, fixes = _words(last)
         return [
             self.finding(
                 window,
-                severity=Severity.ERROR,
+                severity=Severity.ERROR if of_weights else Severity.WARNING,
                 step=max(0, first.step - first.calls + 1),
                 last_step=last.step,
                 count=last.calls,
-                message=(
-                    f"`{last.function}` returned new weights {last.calls} times running, and was "
-                    "called with the old ones each time"
-                ),
+                message=message,
+                fixes=fixes,
                 evidence={"function": last.function, "calls": last.calls},
                 location=last.location,
             )
         ]
+
+
+def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
+    """Return what was seen, and what to do where the docstring does not say it."""
+    function = f"`{seen.function}`"
+    if seen.why == "unchanged":
+        return f"{function} returns the weights that it was given: the updated ones are lost", (
+            "Return the result of `optax.apply_updates(params, updates)`, or of "
+            "`state.apply_gradients(grads=grads)`: neither changes its arguments.",
+        )
+    if seen.why == "in place":
+        return f"{function} updates its model in place, and `jax.jit` drops such changes", (
+            "Compile the step with `nnx.jit` in place of `jax.jit`.",
+            "Or return the new weights, and assign them.",
+        )
+    if seen.state:
+        return (
+            f"{function} returned a new `{seen.state}` {seen.calls} times running, and was called "
+            "with the old one each time",
+            (f"Assign `{seen.state}` from what the step returns, and pass it to the next one.",),
+        )
+    return (
+        f"{function} returned new weights {seen.calls} times running, and was called with the old "
+        "ones each time"
+    ), None

@@ -122,7 +122,7 @@ class UpdateRatio(Rule):
                 f"{'above' if above else 'below'} {limit:g} at {count} looks running"
             ),
             evidence={"value": value, "limit": limit, "weights": len(found)},
-            fixes=self.doc().fixes if above else self.doc().fixes[1:],
+            fixes=self.fixes(window) if above else self.fixes(window)[1:],
             location=tensor.location,
         )
         return [finding]

@@ -37,7 +37,6 @@ WHY_OF_CUT = (
     "No gradient of the loss passes a tensor that is detached. The layers before it learn from "
     "other terms of the loss only, and what comes after it cannot teach them anything."
 )
-FIX_OF_CUT = "Remove the `.detach()` (or `.data`) if the gradient is to reach the layers before it."
 WHY_OF_FACTOR = (
     "The last layer gets as little as the first: the gradient is small from the loss on, and "
     "does not vanish through depth. An optimizer that divides by the size of the gradient makes "
@@ -80,14 +79,20 @@ class VanishingGradient(Rule):
         gradient at all, embeddings, biases before a normalization.
 
     What to do:
-        - Where a tensor between them is detached, remove the `.detach()`.
-        - Use ReLU or GELU in place of sigmoid or tanh between the layers, initialized to
-          match: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
-        - Add residual connections or normalization layers: both carry the gradient past
-          a layer that shrinks it.
+        - PyTorch: Remove the `.detach()` (or `.data`) if the gradient is to reach the layers
+          before it.
+        - Keras: Remove the `stop_gradient` if the gradient is to reach the layers before it.
+        - JAX: Remove the `jax.lax.stop_gradient` if the gradient is to reach the layers
+          before it.
+        - PyTorch: Use ReLU or GELU in place of sigmoid or tanh between the layers,
+          initialized to match: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
+        - Keras: Use `activation="relu"` in hidden layers with
+          `kernel_initializer="he_normal"`, or add `keras.layers.BatchNormalization()`.
+        - JAX: Use ReLU or GELU in place of sigmoid or tanh between the layers, initialized to
+          match: `jax.nn.initializers.he_normal()`.
+        - Add residual connections or normalization layers: both carry the gradient past a
+          layer that shrinks it.
         - In recurrent nets use gates (LSTM, GRU) in place of a plain recurrence.
-        - Keras: Use `activation="relu"` in hidden layers with `kernel_initializer="he_normal"`,
-          or add `keras.layers.BatchNormalization()`.
 
     Example:
         layers = [m for _ in range(10) for m in (nn.Linear(64, 64), nn.Sigmoid())]
@@ -190,7 +195,7 @@ class VanishingGradient(Rule):
                 "layers": len(group.modules),
                 "detached_before": cut.layer if cut is not None else None,
             },
-            fixes=(FIX_OF_CUT,) if cut is not None else self.doc().fixes[1:],
+            fixes=self.fixes(window)[:1] if cut is not None else self.fixes(window)[1:],
             why=WHY_OF_CUT if cut is not None else None,
             location=cut.cut_at
             if cut is not None
@@ -239,7 +244,7 @@ class VanishingGradient(Rule):
                     f"{_beside_epsilon(window, value)}"
                 ),
                 evidence={"value": value, "limit": self.mean_limit, "weights": len(worst)},
-                fixes=(FIX_OF_FACTOR,) if everywhere else self.doc().fixes[1:],
+                fixes=(FIX_OF_FACTOR,) if everywhere else self.fixes(window)[1:],
                 why=WHY_OF_FACTOR if everywhere else None,
                 location=losses[0]
                 if everywhere and losses

@@ -62,12 +62,17 @@ class WrongSign(Rule):
         player's loss is turned on purpose.
 
     What to do:
-        - Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`.
+        - PyTorch: Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr *
+          p.grad`.
+        - Keras: Subtract the gradient: `variable.assign_sub(rate * gradient)`.
+        - JAX: Give `optax.apply_updates` what the optimizer returns: gradients themselves are
+          added, and lead uphill. By hand subtract: `params - rate * grads`.
         - Remove the minus sign before the loss, or in the function that computes it.
-        - Look for `maximize=True` in the optimizer, and for a score such as accuracy or
-          log-likelihood that is minimized where its negative was meant.
-        - Check that targets are in the range of the loss: 0 to 1 for binary
-          cross-entropy.
+        - PyTorch: Look for `maximize=True` in the optimizer, and for a score such as accuracy
+          or log-likelihood that is minimized where its negative was meant.
+        - Keras, JAX: Look for a score such as accuracy or log-likelihood that is minimized
+          where its negative was meant.
+        - Check that targets are in the range of the loss: 0 to 1 for binary cross-entropy.
         - Bound a term that pushes things apart: `relu(margin - distance)` in place of
           `-distance`.
 
@@ -126,18 +131,18 @@ class WrongSign(Rule):
         game = has_players(window)
 
         def judge(series: Series) -> Judgment | None:
-            if not game and (found := self._unbounded(series)):
+            if not game and (found := self._unbounded(window, series)):
                 return found
             if series.of not in terms:
                 raise NotEnoughData("the loss was not traced to its operation")
             if terms[series.of] not in AT_LEAST_ZERO:
                 raise NotApplicable("the loss has several terms, or one that may be negative")
             climbs = self._climbing(window, series)
-            return None if game else climbs or self._judge(series, terms[series.of])
+            return None if game else climbs or self._judge(window, series, terms[series.of])
 
         return judge_series(self, window, judge)
 
-    def _unbounded(self, series: Series) -> Judgment | None:
+    def _unbounded(self, window: Window, series: Series) -> Judgment | None:
         """Judge a loss of any kind: one that falls below every scale that it has had."""
         steps_S, loss_S = finite_part(series)
         if len(loss_S) < 3:
@@ -155,10 +160,10 @@ class WrongSign(Rule):
             count=len(loss_S) - onset,
             message=(f"the loss fell from {first:.4g} to {last:.4g} and has no lower bound"),
             evidence={"value": last, "first": first, "limit": self.unbounded_factor},
-            fixes=self.doc().fixes[:0:-1],
+            fixes=self.fixes(window)[:0:-1],
         )
 
-    def _judge(self, series: Series, operation: str) -> Judgment | None:
+    def _judge(self, window: Window, series: Series, operation: str) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         if len(loss_S) < self.steps:
             raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.steps} are needed")
@@ -179,7 +184,7 @@ class WrongSign(Rule):
                 "its sign is turned, and the error is maximized"
             ),
             evidence={"value": latest, "first": first, "operation": operation},
-            fixes=self.doc().fixes[1:],
+            fixes=self.fixes(window)[1:],
         )
 
     def _climbing(self, window: Window, series: Series) -> Judgment | None:
@@ -210,7 +215,7 @@ class WrongSign(Rule):
                 f"and the loss went from {loss_S[0]:.4g} to {loss_S[-1]:.4g}"
             ),
             evidence={"value": min(climbing.values()), "limit": self.cosine},
-            fixes=self.doc().fixes[:1],
+            fixes=self.fixes(window)[:1],
             layers=tuple(climbing),
             why=WHY_OF_CLIMBING,
             location=seen[0].location,

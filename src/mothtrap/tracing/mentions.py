@@ -12,7 +12,7 @@ from mothtrap.tracing.frames import is_users_file, line_of
 
 MOST_BYTES = 1_000_000
 """Of source in one file that is read; chosen by hand: longer ones were written by a program."""
-FRAMEWORKS = ("torch", "jax", "tensorflow", "keras")
+FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
 MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
 

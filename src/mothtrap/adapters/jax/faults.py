@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -14,6 +15,7 @@ from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
 OF_CALLS: Final = (UpdateDropped, FunctionTraced)
@@ -25,10 +27,19 @@ TRACES_TOLD_AT: Final = (8, 16, 32, 64, 128, 256, 512, 1024)
 
 class _Counts:
     def __init__(self) -> None:
-        self.calls = self.traces = self.stale = 0
-        self.weights: list[Any] = []
+        self.calls = self.traces = 0
+        self.given: dict[str, list[Any]] = {}
+        self.stale: dict[str, int] = {}
         self.keys: dict[int, Any] = {}
         self.same: dict[int, int] = {}
+
+    def running(self, name: str, leaves: Sequence[Any], places: Iterable[int]) -> int:
+        """Return how many calls running have been given the same arrays under a name."""
+        given = [leaves[index] for index in places if index < len(leaves)]
+        known = self.given.get(name, [])
+        same = bool(given) and len(given) == len(known) and all(map(operator.is_, given, known))
+        self.given[name], self.stale[name] = given, self.stale.get(name, 0) + 1 if same else 1
+        return self.stale[name]
 
 
 class Faults:
@@ -99,20 +110,30 @@ class Faults:
             self._look_at_keys(counts, layout, leaves, program)
 
     def _look_at_weights(self, counts: _Counts, layout: Layout, leaves: Sequence[Any]) -> None:
-        weights = [leaves[index] for index in layout.weights.values() if index < len(leaves)]
-        same = bool(weights) and len(weights) == len(counts.weights)
-        same = same and all(a is b for a, b in zip(weights, counts.weights, strict=True))
-        counts.stale = counts.stale + 1 if same else 1
-        counts.weights = weights
-        if counts.stale in TOLD_AT:
-            self._job.fact(
-                UpdateDropped(
-                    step=self._job.now.step,
-                    function=layout.function,
-                    calls=counts.stale,
-                    location=frames.location(frames.user_frame()),
-                )
+        """Count the calls running with the same weights; with new ones, those with old states."""
+        calls = counts.running("", leaves, layout.weights.values())
+        if layout.lost:
+            calls = counts.calls
+        self._tell(layout, calls)
+        for argument, places in layout.states.items():
+            stale = counts.running(argument, leaves, places)
+            if stale > calls:
+                self._tell(layout, stale, state=argument)
+
+    def _tell(self, layout: Layout, calls: int, state: str = "") -> None:
+        if calls not in TOLD_AT:
+            return
+        lost = layout.lost if not state else ""
+        self._job.fact(
+            UpdateDropped(
+                step=self._job.now.step,
+                function=layout.function,
+                calls=calls,
+                why=lost,
+                state=state,
+                location=_place(layout) if lost else frames.location(frames.user_frame()),
             )
+        )
 
     def _look_at_keys(
         self, counts: _Counts, layout: Layout, leaves: Sequence[Any], program: Program
@@ -137,3 +158,9 @@ class Faults:
                         location=line,
                     )
                 )
+
+
+def _place(layout: Layout) -> str | None:
+    """Return the line that makes the update that is lost, else that of the function."""
+    made = only_call("apply_updates", "apply_gradients") if layout.lost == "unchanged" else None
+    return made or layout.place

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from mothtrap.adapters.jax import internals
+from mothtrap.adapters.jax.carries import like_weights, lost_updates, states
 from mothtrap.tracing.frames import line_of
 
 Function = Callable[..., Any]
@@ -62,6 +63,9 @@ class Layout:
         repeats: gradients were taken in a loop inside: a call is many steps.
         totals: indices of the sum and the count of the losses so far among the results.
         runs_on: scalars are means of all calls so far.
+        lost: why no update reaches another call, see `carries.lost_updates`.
+        states: indices of leaves of the arguments that are returned anew, by argument.
+        place: the first line of the function.
     """
 
     function: str
@@ -76,11 +80,14 @@ class Layout:
     repeats: bool = False
     totals: tuple[int, int] | None = None
     runs_on: bool = False
+    lost: str = ""
+    states: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    place: str | None = None
 
     @property
     def makes_steps(self) -> bool:
         """Return whether a call of the function updates weights."""
-        return bool(self.updated) or self.repeats
+        return bool(self.updated) or self.repeats or bool(self.lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,10 +122,15 @@ def series_of(layout: Layout) -> str:
 
 
 class Page:
-    """Notes made while one function is traced."""
+    """Notes made while one function is traced.
 
-    def __init__(self, trace: object | None) -> None:
-        self.trace = trace
+    Args:
+        trace: to which its arguments belong.
+        inputs: paths and leaves of the arguments, before the function could change any.
+    """
+
+    def __init__(self, trace: object | None, inputs: Sequence[tuple[Path, Any]]) -> None:
+        self.trace, self.inputs = trace, inputs
         self.differentiated: list[Differentiated] = []
         self.inner = False
 
@@ -169,9 +181,9 @@ class Traced:
         fun = self._fun()
         if fun is None:
             raise ReferenceError("the function of this jit is gone")
-        leaves = jax.tree_util.tree_leaves((args, kwargs))
-        traces = (internals.trace_of(leaf) for leaf in leaves)
-        page = Page(next((trace for trace in traces if trace is not None), None))
+        inputs = jax.tree_util.tree_flatten_with_path((args, kwargs))[0]
+        traces = (internals.trace_of(leaf) for _, leaf in inputs)
+        page = Page(next((trace for trace in traces if trace is not None), None), inputs)
         pages = self._book.pages
         if not pages:
             self._book.logs = False
@@ -205,6 +217,7 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         "rate": next((i for n, i in every.items() if n.endswith("learning_rate")), None),
         "repeats": page.inner and not page.differentiated,
         "runs_on": owner is not None,
+        "place": place,
     }
     if totals is not None and all(id(leaf) in by_id for leaf in totals):
         common["totals"] = (by_id[id(totals[0])], by_id[id(totals[1])])
@@ -212,18 +225,16 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         loss = _loop_losses(arguments, out) if common["repeats"] else None
         return Layout(**common, location=place, loss=loss)
     call = max(page.differentiated, key=lambda one: sum(np.size(g) for g in one.gradients))
-    inputs = jax.tree_util.tree_flatten_with_path(arguments)[0]
-    places = {id(leaf): index for index, (_, leaf) in enumerate(inputs)}
-    weights = {
-        name: places[id(leaf)]
-        for name, leaf in zip(call.names, call.arguments, strict=True)
-        if id(leaf) in places
-    }
+    weights = _weights(page.inputs, call)
     returned = tuple(by_id[id(g)] for g in call.gradients if id(g) in by_id)
     gradients = returned if len(returned) == len(call.gradients) else ()
     updated: tuple[int, ...] = ()
+    lost = ""
+    taken = list(weights.values())
     if not gradients and len(weights) == len(call.arguments):
-        updated = _updated(inputs, list(weights.values()), results)
+        updated = _updated(page.inputs, taken, results)
+        before, after = [leaf for _, leaf in page.inputs], jax.tree_util.tree_leaves(arguments)
+        lost = lost_updates(before, after, taken, [leaf for _, leaf in results], updated)
     return Layout(
         **common,
         location=call.location or place,
@@ -231,7 +242,22 @@ def layout_of(fun: Function, page: Page, arguments: Any, out: Any) -> Layout:
         weights=weights,
         updated=updated,
         gradients=gradients,
+        lost=lost,
+        states=states(fun, arguments, out, taken, updated) if updated else {},
     )
+
+
+def _weights(inputs: Sequence[tuple[Path, Any]], call: Differentiated) -> dict[str, int]:
+    """Return the inputs that a function differentiates by, or that it makes such arrays of."""
+    places = {id(leaf): index for index, (_, leaf) in enumerate(inputs)}
+    found = {
+        name: places[id(leaf)]
+        for name, leaf in zip(call.names, call.arguments, strict=True)
+        if id(leaf) in places
+    }
+    if found:
+        return found
+    return dict(zip(call.names, like_weights(inputs, call.names, call.arguments), strict=False))
 
 
 def _loop_losses(arguments: Any, out: Any) -> int | None:

@@ -216,9 +216,10 @@ class Collector:
         if self._operation(summed) != "reduce_sum":
             return
         total, inside = self._made[id(summed)]
-        if self._operation(inside[0]) != "exp":
+        exponentials = self._source(inside[0])  # 16-bit numbers are summed as 32-bit ones
+        if self._operation(exponentials) != "exp":
             return
-        shifted = self._made[id(inside[0])][1][0]
+        shifted = self._made[id(exponentials)][1][0]
         logits = self._made[id(shifted)][1][0] if self._operation(shifted) == "sub" else shifted
         if getattr(logits, "ndim", 0) < 2 or len(total.params["axes"]) != 1:
             return

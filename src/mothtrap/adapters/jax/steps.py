@@ -135,7 +135,7 @@ class Steps:
 
         Args:
             call: that made one step or more.
-            updated: the new weights, in the order of `Layout.weights`.
+            updated: the new weights, in the order of `Layout.weights`; none where they are lost.
             full: what was looked at is of this call, which is closed at once.
         """
         self.end_evaluation()
@@ -145,8 +145,9 @@ class Steps:
         if full:
             before = leaves_at(call.inputs, tuple(call.layout.weights.values()))
             jax.block_until_ready(updated)
-            with self._budget.look():
-                self._tensors.take_changes(tuple(call.layout.weights), before, updated)
+            if updated:
+                with self._budget.look():
+                    self._tensors.take_changes(tuple(call.layout.weights), before, updated)
         self.settle(all_of_them=full)
 
     def add_gradients(

@@ -40,16 +40,21 @@ class KeyReused(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
-    """A function returned new weights, and was called again with the old ones.
+    """A function made new weights, or a new state, and was called again with the old ones.
 
     Attributes:
         function: its name.
-        calls: running with the same weights.
-        location: line of the call.
+        calls: running with the same ones.
+        why: `unchanged` where it returns what it was given, `in place` where it changes its
+            arguments, which is not seen outside of it; nothing where the caller drops the result.
+        state: the argument whose new value is dropped; nothing for the weights.
+        location: line of the call, or of the function where that loses the update.
     """
 
     function: str
     calls: int
+    why: str = ""
+    state: str = ""
     location: str | None = None
 
 

@@ -1,0 +1,127 @@
+"""Weights and states that a traced function hands on to its next call, or loses by mistake."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+STATES: Final = ("mu", "nu", "trace", "count", "batch_stats")
+"""Parts of the paths of what optimizers and batch normalization keep from step to step."""
+
+
+def like_weights(
+    inputs: Sequence[tuple[Any, Any]], names: Sequence[str], arguments: Sequence[Any]
+) -> list[int]:
+    """Return the inputs that some arrays were made from: weights cast to fewer bits, say.
+
+    Args:
+        inputs: paths and leaves of the arguments of a function.
+        names: of the arrays, as ends of paths.
+        arguments: arrays that the function differentiates by.
+
+    Returns:
+        Indices of the first inputs that follow one another with these shapes and names; none
+        where there are none.
+    """
+    ends = [name.rpartition(".")[2] for name in names]
+    shapes = [np.shape(one) for one in arguments]
+    for first in range(len(inputs) - len(shapes) + 1):
+        run = inputs[first : first + len(shapes)]
+        if [np.shape(leaf) for _, leaf in run] == shapes and all(
+            end in jax.tree_util.keystr(path) for (path, _), end in zip(run, ends, strict=True)
+        ):
+            return list(range(first, first + len(shapes)))
+    return []
+
+
+def lost_updates(
+    before: Sequence[Any],
+    after: Sequence[Any],
+    weights: Sequence[int],
+    results: Sequence[Any],
+    updated: Sequence[int],
+) -> str:
+    """Return why the updates of a function that has just been traced reach no other call.
+
+    Args:
+        before: leaves of its arguments before the trace.
+        after: those leaves after it.
+        weights: indices of the weights among `before`.
+        results: leaves of what it returned.
+        updated: indices of the new weights among `results`.
+
+    Returns:
+        `unchanged` where the new weights are the old ones, `in place` where the function
+        changed its arguments, which is not seen outside of it; else nothing.
+    """
+    if not weights:
+        return ""
+    if updated:
+        same = all(results[to] is before[of] for to, of in zip(updated, weights, strict=True))
+        return "unchanged" if same else ""
+    kept = {id(leaf) for leaf in (*after, *results)}
+    return "" if any(id(before[of]) in kept for of in weights) else "in place"
+
+
+def states(
+    fun: Callable[..., Any], arguments: Any, out: Any, taken: Collection[int], made: Collection[int]
+) -> dict[str, tuple[int, ...]]:
+    """Return the states that a function is given and returns anew, by argument.
+
+    Args:
+        fun: the function.
+        arguments: by position and by name.
+        out: what it returned.
+        taken: indices of the weights among the leaves of the arguments.
+        made: indices of the new weights among those of the results.
+
+    Returns:
+        Indices of leaves of the arguments.
+    """
+    if not isinstance(out, tuple):
+        return {}
+    returned, first = [], 0
+    for part in out:
+        leaves = jax.tree_util.tree_leaves(part)
+        if not any(first <= index < first + len(leaves) for index in made):
+            returned.append((jax.tree_util.tree_structure(part), {id(leaf) for leaf in leaves}))
+        first += len(leaves)
+    found, first = {}, 0
+    for name, part in _named(fun, arguments):
+        leaves = jax.tree_util.tree_leaves(part)
+        places = tuple(range(first, first + len(leaves)))
+        first += len(leaves)
+        structure = jax.tree_util.tree_structure(part)
+        anew = [ids for of, ids in returned if of == structure]
+        if (
+            _is_state(part)
+            and len(anew) == 1
+            and anew[0].isdisjoint(map(id, leaves))
+            and not set(places) & set(taken)
+        ):
+            found[name] = places
+    return found
+
+
+def _named(fun: Callable[..., Any], arguments: Any) -> list[tuple[str, Any]]:
+    """Return arguments by name, in the order of their leaves."""
+    args, kwargs = arguments
+    try:
+        names = list(inspect.signature(fun).parameters)
+    except (TypeError, ValueError):
+        names = []
+    names += [f"argument {n}" for n in range(len(names), len(args))]
+    return [*zip(names, args, strict=False), *sorted(kwargs.items())]
+
+
+def _is_state(tree: Any) -> bool:
+    paths = (path for path, _ in jax.tree_util.tree_flatten_with_path(tree)[0])
+    return any(_word(part) in STATES for path in paths for part in path)
+
+
+def _word(part: Any) -> str:
+    return str(getattr(part, "name", getattr(part, "key", "")))

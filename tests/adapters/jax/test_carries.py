@@ -1,0 +1,126 @@
+"""What a step hands on: new weights and states, and updates that are lost inside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+jax = pytest.importorskip("jax")
+
+import jax.numpy as jnp  # noqa: E402
+
+optax = pytest.importorskip("optax")
+nnx = pytest.importorskip("flax.nnx")
+
+from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.core.facts.compiling import UpdateDropped  # noqa: E402
+from mothtrap.core.facts.losses import LossCall  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
+
+pytestmark = pytest.mark.smoke
+X = np.random.default_rng(0).normal(size=(16, 4)).astype(np.float32)
+Y = (X[:, 0] > 0).astype(np.int32)
+CALLS = 10
+
+
+def loss_fn(params: Any, x: Any, y: Any) -> Any:
+    logits = jnp.tanh(x @ params["a"]) @ params["b"]
+    return optax.softmax_cross_entropy_with_integer_labels(logits, y).mean()
+
+
+def weights() -> dict[str, Any]:
+    one, two = jax.random.split(jax.random.key(0))
+    return {"a": jax.random.normal(one, (4, 8)), "b": jax.random.normal(two, (8, 2))}
+
+
+def train(step: Callable[..., Any], assign: Callable[..., Any]) -> Process:
+    """Call a step ten times; `assign` says which weights and state the next call gets."""
+    process = Process("jax")
+    with process.watched(adapter):
+        compiled = jax.jit(step)
+        params = weights()
+        given = params, optimizer.init(params)
+        for _ in range(CALLS):
+            given = assign(given, compiled(*given, X, Y))
+    return process
+
+
+optimizer = optax.adam(0.01)
+
+
+def sound(params: Any, state: Any, x: Any, y: Any) -> Any:
+    loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+    updates, state = optimizer.update(grads, state)
+    return optax.apply_updates(params, updates), state, loss
+
+
+def forgetful(params: Any, state: Any, x: Any, y: Any) -> Any:
+    loss, grads = jax.value_and_grad(loss_fn)(params, x, y)
+    updates, state = optimizer.update(grads, state)
+    optax.apply_updates(params, updates)
+    return params, state, loss
+
+
+def in_16_bits(params: Any, state: Any, x: Any, y: Any) -> Any:
+    half = jax.tree.map(lambda one: one.astype(jnp.bfloat16), params)
+    loss, grads = jax.value_and_grad(loss_fn)(half, x.astype(jnp.bfloat16), y)
+    updates, state = optimizer.update(jax.tree.map(jnp.float32, grads), state)
+    return optax.apply_updates(params, updates), state, loss
+
+
+def facts(process: Process, kind: type[Any]) -> list[Any]:
+    return [fact for fact in process.facts() if isinstance(fact, kind)]
+
+
+def told(process: Process) -> list[tuple[str, str, int]]:
+    return [(one.why, one.state, one.calls) for one in facts(process, UpdateDropped)]
+
+
+def test_what_is_handed_on_is_no_fault() -> None:
+    assert told(train(sound, lambda _, out: out[:2])) == []
+
+
+def test_a_state_that_stays_the_old_one_is_told_by_its_name() -> None:
+    assert told(train(sound, lambda given, out: (out[0], given[1]))) == [("", "state", 8)]
+
+
+def test_old_weights_are_told_and_not_the_state_that_goes_with_them() -> None:
+    assert told(train(sound, lambda given, _: given)) == [("", "", 8)]
+
+
+def test_a_step_that_returns_its_old_weights_is_told_with_the_line_of_the_update() -> None:
+    process = train(forgetful, lambda _, out: out[:2])
+    assert told(process) == [("unchanged", "", 8)]
+    [fact] = facts(process, UpdateDropped)
+    assert "test_carries.py" in (fact.location or "")
+
+
+def test_weights_cast_to_16_bits_are_those_of_the_step() -> None:
+    process = train(in_16_bits, lambda _, out: out[:2])
+    assert len(process.steps()) == CALLS
+    assert {call.operation for call in facts(process, LossCall)} == {"cross_entropy"}
+
+
+@pytest.mark.parametrize(("compiled", "lost"), [("jax", True), ("nnx", False)])
+def test_a_model_changed_in_place_keeps_nothing_of_it_inside_jit(compiled: str, lost: bool) -> None:
+    process = Process("jax")
+    with process.watched(adapter):
+        model = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
+        opt = nnx.Optimizer(model, optimizer, wrt=nnx.Param)
+
+        def step(model: Any, opt: Any, x: Any, y: Any) -> Any:
+            def loss_of(model: Any) -> Any:
+                return optax.softmax_cross_entropy_with_integer_labels(model(x), y).mean()
+
+            loss, grads = nnx.value_and_grad(loss_of)(model)
+            opt.update(model, grads)
+            return loss
+
+        step = jax.jit(step) if compiled == "jax" else nnx.jit(step)
+        for _ in range(CALLS):
+            step(model, opt, X, Y)
+    assert told(process) == ([("in place", "", 8)] if lost else [])
+    assert len(process.steps()) == CALLS
