@@ -97,7 +97,7 @@ def measure(name: str, options: argparse.Namespace) -> float:
         mothtrap = ["-m", "mothtrap", "run", "--quiet", "--runs-dir", folder]
         words = [sys.executable, *(mothtrap if way.watched else []), *own]
         env = {**os.environ, "JAX_PLATFORMS": "cpu", "WANDB_DIR": folder, **way.settings}
-        done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+        done = subprocess.run(words, env=env, stdout=subprocess.PIPE, text=True, check=True)
     return float(done.stdout.split()[-1])
 
 

@@ -89,7 +89,7 @@ MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}
 
 
-def _files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
+def files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
     for path in sorted(source.rglob("*.py")):
         yield path.relative_to(source), _parsed(path, path.stat().st_mtime_ns)
 
@@ -114,7 +114,7 @@ def _imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
 def layering_offences(source: Path) -> list[str]:
     """Imports that go up, sideways, or to a package that has no place in the house."""
     offences = []
-    for path, tree in _files(source):
+    for path, tree in files(source):
         own = path.parts[0] if len(path.parts) > 1 else ""
         if own == "" and path.stem in TOP_MODULES:
             continue
@@ -139,7 +139,7 @@ def layering_offences(source: Path) -> list[str]:
 def framework_offences(source: Path) -> list[str]:
     """Frameworks imported outside a file or folder that bears their name."""
     offences = []
-    for path, tree in _files(source):
+    for path, tree in files(source):
         if path.parts[0] == PROGRAMS:
             continue
         homes = {path.stem, *path.parent.parts}
@@ -156,15 +156,15 @@ def framework_offences(source: Path) -> list[str]:
 def pickle_offences(source: Path) -> list[str]:
     """Ways to run code from stored bytes."""
     offences = []
-    for path, tree in _files(source):
+    for path, tree in files(source):
         offences += [
             f"{path}:{line} imports {name}"
             for name, line in _imported(tree)
             if name.split(".")[0] in NO_PICKLE_MODULES or name in UNPICKLING
         ]
-        named = dict(_named(tree))
+        names = dict(named(tree))
         for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute) and _whole(node, named) in UNPICKLING:
+            if isinstance(node, ast.Attribute) and whole(node, names) in UNPICKLING:
                 offences.append(f"{path}:{node.lineno} uses {ast.unparse(node)}")
             if isinstance(node, ast.keyword) and node.arg == "allow_pickle":
                 offences.append(f"{path}:{node.value.lineno} passes allow_pickle")
@@ -173,7 +173,7 @@ def pickle_offences(source: Path) -> list[str]:
     return offences
 
 
-def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
+def named(tree: ast.AST) -> Iterator[tuple[str, str]]:
     """Yield the names that a file imports and what they stand for: `t`, `torch`."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -182,7 +182,7 @@ def _named(tree: ast.AST) -> Iterator[tuple[str, str]]:
             yield from ((a.asname or a.name, f"{node.module}.{a.name}") for a in node.names)
 
 
-def _whole(node: ast.Attribute, named: dict[str, str]) -> str:
+def whole(node: ast.Attribute, named: dict[str, str]) -> str:
     """The dotted name that an expression stands for."""
     first, dot, rest = ast.unparse(node).partition(".")
     return named.get(first, first) + dot + rest
@@ -204,7 +204,7 @@ def _executes(call: ast.Call) -> bool:
 def handle_offences(source: Path) -> list[str]:
     """Return uses of an adapter's handle beyond its protocol, outside of adapters."""
     offences = []
-    for path, tree in _files(source):
+    for path, tree in files(source):
         if path.parts[0] == "adapters":
             continue
         for node in ast.walk(tree):
@@ -234,7 +234,7 @@ def length_offences(source: Path) -> list[str]:
 def export_offences(source: Path) -> list[str]:
     """Packages whose `__all__` is unsorted or names what the file does not define."""
     offences = []
-    for path, tree in _files(source):
+    for path, tree in files(source):
         listed = next(
             (
                 ast.literal_eval(node.value)
@@ -274,7 +274,7 @@ def import_offences(source: Path) -> list[str]:
     """Imports of modules of this package that do not exist."""
     return [
         f"{path}:{node.lineno} imports from {node.module}"
-        for path, tree in _files(source)
+        for path, tree in files(source)
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
         and (node.module or "").partition(".")[0] == PACKAGE
@@ -294,8 +294,8 @@ def test_imported_modules_exist(folder: Path) -> None:
 
 
 def test_import_check_sees_a_module_that_is_gone(tmp_path: Path) -> None:
-    _plant(tmp_path, "rules/bad.py", "from mothtrap.core.gone import X")
-    _plant(tmp_path, "rules/good.py", "from mothtrap.core.rule import Rule")
+    plant(tmp_path, "rules/bad.py", "from mothtrap.core.gone import X")
+    plant(tmp_path, "rules/good.py", "from mothtrap.core.rule import Rule")
     assert len(import_offences(tmp_path)) == 1
 
 
@@ -318,13 +318,13 @@ def test_imports_go_down_only() -> None:
     ],
 )
 def test_layering_check_sees_a_planted_import(tmp_path: Path, file: str, text: str) -> None:
-    _plant(tmp_path, file, text)
+    plant(tmp_path, file, text)
     assert len(layering_offences(tmp_path)) == 1
 
 
 def test_layering_check_allows_what_it_should(tmp_path: Path) -> None:
-    _plant(tmp_path, "report/good.py", "import rich\nfrom mothtrap.core import errors\n")
-    _plant(tmp_path, "core/good.py", "import os\nimport numpy.typing\n")
+    plant(tmp_path, "report/good.py", "import rich\nfrom mothtrap.core import errors\n")
+    plant(tmp_path, "core/good.py", "import os\nimport numpy.typing\n")
     assert layering_offences(tmp_path) == []
 
 
@@ -347,13 +347,13 @@ def test_frameworks_stay_in_their_own_files() -> None:
     ],
 )
 def test_framework_check_sees_a_planted_import(tmp_path: Path, file: str, text: str) -> None:
-    _plant(tmp_path, file, text)
+    plant(tmp_path, file, text)
     assert len(framework_offences(tmp_path)) == 1
 
 
 def test_framework_check_allows_its_own_files(tmp_path: Path) -> None:
-    _plant(tmp_path, "adapters/torch/modules.py", "import torch")
-    _plant(tmp_path, "statistics/torch.py", "import torch")
+    plant(tmp_path, "adapters/torch/modules.py", "import torch")
+    plant(tmp_path, "statistics/torch.py", "import torch")
     assert framework_offences(tmp_path) == []
 
 
@@ -383,7 +383,7 @@ def test_nothing_unpickles() -> None:
     ],
 )
 def test_pickle_check_sees_a_planted_use(tmp_path: Path, text: str) -> None:
-    _plant(tmp_path, "store/bad.py", text)
+    plant(tmp_path, "store/bad.py", text)
     assert len(pickle_offences(tmp_path)) == 1
 
 
@@ -392,7 +392,7 @@ def test_pickle_check_allows_what_it_should(tmp_path: Path) -> None:
     text += (
         "import importlib\nimportlib.import_module('json')\nimport torch as t\nt.save([], 'x')\n"
     )
-    _plant(tmp_path, "store/good.py", text)
+    plant(tmp_path, "store/good.py", text)
     assert pickle_offences(tmp_path) == []
 
 
@@ -409,8 +409,8 @@ def test_adapters_are_reached_through_their_protocol() -> None:
     ],
 )
 def test_protocol_check_sees_a_planted_use(tmp_path: Path, text: str) -> None:
-    _plant(tmp_path, "session/bad.py", text)
-    _plant(tmp_path, "adapters/torch/good.py", text)
+    plant(tmp_path, "session/bad.py", text)
+    plant(tmp_path, "adapters/torch/good.py", text)
     assert len(handle_offences(tmp_path)) == 1
 
 
@@ -420,8 +420,8 @@ def test_files_are_short(folder: Path) -> None:
 
 
 def test_length_check_sees_a_long_file(tmp_path: Path) -> None:
-    _plant(tmp_path, "core/bad.py", "x = 1\n" * (MAX_LINES + 1))
-    _plant(tmp_path, "core/good.py", "x = 1\n" * MAX_LINES)
+    plant(tmp_path, "core/bad.py", "x = 1\n" * (MAX_LINES + 1))
+    plant(tmp_path, "core/good.py", "x = 1\n" * MAX_LINES)
     assert len(length_offences(tmp_path)) == 1
 
 
@@ -431,7 +431,7 @@ def test_all_lists_are_sorted_and_true() -> None:
 
 @pytest.mark.parametrize("text", ["__all__ = ['a']\n", "a = b = 1\n__all__ = ['b', 'a']\n"])
 def test_export_check_sees_a_false_list(tmp_path: Path, text: str) -> None:
-    _plant(tmp_path, "core/bad.py", text)
+    plant(tmp_path, "core/bad.py", text)
     assert len(export_offences(tmp_path)) == 1
 
 
@@ -478,7 +478,7 @@ def test_processor_time_is_measured() -> None:
     assert _processor_s("-c", "import numpy, pyarrow") > _processor_s("-c", "pass")
 
 
-def _plant(source: Path, file: str, text: str) -> None:
+def plant(source: Path, file: str, text: str) -> None:
     path = source / file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")

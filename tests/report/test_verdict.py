@@ -147,6 +147,10 @@ def test_an_unobserved_run_has_neither_counts_nor_overhead() -> None:
             Overhead(ratio=0.269, seconds=0.45, budget=0.02),
             "overhead 27 %, 0.45 s (budget 2 %, but short steps)",
         ),
+        (
+            Overhead(ratio=0.5, seconds=142.7, budget=0.02),
+            "overhead 50 %, 2 min 23 s (budget 2 %, but short steps)",
+        ),
         (Overhead(ratio=0.5), "overhead 50 %"),
     ],
 )

@@ -11,6 +11,7 @@ from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import replay_command
+from mothtrap.report.record import duration
 from mothtrap.report.style import (
     PLAIN,
     SEVERITY_COLORS,
@@ -141,7 +142,7 @@ def overhead_in_short(cost: Overhead, steps: int) -> str:
     text = f"overhead {_percent(share)}"
     if 0 < cost.budget < cost.ratio:  # the seconds say whether it matters
         reason = "a short run" if steps < SHORT_RUN else "short steps"
-        text += f", {cost.seconds:.2g} s (budget {100 * cost.budget:g} %, but {reason})"
+        text += f", {duration(cost.seconds)} (budget {100 * cost.budget:g} %, but {reason})"
     asked = 100 * cost.asked_ratio
     return text + (f" + {_percent(asked)} for captures you asked for" if asked >= 0.05 else "")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
@@ -97,6 +98,15 @@ class AdapterJob:
             self._depth -= 1
             if self._depth == 0:  # an outer hook counts the time of an inner one
                 self.recorder.times.own_s += self._clock() - began
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait, in a hook, for what the training computes: that is no time of mothtrap's."""
+        began = self._clock()
+        try:
+            yield
+        finally:
+            self.recorder.times.own_s -= self._clock() - began
 
     def contained(self, act: Callable[..., T]) -> Callable[..., T | None]:
         """Return a hook as one that `contain` runs, in no further call of Python."""

@@ -11,6 +11,8 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.statistics.products import between
+
 Array = npt.NDArray[Any]
 
 MAX_ROWS: Final = 512
@@ -77,7 +79,7 @@ def _partners(rows_RF: Array) -> dict[str, Any]:
     """For each feature the earlier one most correlated with it, and how much."""
     std_F = rows_RF.std(axis=0)
     scaled_RF = (rows_RF - rows_RF.mean(axis=0)) / np.where(std_F > 0, std_F, np.inf)
-    between_FF = np.tril(np.abs(scaled_RF.T @ scaled_RF) / len(rows_RF), k=-1)
+    between_FF = np.tril(np.abs(between(scaled_RF, scaled_RF)) / len(rows_RF), k=-1)
     return {
         "partners": tuple(between_FF.argmax(axis=1).tolist()),
         "correlations": tuple(between_FF.max(axis=1).tolist()),

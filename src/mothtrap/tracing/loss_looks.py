@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import TargetSample
+from mothtrap.statistics.products import between
 
 Array = npt.NDArray[Any]
 
@@ -156,7 +157,7 @@ def telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int,
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         offset_RF = table_RF - table_RF.mean(axis=0)
         scale_F = np.sqrt(np.square(offset_RF).sum(axis=0) * np.square(centered_R).sum())
-        linear_F = np.abs(centered_R @ offset_RF) / scale_F
+        linear_F = np.abs(between(centered_R[:, None], offset_RF)[0]) / scale_F
     found = np.flatnonzero(linear_F > 1 - 1e-9)
     return tuple(found.tolist()), table_RF.shape[1]
 

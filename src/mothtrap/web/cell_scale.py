@@ -1,4 +1,4 @@
-"""Scales of a heatmap: from the value of a cell to one of 253 codes.
+"""Scales of a heatmap: from the value of a cell to one of 64 codes.
 
 Shape suffixes: T = tensors, C = columns.
 """
@@ -20,6 +20,8 @@ RATIOS = ("own", "ratio")
 ZERO, FIRST, LAST = 1, 2, 254
 """Codes of the value 0, of the low end, and of the high end."""
 EDGES = LAST - FIRST
+APART = 4
+"""Of the codes of a scale; chosen by hand: more shades are not told apart, and do not pack."""
 SAMPLE = 200_000
 """Cells by which the ends are found; chosen by hand: a few milliseconds."""
 TAIL = 0.002
@@ -72,7 +74,8 @@ class Scaled:
             with np.errstate(divide="ignore", invalid="ignore"):
                 span = np.log(self.high) - np.log(self.low)
                 place_C = EDGES * (np.log(size_C) - np.log(self.low)) / span
-        place_C = np.clip(np.nan_to_num(np.rint(place_C), neginf=0, posinf=EDGES), 0, EDGES)
+        place_C = APART * np.rint(place_C / APART)
+        place_C = np.clip(np.nan_to_num(place_C, neginf=0, posinf=EDGES), 0, EDGES)
         found: Codes = (FIRST + place_C).astype(np.uint8)
         found[size_C == 0] = ZERO
         found[np.isnan(size_C)] = 0

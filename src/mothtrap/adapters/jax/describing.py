@@ -23,6 +23,7 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import UpdateDirection
+from mothtrap.statistics.products import dot, norm
 from mothtrap.tracing import layer_looks, loss_looks
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
@@ -114,9 +115,9 @@ class Describer:
                 np.asarray(one).reshape(-1)[:ELEMENTS].astype(np.float64)
                 for one in (gradient, old, new)
             )
-            sizes = float(np.linalg.norm(g_N) * np.linalg.norm(new_N - old_N))
+            sizes = norm(g_N) * norm(new_N - old_N)
             if sizes > 0 and math.isfinite(sizes):
-                found[name] = float(g_N @ (new_N - old_N)) / sizes
+                found[name] = dot(g_N, new_N - old_N) / sizes
         if found:
             self._job.fact(
                 UpdateDirection(

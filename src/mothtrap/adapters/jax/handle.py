@@ -326,6 +326,8 @@ class JaxHandle:
     ) -> tuple[Fault, Any] | None:
         """Return the fault of a step that is not to be applied, and what stands for its results."""
         self._steps.settle(all_of_them=True)
+        if not call.is_ready():
+            self._steps.wait_for(call.loss)
         step = self._job.now.step
         fault = self._guard.judge(call.layout, call.loss, gradients, step=step)
         if fault is None:

@@ -144,7 +144,7 @@ class Steps:
         self._waiting.append(call)
         if full:
             before = leaves_at(call.inputs, tuple(call.layout.weights.values()))
-            jax.block_until_ready(updated)
+            self.wait_for(updated)
             if updated:
                 with self._budget.look():
                     self._tensors.take_changes(tuple(call.layout.weights), before, updated)
@@ -182,8 +182,15 @@ class Steps:
             self._waiting.popleft()
             self._close(call)
 
+    def wait_for(self, arrays: Any) -> None:
+        """Wait until arrays are computed: the training's own time."""
+        with self._job.waiting():
+            jax.block_until_ready(arrays)
+
     def _close(self, call: Call) -> None:
         layout, job = call.layout, self._job
+        if not call.is_ready():
+            self.wait_for(call.loss)
         losses = call.losses()
         if call.count is not None and losses:
             losses = self._since(layout.function, losses[0], float(np.asarray(call.count)))
@@ -250,6 +257,15 @@ class Steps:
             return
         evaluated, self._evaluated = self._evaluated, {}
         self.settle(all_of_them=True)
+        self.wait_for(
+            [
+                one
+                for seen in evaluated.values()
+                for values in seen.values()
+                for one in values
+                if not one.is_deleted()
+            ]
+        )
         for function, values in evaluated.items():
             means = {
                 name: float(np.mean([np.asarray(one, np.float64) for one in seen]))

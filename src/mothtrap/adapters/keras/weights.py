@@ -16,6 +16,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics.products import norm
 from mothtrap.tracing.adapter_job import traced
 
 Array = npt.NDArray[Any]
@@ -220,8 +221,8 @@ def value_of(variable: Any) -> Array:
 
 def _ratio(old: Array, now: Array) -> float:
     """Norm of a change by that of what was changed; NaN where that was 0."""
-    before = float(np.linalg.norm(old.astype(np.float64).reshape(-1)))
-    change = float(np.linalg.norm(now.astype(np.float64).reshape(-1) - old.reshape(-1)))
+    before = norm(old.astype(np.float64).reshape(-1))
+    change = norm(now.astype(np.float64).reshape(-1) - old.reshape(-1))
     return change / before if before > 0 else math.nan
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from mothtrap.statistics.products import dot
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.chunks import HOST_CHUNK, UNDERFLOW_RMS
@@ -122,7 +123,7 @@ def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
                 continue
             finite_N = values_N[np.isfinite(values_N)].astype(np.float64)
             inf += values_N.size - unordered - finite_N.size
-            square += float(np.dot(finite_N, finite_N))
+            square += dot(finite_N, finite_N)
     return nan, inf, math.sqrt(square)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.facts.trees import ColumnsSeen, TablesDiffer
+from mothtrap.statistics.products import correlation
 from mothtrap.tracing.boosting.samples import Sample
 
 Floats = npt.NDArray[np.float64]
@@ -259,7 +260,7 @@ def _line(values_R: Floats, label_R: Floats) -> float:
     values_R, label_R = values_R[known_R], label_R[known_R]
     if len(values_R) < MIN_ROWS // 2 or np.ptp(values_R) == 0 or np.ptp(label_R) == 0:
         return 0.0
-    return float(np.corrcoef(values_R, label_R)[0, 1] ** 2) * float(known_R.mean())
+    return correlation(values_R, label_R) ** 2 * float(known_R.mean())
 
 
 def _are_codes(values_R: Floats, label_R: Floats) -> bool:

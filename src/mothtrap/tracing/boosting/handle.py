@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.statistics.products import correlation
 from mothtrap.tracing.boosting.models import Latest, Model
 from mothtrap.tracing.boosting.rounds import Rounds
 from mothtrap.tracing.boosting.samples import Samples
@@ -173,7 +174,7 @@ def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
     if label_R is not None and gradient_R.shape == label_R.shape and len(label_R) > AGAINST_ROWS:
         both = np.isfinite(gradient_R) & np.isfinite(label_R)
         if np.ptp(gradient_R[both]) > 0 and np.ptp(label_R[both]) > 0:
-            against = float(np.corrcoef(gradient_R[both], label_R[both])[0, 1])
+            against = correlation(gradient_R[both], label_R[both])
     return {
         "rows": len(gradient_R),
         "against": against,

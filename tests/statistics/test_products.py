@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import ast
+import math
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.test_house import SOURCE, files, named, plant, whole
+
+from mothtrap.statistics.products import BLOCK, between, correlation, dot, norm
+
+BESIDE_TRAINING = ("adapters", "capture", "session", "statistics", "tracing")
+BLAS = {
+    f"numpy.{name}" for name in ("corrcoef", "cov", "dot", "inner", "linalg.norm", "matmul", "vdot")
+}
+
+
+@given(st.integers(0, 3 * BLOCK), st.integers(0, 9))
+def test_a_dot_product_is_that_of_float64(size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    first, second = (rng.normal(size=size).astype(np.float32) for _ in range(2))
+    exact = math.fsum((first.astype(np.float64) * second.astype(np.float64)).tolist())
+    assert dot(first, second) == pytest.approx(exact, rel=1e-5, abs=1e-3)
+    assert norm(first) == pytest.approx(np.linalg.norm(first.astype(np.float64)), rel=1e-6)
+
+
+def test_a_correlation_is_that_of_numpy() -> None:
+    first = np.random.default_rng(0).normal(size=500)
+    second = first + np.random.default_rng(1).normal(size=500)
+    assert correlation(first, second) == pytest.approx(np.corrcoef(first, second)[0, 1])
+    assert correlation(first, -3 * first) == pytest.approx(-1)
+    assert math.isnan(correlation(first, np.ones(500)))
+
+
+def test_products_of_columns() -> None:
+    first, second = np.arange(12.0).reshape(4, 3), np.arange(8.0).reshape(4, 2)
+    np.testing.assert_array_equal(between(first, second), first.T @ second)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_thread_goes_on_afterwards() -> None:
+    large = np.random.default_rng(0).normal(size=500_000)
+    table = np.random.default_rng(0).normal(size=(256, 128))
+    before = _others_s()
+    for _ in range(5):
+        norm(large)
+        between(table, table)
+        time.sleep(0.05)
+    assert _others_s() - before < 0.02  # BLAS takes 0.25 s here
+
+
+def _others_s() -> float:
+    """Processor time of all threads of this process but this one."""
+    every = sum(
+        int((task / "schedstat").read_text().split()[0])
+        for task in Path("/proc/self/task").iterdir()
+    )
+    own = Path(f"/proc/self/task/{os.getpid()}/schedstat").read_text()
+    return (every - int(own.split()[0])) / 1e9
+
+
+def test_no_product_beside_a_training_wakes_threads() -> None:
+    assert blas_offences(SOURCE) == []
+
+
+def test_product_check_sees_a_planted_use(tmp_path: Path) -> None:
+    plant(tmp_path, "tracing/bad.py", "import numpy as np\nnp.linalg.norm(x)\nnp.dot(x, x)")
+    plant(tmp_path, "web/good.py", "import numpy as np\nnp.linalg.norm(x)")
+    assert len(blas_offences(tmp_path)) == 2
+
+
+def blas_offences(source: Path) -> list[str]:
+    """Products by BLAS in what runs beside a training, whose threads go on; see `products`."""
+    offences = []
+    for path, tree in files(source):
+        if path.parts[0] in BESIDE_TRAINING:
+            names = dict(named(tree))
+            attributes = (node for node in ast.walk(tree) if isinstance(node, ast.Attribute))
+            offences += [f"{path}:{n.lineno}" for n in attributes if whole(n, names) in BLAS]
+    return offences
