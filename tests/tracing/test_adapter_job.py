@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -215,6 +216,18 @@ def test_a_framework_that_is_imported_and_never_steps_keeps_no_step_full() -> No
         process.recorder.times.own_s += 1.0
         nets.step()
     assert process.recorder.plan.is_light
+
+
+def test_waiting_for_the_training_is_no_time_of_a_hook() -> None:
+    process = Process()
+    job = process.join("nets")
+
+    def hook() -> None:
+        with job.waiting():
+            time.sleep(0.4)
+
+    job.contain(hook)
+    assert abs(process.recorder.times.own_s) < 0.2
 
 
 class Observer:
