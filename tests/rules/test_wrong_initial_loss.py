@@ -82,3 +82,8 @@ def test_a_run_that_goes_on_does_not_begin() -> None:
 def test_needs_five_losses() -> None:
     with pytest.raises(NotEnoughData, match="5 are needed"):
         check(FALLING[:4])
+
+
+def test_a_loss_with_a_penalty_beside_it_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="several terms"):
+        check(FALLING, call(alone=False))

@@ -44,11 +44,14 @@ class BatchnormTinyBatch(Rule):
 
     What to do:
         - Use a larger batch; gradient accumulation does not help, the norm sees each part alone.
-        - Lower the momentum: in PyTorch it is the weight of the latest batch, by default 0.1,
-          which other frameworks call 0.9.
-        - Drop the last batch where it is small: `DataLoader(..., drop_last=True)`.
-        - Replace the batch norms by `nn.GroupNorm` or `nn.LayerNorm`.
-        - Over several workers, use `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
+        - PyTorch: Lower the momentum: in PyTorch it is the weight of the latest batch, by default
+          0.1, which other frameworks call 0.9.
+        - Keras: Raise the momentum, which is the weight of the past: 0.99 by default.
+        - PyTorch: Drop the last batch where it is small: `DataLoader(..., drop_last=True)`.
+        - Keras: Drop the last batch where it is small: `dataset.batch(size, drop_remainder=True)`.
+        - PyTorch: Replace the batch norms by `nn.GroupNorm` or `nn.LayerNorm`.
+        - Keras: Replace the batch norms by `GroupNormalization` or `LayerNormalization`.
+        - PyTorch: Over several workers, use `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
 
     Example:
         loader = DataLoader(data, batch_size=1)        # in front of nn.BatchNorm2d

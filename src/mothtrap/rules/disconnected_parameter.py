@@ -54,7 +54,7 @@ class DisconnectedParameter(Rule):
         - JAX: Remove the `jax.lax.stop_gradient` between the layer and the loss.
         - PyTorch: Take the module out of `torch.no_grad()`, or remove the `.detach()` or the
           `.item()`, `.numpy()`, `torch.tensor(...)` between it and the loss.
-        - Keras, JAX: Use what it puts out in the loss; an `argmax` or a rounding between them
+        - Keras, JAX: Use its output in the loss; an `argmax` or a rounding between them
           stops the gradient.
         - PyTorch: When it is not meant to be trained, set `requires_grad_(False)` on it and
           give the optimizer the other parameters only.

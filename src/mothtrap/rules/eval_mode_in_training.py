@@ -73,6 +73,7 @@ class EvalModeInTraining(Rule):
         "loss_diverging",
         "overfit",
         "overtraining",
+        "wrong_initial_loss",
     )
 
     steps: int = threshold(

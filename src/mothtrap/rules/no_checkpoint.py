@@ -34,8 +34,10 @@ class NoCheckpoint(Rule):
         that are not the first of a job, since the first saves for all.
 
     What to do:
-        - Save the weights from time to time:
+        - PyTorch: Save the weights from time to time:
           `torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)`.
+        - Keras: Save the weights from time to time: `keras.callbacks.ModelCheckpoint`, or
+          `keras.callbacks.BackupAndRestore` with the state of the training.
         - Write to a new file and rename it, so that a crash while saving leaves the old one whole.
 
     Example:

@@ -47,7 +47,8 @@ class TokenRatio(Rule):
 
     What to do:
         - Sort examples by length into buckets, or pad each batch only to its longest one.
-        - Leave padding out of the loss: `ignore_index` of `cross_entropy`.
+        - PyTorch: Leave padding out of the loss: `ignore_index` of `cross_entropy`.
+        - Keras: Leave padding out of the loss: `ignore_class`, or `Embedding(mask_zero=True)`.
         - Check the tokenizer when the token means "unknown".
 
     Example:

@@ -96,14 +96,14 @@ class TooGoodToBeTrue(Rule):
         if len(looked) < self.calls or not columns or len(columns) > self.column_share * total:
             return None
         listed = ", ".join(str(column) for column in columns[:8])
-        word = "column" if len(columns) == 1 else "columns"
+        what, tell = ("column", "tells") if len(columns) == 1 else ("columns", "tell")
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=looked[0].step,
             last_step=looked[-1].step,
             count=len(looked),
-            message=f"{word} {listed} of the input (of {total}) tell the target all alone",
+            message=f"{what} {listed} of the input (of {total}) {tell} the target all alone",
             evidence={"columns": [*columns[:32]], "of": total},
             location=looked[0].location,
         )

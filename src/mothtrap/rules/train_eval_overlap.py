@@ -49,8 +49,10 @@ class TrainEvalOverlap(Rule):
         them all.
 
     What to do:
-        - Split once, by indices that are drawn once and kept:
+        - PyTorch: Split once, by indices that are drawn once and kept:
           `random_split(data, lengths, generator=torch.Generator().manual_seed(0))`.
+        - Keras, JAX, scikit-learn: Split once, by indices that are drawn once and kept:
+          `train_test_split(x, y, random_state=0)`.
         - Drop copies, and repeat rare rows, after splitting and not before.
         - Split by patient, speaker or document where several rows come from one.
 

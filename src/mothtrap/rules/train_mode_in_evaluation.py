@@ -48,8 +48,9 @@ class TrainModeInEvaluation(Rule):
         generator's samples). Of a game there is at most a note where no loss was seen.
 
     What to do:
-        - Call `model.eval()` before the evaluation, and `model.train()` after it.
-        - `torch.no_grad()` only switches gradients off; the mode is another thing.
+        - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
+        - Keras: Call the model with `training=False` in the evaluation, its default.
+        - PyTorch: `torch.no_grad()` only switches gradients off; the mode is another thing.
 
     Example:
         with torch.no_grad(): loss = loss_fn(model(x_val), y_val)

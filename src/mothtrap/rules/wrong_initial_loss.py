@@ -79,7 +79,8 @@ class WrongInitialLoss(Rule):
         return judge_series(self, window, judge)
 
     def _judge(self, series: Series, calls: list[LossCall]) -> Judgment | None:
-        if len([call for call in calls if call.step == calls[0].step]) > 1:
+        at_once = [call for call in calls if call.step == calls[0].step]
+        if len(at_once) > 1 or calls[0].alone is False:
             raise NotApplicable("the loss has several terms")
         if any(call.reduction != "mean" for call in calls) or calls[0].label_counts is None:
             raise NotApplicable("the loss is no mean over hard labels")

@@ -1,4 +1,4 @@
-"""What a step hands on: new weights and states, and updates that are lost inside it."""
+"""New weights and states that a step hands on, and updates that are lost inside it."""
 
 from __future__ import annotations
 

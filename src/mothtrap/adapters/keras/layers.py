@@ -162,3 +162,9 @@ def as_keras(variable: Any) -> Any:
     if hasattr(variable, "path"):
         return variable
     return _PLAIN.setdefault(id(variable), PlainVariable(variable))
+
+
+def has_penalty(layer: Any) -> bool:
+    """Return whether a layer adds a term of its own to the loss: of its weights or its output."""
+    penalized = any(getattr(v, "regularizer", None) is not None for v in layer.trainable_variables)
+    return penalized or getattr(layer, "activity_regularizer", None) is not None

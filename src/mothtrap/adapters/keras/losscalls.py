@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from mothtrap.adapters.keras import losses
+from mothtrap.adapters.keras import layers, losses
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan
@@ -44,6 +44,7 @@ class LossCalls:
         if step >= 256 and step % EVERY:
             return
         self._tell_broadcasts(look, step, series)
+        alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
         inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
         for call in look.losses:
             if call.prediction is None or call.target is None:
@@ -64,7 +65,7 @@ class LossCalls:
                     series=series,
                     location=call.location,
                     inputs=inputs,
-                    alone=len(look.losses) == 1,
+                    alone=alone,
                     columns=looks < FIRST_LOOKS,
                     softmax=softmax,
                 )
