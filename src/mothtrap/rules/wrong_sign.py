@@ -91,6 +91,7 @@ class WrongSign(Rule):
         Need(facts=(UpdateDirection,), optional=True),
     )
     explains = (
+        "activation_growth",
         "class_imbalance",
         "confusion",
         "dead_units",

@@ -23,8 +23,7 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import UpdateDirection
-from mothtrap.statistics.products import dot, norm
-from mothtrap.tracing import layer_looks, loss_looks
+from mothtrap.tracing import directions, layer_looks, loss_looks
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
 
@@ -34,10 +33,6 @@ OF_SHADOWS: Final = (DataTaken, ForwardScales, OutputSpread, UnitInputs)
 OF_LOSSES: Final = (LossCall, TargetOrder)
 OF_WIRING: Final = (UnreachedModule,)
 OF_UPDATES: Final = (UpdateDirection,)
-DIRECTIONS: Final = 8
-"""Steps whose direction is reported: the first ones. Chosen by hand."""
-DIRECTED, ELEMENTS = 8, 4096
-"""Weights of a step that are looked at, and elements of each. Chosen by hand."""
 UNREACHED_AT: Final = (20, 40, 64)
 """Looks after which weights without a way to the loss are reported."""
 SMALL: Final = 1e-3
@@ -107,17 +102,7 @@ class Describer:
         """Report where a step moved the weights, as against their gradients."""
         self._job.stood_ready(OF_UPDATES)
         every = zip(layout.weights, gradients, before, after, strict=True)
-        found: dict[str, float] = {}
-        for name, gradient, old, new in every:
-            if len(found) == DIRECTED or any(_is_elsewhere(one) for one in (gradient, old, new)):
-                continue
-            g_N, old_N, new_N = (
-                np.asarray(one).reshape(-1)[:ELEMENTS].astype(np.float64)
-                for one in (gradient, old, new)
-            )
-            sizes = norm(g_N) * norm(new_N - old_N)
-            if sizes > 0 and math.isfinite(sizes):
-                found[name] = dot(g_N, new_N - old_N) / sizes
+        found = directions.cosines(one for one in every if not any(map(_is_elsewhere, one[1:])))
         if found:
             self._job.fact(
                 UpdateDirection(

@@ -15,7 +15,7 @@ import numpy as np
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.by_hand import StepsByHand
-from mothtrap.adapters.jax.describing import DIRECTIONS, Describer
+from mothtrap.adapters.jax.describing import Describer
 from mothtrap.adapters.jax.differentiating import describe, telling
 from mothtrap.adapters.jax.donations import Again, Donations, copied, donates
 from mothtrap.adapters.jax.faults import Faults
@@ -38,6 +38,7 @@ from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
 from mothtrap.adapters.jax.symmetry import Symmetry
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, SnapshotTaker, Surroundings
+from mothtrap.tracing import directions
 from mothtrap.tracing.adapter_job import AdapterJob
 
 
@@ -289,7 +290,7 @@ class JaxHandle:
             gradients, self._gradients = self._gradients, {}
             judged = self._judge(call, inputs, out, gradients) if self._guard.acts else None
             full = noted.full or judged is not None
-            if gradients and self._directed < DIRECTIONS:
+            if gradients and self._directed < directions.STEPS:
                 self._directed += 1
                 self._direction(layout, gradients, inputs, leaves)
             self._steps.add(call, [leaves[index] for index in layout.updated], full=full)

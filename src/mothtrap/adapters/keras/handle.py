@@ -350,12 +350,14 @@ class KerasHandle:
             return False
         hidden = LOOKS.hidden()
         if not any(look.applied for look in (*looks, *hidden)):
+            self._steps.tell_by_hand(looks)
             return False
         before.location = frames.location(frames.user_frame())
         return self._steps.end(before, looks, hidden)
 
     def tape_began(self) -> None:
-        """Do nothing: a step ends with its optimizer."""
+        """Tell of a step that the script has made by hand: others end with their optimizer."""
+        self._steps.tell_by_hand([LOOKS.eager])
 
     def _is_watched(self, model: Any) -> bool:
         return not self._targets or any(target is model for target in self._targets)

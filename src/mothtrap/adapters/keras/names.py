@@ -81,6 +81,11 @@ def steps_per_call(model: Any) -> int:
     return int(getattr(model, "steps_per_execution", 1) or 1)
 
 
+def assigned_type() -> Any:
+    """Return the class of variables in which `assign` is defined."""
+    return next(kind for kind in keras.Variable.__mro__ if "assign" in kind.__dict__)
+
+
 def optimizer_types() -> tuple[Any, ...]:
     """Return the classes in which `apply` is defined, the outermost first."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer

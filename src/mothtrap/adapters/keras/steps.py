@@ -79,6 +79,11 @@ class Steps:
         self._looked_into = self.was_plain = False
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
+    @property
+    def has_optimizers(self) -> bool:
+        """Return whether an optimizer of Keras makes the updates of this training."""
+        return bool(self._optimizers)
+
     def applied(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take, before its first update, what an optimizer is given."""
         if optimizer not in self._optimizers:
@@ -155,6 +160,22 @@ class Steps:
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
+
+    def tell_by_hand(self, looks: Sequence[Look]) -> None:
+        """Report layers and losses of a step in which the script itself updated the weights.
+
+        The step is made by the adapter of TensorFlow.
+        """
+        job, step = self._job, self._job.now.step
+        own = [look for look in looks if look.by_hand and not look.applied]
+        if not own or traced(job).recorder.plan.is_light:
+            return
+        every = [loss.series for loss in self.losses(Before(), own)]
+        series = every[0] if len(every) == 1 else None
+        for look in own:
+            job.contain_part("layers", self.forwards.tell, look, step)
+            job.contain_part("losses", self.calls.tell, look, step, series)
+        job.stood_ready(SAMPLED_STEPS)
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
         """Add what the program has kept of a step that is not finite, or was asked for."""

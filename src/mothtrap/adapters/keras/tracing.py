@@ -55,6 +55,7 @@ class Tracing:
         replacements.around(keras.losses.Loss, "__call__", None, self._lost)
         for kind in names.optimizer_types():
             replacements.around(kind, "scale_loss", None, self._scaled)
+        replacements.around(names.assigned_type(), "assign", None, self._assigned)
 
     def _around_layer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         here, contain = self._here, self._job.contain
@@ -154,6 +155,12 @@ class Tracing:
         loss = args[0] if args else kwargs.get("loss")
         if look is not None:
             hooks.scaled(look, loss, result)
+
+    def _assigned(self, variable: Any, *_: object) -> None:
+        """Take a value that no optimizer gives a variable."""
+        look = None if self._steps.has_optimizers else LOOKS.current()
+        if look is not None and not look.applied:
+            look.assigned(variable)
 
     def applied(self, optimizer: Any, gradients: Sequence[Any], variables: Any) -> None:
         """Take the gradients that an optimizer is given, before it applies them."""

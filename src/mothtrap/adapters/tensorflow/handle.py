@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import tensorflow as tf
 
@@ -15,8 +15,12 @@ from mothtrap.adapters.tensorflow.reports import EVERY_STEP
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.tracing import directions
 from mothtrap.tracing.adapter_job import traced
+
+OPTIMIZER: Final = "tape"
 
 
 class TensorFlowHandle:
@@ -36,6 +40,8 @@ class TensorFlowHandle:
         self._only = {id(v) for target in targets for v in getattr(target, "variables", ())}
         self._ids: dict[tuple[str, int], int] = {}
         self._held: dict[int, Any] = {}
+        self._values: dict[int, Any] = {}  # of the step before
+        self._directed = 0
         traced(job).observer = self
         SHARED.join(self, job.contain)
         GRAPH_LOG.join(traced(job).recorder)
@@ -105,10 +111,14 @@ class TensorFlowHandle:
         pairs = [pair for look in looks for pair in look.plain if self._is_watched(pair[0])]
         if not pairs:
             return False
-        wanted = self._job.wants("gradient")
+        passed_by = traced(self._job).recorder.plan.is_light and any(one.by_hand for one in looks)
+        wanted = self._job.wants("gradient") and not passed_by
         if wanted:
             ids = [self._tensor("gradient", variable) for variable, _ in pairs]
-            self._job.take("gradient", ids, [slot.read() for _, slot in pairs])
+            gradients = [slot.read() for _, slot in pairs]
+            self._job.take("gradient", ids, gradients)
+            if self._directed <= directions.STEPS:
+                self._direct([variable for variable, _ in pairs], gradients)
         variables = list({id(variable): variable for variable, _ in pairs}.values())
         for kind in ("weight", "bias"):
             chosen = [v for v in variables if (len(v.shape) < 2) == (kind == "bias")]
@@ -122,22 +132,44 @@ class TensorFlowHandle:
                 value = float(target.value.read())
                 losses[series] = Losses(series=series, value=value, location=target.location)
         self._job.stood_ready(EVERY_STEP)
-        self._job.step(list(losses.values()), optimizer="tape")
+        self._job.step(list(losses.values()), optimizer=OPTIMIZER)
         return True
+
+    def _direct(self, variables: Sequence[Any], gradients: Sequence[Any]) -> None:
+        """Report where a step has moved the variables since the one before it."""
+        before = self._values
+        self._values = {id(v): directions.elements(v.numpy()) for v in variables}
+        self._directed += 1
+        found = directions.cosines(
+            (self._name(variable), gradient, before[id(variable)], self._values[id(variable)])
+            for variable, gradient in zip(variables, gradients, strict=True)
+            if id(variable) in before
+        )
+        if found:
+            self._job.fact(
+                UpdateDirection(
+                    step=self._job.now.step,
+                    optimizer=OPTIMIZER,
+                    layers=tuple(found),
+                    cosines=tuple(found.values()),
+                )
+            )
 
     def _is_watched(self, variable: Any) -> bool:
         return not self._only or id(variable) in self._only
+
+    def _name(self, variable: Any) -> str:
+        return str(getattr(variable, "path", variable.name)).partition(":")[0]
 
     def _tensor(self, kind: str, variable: Any) -> int:
         key = kind, id(variable)
         if key not in self._ids:
             self._held[id(variable)] = variable  # keeps the identity
-            name = str(variable.name).partition(":")[0]
             info = TensorInfo(
                 kind=kind,
-                name=name,
+                name=self._name(variable),
                 shape=tuple(tf.TensorShape(variable.shape).as_list()),
-                dtype=variable.dtype.name,
+                dtype=tf.as_dtype(variable.dtype).name,
             )
             self._ids[key] = self._job.define(info)
         return self._ids[key]

@@ -150,6 +150,8 @@ def _differentiated(
             look.unreached.append(source)
         elif isinstance(source, tf.Variable):
             look.plain.append((source, Slot(values_of(gradient))))
+        else:
+            look.sources.append((source, values_of(gradient)))
     look.flush()
 
 

@@ -250,7 +250,8 @@ class Look:
     `unreached`: variables that a gradient was asked for and that have none.
     `made` says of tensors, by identity, where they come from; `held` keeps those alive. `waiting`
     are tensors that are to be written behind the gate. `keeper` writes the state of a step of
-    `fit` (see `adapters.keras.keeping`).
+    `fit` (see `adapters.keras.keeping`). `sources`: variables of Keras that a gradient was asked
+    for, each with it; they are `plain`, too, when the script itself assigns to one (`by_hand`).
     """
 
     counter: Any = None
@@ -266,6 +267,17 @@ class Look:
     unreached: list[Any] = field(default_factory=list)
     waiting: list[tuple[Slot, Any]] = field(default_factory=list)
     keeper: Any = None
+    sources: list[tuple[Any, Any]] = field(default_factory=list)
+    by_hand: bool = False
+
+    def assigned(self, variable: Any) -> None:
+        """Take a value that a script gives a variable: after its gradient that is an update."""
+        if self.by_hand or self.why or not any(one is variable for one, _ in self.sources):
+            return
+        self.by_hand = True
+        for source, gradient in self.sources:
+            self.plain.append((source, Slot(gradient, behind=self)))
+        self.flush()
 
     def flush(self, also: Any = None) -> None:
         """Let the program write what waits, where the gate is open, or `also` is true."""
@@ -298,6 +310,7 @@ class Look:
             return
         self.made.clear()
         self.held.clear()
+        self.sources.clear()
         for target in self.targets:
             target.tensor = None
         if self.waiting:  # in a graph within this one, which nothing flushed

@@ -6,10 +6,11 @@ from typing import Final
 
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 
-EVERY_STEP: Final = (LossSeries, FunctionTraced)
+EVERY_STEP: Final = (LossSeries, FunctionTraced, UpdateDirection)
 
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "bias", "gradient"}),
