@@ -4,6 +4,7 @@ Each way trains the same network in processes of its own, in turns. What a machi
 besides shows in the spread of the plain runs among themselves.
 
 Run: .venv-jax/bin/python bench/jax_cost.py [--steps 200] [--width 1024] [--rounds 5]
+     [--ways "donated;guard_copies"]
 `wandb`, where it is installed, logs the loss of each step, offline.
 """
 
@@ -41,8 +42,9 @@ WAYS = {
     "mothtrap, donated": Way("donated", {}, watched=True, donates=True),
     "guard_copies": Way("donated", GUARDED, watched=True, donates=True),
 }
-WARM_UP = 30
-"""Steps that are not counted: programs and shadows are compiled in them."""
+WARM_UP = 100
+"""Steps that are not counted: programs and shadows are compiled in them, and the first looks are
+taken, whatever they cost."""
 
 
 def train(steps: int, width: int, *, donates: bool, log: Callable[[Any], None]) -> float:
@@ -107,13 +109,16 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--ways", default=";".join(WAYS), help="with those that they are beside")
     parser.add_argument("--as", dest="way", choices=WAYS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.way:
         donates = WAYS[options.way].donates
         print(train(options.steps, options.width, donates=donates, log=log_of(options.way)))
         return
-    ways = [name for name in WAYS if name != "wandb" or importlib.util.find_spec("wandb")]
+    ways = [name for name in WAYS if name in options.ways.split(";")]
+    if not importlib.util.find_spec("wandb"):
+        ways = [name for name in ways if name != "wandb"]
     rounds = [{name: measure(name, options) for name in ways} for _ in range(options.rounds)]
     print(f"{Path(sys.executable)}: {options.rounds} rounds of {options.steps} steps")
     for name in ways:
