@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from tests.test_house import PACKAGE, SOURCE, _files, _plant
+from tests.test_house import PACKAGE, SOURCE, files, plant
 
 
 def circle_offences(source: Path) -> list[str]:
@@ -19,7 +19,7 @@ def package_offences(source: Path, of: str) -> list[str]:
     """Packages inside of one that import one another; its own modules are a package too."""
     packages: dict[str, set[str]] = {}
     prefix = f"{PACKAGE}.{of}."
-    folders = {_dotted(path).rpartition(".")[0] for path, _ in _files(source)}
+    folders = {_dotted(path).rpartition(".")[0] for path, _ in files(source)}
 
     def package(module: str) -> str:
         return module if module in folders else module.rpartition(".")[0]
@@ -32,7 +32,7 @@ def package_offences(source: Path, of: str) -> list[str]:
 
 
 def _imports(source: Path) -> dict[str, set[str]]:
-    trees = {_dotted(path): tree for path, tree in _files(source)}
+    trees = {_dotted(path): tree for path, tree in files(source)}
     return {
         module: {name for name in _modules_named(tree, trees) if name != module}
         for module, tree in trees.items()
@@ -69,11 +69,11 @@ def test_modules_do_not_import_one_another() -> None:
     assert circle_offences(SOURCE) == []
 
 
-def test_circle_check_sees_a_planted_circle(tmp_path: Path) -> None:
-    _plant(tmp_path, "core/a.py", "from mothtrap.core import b")
-    _plant(tmp_path, "core/b.py", "from mothtrap.core.c import x")
+def test_circle_check_sees_aplanted_circle(tmp_path: Path) -> None:
+    plant(tmp_path, "core/a.py", "from mothtrap.core import b")
+    plant(tmp_path, "core/b.py", "from mothtrap.core.c import x")
     assert circle_offences(tmp_path) == []
-    _plant(tmp_path, "core/c.py", "if TYPE_CHECKING:\n    from mothtrap.core.a import y\n")
+    plant(tmp_path, "core/c.py", "if TYPE_CHECKING:\n    from mothtrap.core.a import y\n")
     (offence,) = circle_offences(tmp_path)
     assert offence.endswith("mothtrap.core.a, mothtrap.core.b, mothtrap.core.c")
 
@@ -83,12 +83,12 @@ def test_packages_inside_of_one_do_not_import_one_another(of: str) -> None:
     assert package_offences(SOURCE, of) == []
 
 
-def test_package_check_sees_a_planted_circle(tmp_path: Path) -> None:
-    _plant(tmp_path, "adapters/torch/job/names.py", "import torch")
-    _plant(tmp_path, "adapters/torch/data/rows.py", "from mothtrap.adapters.torch.job import names")
-    _plant(tmp_path, "adapters/torch/data/order.py", "import torch")
+def test_package_check_sees_aplanted_circle(tmp_path: Path) -> None:
+    plant(tmp_path, "adapters/torch/job/names.py", "import torch")
+    plant(tmp_path, "adapters/torch/data/rows.py", "from mothtrap.adapters.torch.job import names")
+    plant(tmp_path, "adapters/torch/data/order.py", "import torch")
     assert package_offences(tmp_path, "adapters.torch") == []
     text = "if TYPE_CHECKING:\n    from mothtrap.adapters.torch.data.order import y\n"
-    _plant(tmp_path, "adapters/torch/job/steps.py", text)
+    plant(tmp_path, "adapters/torch/job/steps.py", text)
     (offence,) = package_offences(tmp_path, "adapters.torch")
     assert offence.endswith("mothtrap.adapters.torch.data, mothtrap.adapters.torch.job")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 
 import numpy as np
@@ -219,15 +218,17 @@ def test_a_framework_that_is_imported_and_never_steps_keeps_no_step_full() -> No
 
 
 def test_waiting_for_the_training_is_no_time_of_a_hook() -> None:
-    process = Process()
+    process, seconds = Process(), iter(range(100))
+    process.recorder.times.clock = lambda: float(next(seconds))
     job = process.join("nets")
 
     def hook() -> None:
-        with job.waiting():
-            time.sleep(0.4)
+        with process.recorder.times.waiting():
+            for _ in range(40):
+                next(seconds)
 
     job.contain(hook)
-    assert abs(process.recorder.times.own_s) < 0.2
+    assert process.recorder.times.own_s == 2.0  # two readings of the clock beside the wait
 
 
 class Observer:

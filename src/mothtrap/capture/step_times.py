@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 
 class StepTimes:
@@ -12,13 +13,14 @@ class StepTimes:
         clock: returns seconds.
         own_s: seconds that mothtrap has spent on the training thread since the beginning;
             adapters add what their hooks take.
+        waited_s: seconds that the hook in progress has waited for the training; none of its own.
 
     Args:
         clock: the first value of the attribute.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.clock = clock
+        self.clock, self.waited_s = clock, 0.0
         self._closed_s = clock()
         self.begin()
 
@@ -26,6 +28,15 @@ class StepTimes:
         """From now on all counts; the first step took what it took all the same."""
         self._began_s = self._told_s = self.clock()
         self.own_s = self._closed_own_s = self._told_own_s = 0.0
+
+    @contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Wait, in a hook, for what the training computes: that is no time of mothtrap's."""
+        began_s = self.clock()
+        try:
+            yield
+        finally:
+            self.waited_s += self.clock() - began_s
 
     @property
     def wall_s(self) -> float:

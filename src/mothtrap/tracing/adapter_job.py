@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
@@ -97,16 +96,9 @@ class AdapterJob:
         finally:
             self._depth -= 1
             if self._depth == 0:  # an outer hook counts the time of an inner one
-                self.recorder.times.own_s += self._clock() - began
-
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Wait, in a hook, for what the training computes: that is no time of mothtrap's."""
-        began = self._clock()
-        try:
-            yield
-        finally:
-            self.recorder.times.own_s -= self._clock() - began
+                times = self.recorder.times
+                times.own_s += self._clock() - began - times.waited_s
+                times.waited_s = 0.0
 
     def contained(self, act: Callable[..., T]) -> Callable[..., T | None]:
         """Return a hook as one that `contain` runs, in no further call of Python."""

@@ -184,7 +184,7 @@ class Steps:
 
     def wait_for(self, arrays: Any) -> None:
         """Wait until arrays are computed: the training's own time."""
-        with self._job.waiting():
+        with self._job.recorder.times.waiting():
             jax.block_until_ready(arrays)
 
     def _close(self, call: Call) -> None:
