@@ -30,7 +30,7 @@ def expected_codes(low: float, high: float, value_ST: np.ndarray) -> np.ndarray:
     value_TS, there_TS = value_ST.T, captured().T
     with np.errstate(divide="ignore"):
         place = 252 * np.log(value_TS / low) / np.log(high / low)
-    codes = 2 + np.clip(np.nan_to_num(4 * np.rint(place / 4)), 0, 252)
+    codes = 2 + np.clip(np.nan_to_num(3 * np.rint(place / 3)), 0, 252)
     codes = np.where(value_TS == 0, 1, np.where(np.isnan(value_TS), 255, codes))
     return np.where(there_TS, codes, 0).astype(np.uint8)
 
@@ -59,7 +59,7 @@ def test_a_zoom_and_few_columns_join_steps_by_the_peak(site: Site) -> None:
     peaks = norms()[32:64].reshape(8, 4, -1).max(axis=1)
     place = next(n for n, row in enumerate(head["rows"]) if row["path"] == NAMES[1])
     expected = 2 + np.clip(
-        4 * np.rint(63 * np.log(peaks[:, 1] / head["low"]) / np.log(head["high"] / head["low"])),
+        3 * np.rint(84 * np.log(peaks[:, 1] / head["low"]) / np.log(head["high"] / head["low"])),
         0,
         252,
     )

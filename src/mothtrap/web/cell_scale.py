@@ -1,4 +1,4 @@
-"""Scales of a heatmap: from the value of a cell to one of 64 codes.
+"""Scales of a heatmap: from the value of a cell to one of 85 codes.
 
 Shape suffixes: T = tensors, C = columns.
 """
@@ -20,8 +20,9 @@ RATIOS = ("own", "ratio")
 ZERO, FIRST, LAST = 1, 2, 254
 """Codes of the value 0, of the low end, and of the high end."""
 EDGES = LAST - FIRST
-APART = 4
-"""Of the codes of a scale; chosen by hand: more shades are not told apart, and do not pack."""
+APART = 3
+"""Of the codes of a scale; chosen by hand: more shades are not told apart, and do not pack. The
+middle of a scale, a ratio of 1, keeps its code."""
 SAMPLE = 200_000
 """Cells by which the ends are found; chosen by hand: a few milliseconds."""
 TAIL = 0.002
