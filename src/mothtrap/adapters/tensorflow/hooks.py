@@ -81,6 +81,7 @@ class Shared:
         if not LOOKS.tapes and not self._depth.now and tf.executing_eagerly():
             for listener, contain in self._listeners:
                 contain(listener.tape_began)
+            LOOKS.eager.sources.clear()  # gradients that no assignment has followed
         LOOKS.tapes += 1
 
     def _around_call(self, original: Function) -> Function:
