@@ -184,6 +184,7 @@ class Job(Protocol):
         higher_is_better: frozenset[str] = frozenset(),
         rows: int | None = None,
         guess: float | None = None,
+        label_counts: tuple[int, ...] | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps.
 
@@ -194,6 +195,7 @@ class Job(Protocol):
             higher_is_better: metrics that grow as the model becomes better.
             rows: of the data, where known.
             guess: least loss of a prediction that is the same for every row, where known.
+            label_counts: rows of each class 0, 1 ..., where known.
         """
 
     def wants(

@@ -194,6 +194,7 @@ class AdapterJob:
         higher_is_better: frozenset[str] = frozenset(),
         rows: int | None = None,
         guess: float | None = None,
+        label_counts: tuple[int, ...] | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps."""
         key = StepKey(
@@ -207,6 +208,7 @@ class AdapterJob:
             higher_is_better=higher_is_better,
             rows=rows,
             guess=guess,
+            label_counts=label_counts,
         )
         scalars = [Scalar(logged_name(metric), name, float(v)) for metric, v in values.items()]
         self.recorder.evaluation(key, scalars, facts)

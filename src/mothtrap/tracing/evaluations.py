@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from msgspec import structs
+
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.steps import Mode
@@ -76,6 +78,7 @@ class Evaluations:
         higher_is_better: frozenset[str],
         rows: int | None,
         guess: float | None = None,
+        label_counts: tuple[int, ...] | None = None,
     ) -> list[Fact]:
         """Return what is to be recorded of an evaluation.
 
@@ -87,6 +90,7 @@ class Evaluations:
             higher_is_better: metrics that grow as the model becomes better.
             rows: of the data; None = unknown.
             guess: least loss of a prediction that is the same for every row; None = unknown.
+            label_counts: rows of each class 0, 1 ...; None = unknown.
         """
         found: list[Fact] = []
         metrics = EvaluationMetrics(
@@ -102,12 +106,11 @@ class Evaluations:
             self._metrics[name] = metrics
             found.append(metrics)
         if loss is not None and loss in values:
-            found.append(self._evaluation(step, name, loss, float(values[loss]), rows or 0, guess))
+            made = self._evaluation(step, name, loss, float(values[loss]), rows or 0)
+            found.append(structs.replace(made, guess=guess, label_counts=label_counts))
         return found
 
-    def _evaluation(
-        self, step: int, name: str, loss: str, value: float, rows: int, guess: float | None
-    ) -> Evaluation:
+    def _evaluation(self, step: int, name: str, loss: str, value: float, rows: int) -> Evaluation:
         site = self._sites.setdefault(name, _Site())
         if not site.number:
             site.first = value
@@ -125,7 +128,6 @@ class Evaluations:
             first=site.first,
             best=site.best,
             best_step=site.best_step,
-            guess=guess,
             train_losses=self.training.since(site.mark),
         )
         site.number += 1

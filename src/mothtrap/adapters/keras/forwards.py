@@ -13,7 +13,7 @@ from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.looks import LayerCall, Look, Slot
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.evaluations import TrainingMode
+from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
@@ -139,6 +139,14 @@ class Forwards:
                 module_type=layers.type_of(root),
                 trains=len(asleep) < len(dropouts) + len(norms),
                 dropouts=_names(dropouts),
+                rates=tuple(
+                    DropoutRate(
+                        name=layers.name_of(call.layer),
+                        rate=layers.dropped(call.layer),
+                        location=layers.LOCATIONS.get(call.layer),
+                    )
+                    for call in dropouts[:MAX_NAMES]
+                ),
                 norms=_names(norms),
                 sleeping=_names(asleep),
                 location=layers.LOCATIONS.get(root),

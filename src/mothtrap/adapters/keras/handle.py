@@ -29,7 +29,7 @@ from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
 from mothtrap.core.steps import Mode, StepKey
-from mothtrap.tracing import frames
+from mothtrap.tracing import frames, loss_looks
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.rests import Rests
@@ -287,7 +287,7 @@ class KerasHandle:
         name = f"validation {place}" if inside else f"evaluate {place}"
         given = dict(zip(("x", "y"), args, strict=False)) | kwargs
         values = _numbers(model.get_metrics_result())
-        rows, guess = self._models.evaluated(fit, model, given, name)
+        rows, labels = self._models.evaluated(fit, model, given, name)
         rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
         self._job.evaluation(
             name,
@@ -295,7 +295,8 @@ class KerasHandle:
             loss="loss" if "loss" in values else None,
             higher_is_better=frozenset(rising),
             rows=rows,
-            guess=guess,
+            guess=loss_looks.guess(labels) if labels else None,
+            label_counts=loss_looks.label_counts(labels) if labels else None,
         )
 
     def _around_apply(self, original: Function) -> Function:

@@ -111,6 +111,11 @@ def is_dropout(layer: Any) -> bool:
     return bool(getattr(layer, "rate", 0) or getattr(layer, "stddev", 0))
 
 
+def dropped(layer: Any) -> float:
+    """Return the share of the values that a dropout drops; 0 where it only disturbs them."""
+    return float(getattr(layer, "rate", 0.0)) if "Dropout" in type_of(layer) else 0.0
+
+
 def is_batch_norm(layer: Any) -> bool:
     """Return whether a layer normalizes by the statistics of a batch in training."""
     return isinstance(layer, keras.layers.BatchNormalization) and layer.trainable

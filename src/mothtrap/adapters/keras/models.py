@@ -22,7 +22,7 @@ from mothtrap.core.facts.losses import TokenShares
 from mothtrap.core.facts.modules import FrozenParameters
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import numpy as arithmetic
-from mothtrap.tracing import loss_looks
+from mothtrap.tracing.loss_looks import Called
 
 Array = npt.NDArray[Any]
 MAX_CELLS: Final = 1 << 24
@@ -121,7 +121,7 @@ class Models:
 
     def evaluated(
         self, fit: Fit | None, model: Any, given: Mapping[str, Any], name: str
-    ) -> tuple[int | None, float | None]:
+    ) -> tuple[int | None, Called | None]:
         """Report the arrays of an evaluation.
 
         Args:
@@ -131,7 +131,7 @@ class Models:
             name: of the evaluation.
 
         Returns:
-            Rows, and the loss of the best constant guess; None where unknown.
+            Rows, and the labels; None where unknown.
         """
         x, y = _arrays(given.get("x")), _arrays(given.get("y"))
         if not x:
@@ -143,7 +143,7 @@ class Models:
                 self._distribution(model, place, array, Mode.EVAL, fit.location if fit else None)
             if fit is not None and fit.digests is not None:
                 self._share(fit, x[0], name)
-        return len(x[0]), self._guess(model, y[0]) if len(y) == 1 else None
+        return len(x[0]), _labels(model, y[0]) if len(y) == 1 else None
 
     def describe(self, model: Any, *, scaled: bool | None, location: str | None) -> None:
         """Report a model that has made a step, again when it was compiled anew."""
@@ -266,32 +266,32 @@ class Models:
             )
         )
 
-    def _guess(self, model: Any, y: Array) -> float | None:
-        loss = model.loss
-        try:
-            loss = keras.losses.get(loss) if isinstance(loss, str) else loss
-        except ValueError:
-            return None
-        name = losses.name_of(loss) if not callable(loss) or hasattr(loss, "fn") else ""
-        name = name or str(getattr(loss, "__name__", ""))
-        if name == "sparse_categorical_crossentropy":
-            labels = y.reshape(-1).astype(np.int64)
-        elif name == "categorical_crossentropy" and y.ndim == 2:
-            labels = y.argmax(axis=1)
-        elif name == "binary_crossentropy" and y.size == len(y):
-            labels = y.reshape(-1)
-        else:
-            return None
-        binary = name.startswith("binary")
-        classes = 2 if binary else int(labels.max()) + 1
-        called = loss_looks.Called(
-            operation="binary" if binary else "cross_entropy",
-            chain=(),
-            classes=classes,
-            target=labels,
-            prediction=labels,
-        )
-        return loss_looks.guess(called)
+
+def _labels(model: Any, y: Array) -> Called | None:
+    """Return hard labels as a call of the model's loss; None for other targets."""
+    loss = model.loss
+    try:
+        loss = keras.losses.get(loss) if isinstance(loss, str) else loss
+    except ValueError:
+        return None
+    name = losses.name_of(loss) if not callable(loss) or hasattr(loss, "fn") else ""
+    name = name or str(getattr(loss, "__name__", ""))
+    if name == "sparse_categorical_crossentropy":
+        labels = y.reshape(-1).astype(np.int64)
+    elif name == "categorical_crossentropy" and y.ndim == 2:
+        labels = y.argmax(axis=1)
+    elif name == "binary_crossentropy" and y.size == len(y):
+        labels = y.reshape(-1)
+    else:
+        return None
+    binary = name.startswith("binary")
+    return Called(
+        operation="binary" if binary else "cross_entropy",
+        chain=(),
+        classes=2 if binary else int(labels.max()) + 1,
+        target=labels,
+        prediction=labels,
+    )
 
 
 def _arrays(given: Any) -> list[Array]:

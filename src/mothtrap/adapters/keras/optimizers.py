@@ -11,6 +11,7 @@ from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.state import read
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.tracing.identity import ByIdentity
 
 _SECOND_MOMENTS = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Nadam", "Adamax", "Lamb")
 
@@ -47,7 +48,8 @@ class OptimizerLedger:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._said: dict[int, tuple[object, ...]] = {}
+        self._said: ByIdentity[Any, tuple[object, ...]] = ByIdentity()
+        self._stepped: ByIdentity[Any, bool] = ByIdentity()
 
     def step(self, optimizer: Any) -> None:
         """Report an optimizer that has made a step."""
@@ -58,9 +60,10 @@ class OptimizerLedger:
         inner = innermost(optimizer)
         decay = float(getattr(inner, "weight_decay", None) or 0.0)
         settings = (type(inner).__name__, decay, getattr(inner, "epsilon", None))
-        if self._said.get(id(optimizer)) == settings:
+        if self._said.get(optimizer) == settings:
             return
-        self._said[id(optimizer)] = settings
+        is_new = optimizer not in self._said
+        self._said[optimizer] = settings
         kind = type(inner).__name__
         variables = list(getattr(inner, "_trainable_variables", ()))
         self._job.fact(
@@ -75,8 +78,11 @@ class OptimizerLedger:
                 epsilon=getattr(inner, "epsilon", None),
                 second_moments=any(name in kind for name in _SECOND_MOMENTS),
                 state_dtype=str(variables[0].dtype) if variables else "",
+                takes_over=is_new and any(v in self._stepped for v in variables[:1]),
                 elements=sum(math.prod(v.shape) for v in variables),
                 weight_dtypes=tuple(sorted({str(v.dtype) for v in variables})),
                 location=LOCATIONS.get(inner),
             )
         )
+        for variable in variables[:1]:
+            self._stepped[variable] = True

@@ -15,7 +15,7 @@ from mxnet.ndarray import NDArray
 from mothtrap.adapters.mxnet import losses
 from mothtrap.adapters.mxnet.forward import Forward, LayerCall
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.evaluations import TrainingMode
+from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.core.facts.layers import DataTaken, OutputSpread, UnitInputs
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.schedule import Schedule
@@ -99,8 +99,9 @@ class Looks:
     def _tell_mode(self, root: Any, trains: bool, step: int) -> None:
         """Report whether dropouts and batch norms behave as in training."""
         parts = list(_parts(root))
-        dropouts = [part.name for part in parts if _is_dropout(part)]
+        dropouts = {part.name: float(part._rate) for part in parts if _is_dropout(part)}
         norms = [part.name for part in parts if isinstance(part, gluon.nn.BatchNorm)]
+        named = list(dropouts)[:MAX_NAMES]
         state = trains, len(dropouts), len(norms)
         if not (dropouts or norms) or self._modes.get(root) == state:
             return
@@ -111,9 +112,10 @@ class Looks:
                 module=root.name,
                 module_type=type(root).__name__,
                 trains=trains,
-                dropouts=tuple(dropouts[:MAX_NAMES]),
+                dropouts=tuple(named),
+                rates=tuple(DropoutRate(name=name, rate=dropouts[name]) for name in named),
                 norms=tuple(norms[:MAX_NAMES]),
-                sleeping=() if trains else tuple((dropouts + norms)[:MAX_NAMES]),
+                sleeping=() if trains else tuple((named + norms)[:MAX_NAMES]),
             )
         )
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from mothtrap.core.fact import Fact
 
 
@@ -14,6 +16,7 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     row also where the loss was summed. `number` counts evaluations of the site from 0;
     `first` and `best` are over all of them so far, the best of the step `best_step`.
     `guess` is the loss of the best guess that is the same for every row, None = unknown.
+    `label_counts`: hard targets of each class 0, 1 ..., None = unknown or no classes.
     `train_losses`: mean of each loss series (by label) over the steps since the site's
     evaluation before; empty before the first step.
     """
@@ -29,6 +32,7 @@ class Evaluation(Fact, frozen=True, kw_only=True, tag=True):
     best_step: int
     location: str | None = None
     guess: float | None = None
+    label_counts: tuple[int, ...] | None = None
     train_losses: dict[str, float] = {}
 
 
@@ -89,7 +93,8 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     It is told at the first step and after each change that lasts.
     `trains`: it is set to training. `dropouts` and `norms` are paths of its dropouts
     (probability above 0) and batch norms (with statistics of their own), `sleeping` those of
-    them that behave as in evaluation, at most 8 of each. `location` is the line that made
+    them that behave as in evaluation, at most 8 of each. `rates` has what each of `dropouts`
+    drops; empty in older runs. `location` is the line that made
     the module, or the only one that calls `eval()` where it is not set to training.
     """
 
@@ -97,8 +102,17 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     module_type: str
     trains: bool
     dropouts: tuple[str, ...] = ()
+    rates: tuple[DropoutRate, ...] = ()
     norms: tuple[str, ...] = ()
     sleeping: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class DropoutRate(msgspec.Struct, frozen=True, kw_only=True):
+    """The share of its values that a dropout drops; `location` is the line that made it."""
+
+    name: str
+    rate: float
     location: str | None = None
 
 

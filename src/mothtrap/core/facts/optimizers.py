@@ -12,7 +12,8 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
     the gradient and not through it. `second_moments`: it divides by the root of averaged
     squares, kept in elements of type `state_dtype` ('' = it keeps none). `compensated`: it
     keeps what rounding took from an update, or weights of a wider type. `fused`: it
-    computes in a wider type than it stores. `maximizes`: it climbs. `elements` counts its
+    computes in a wider type than it stores. `maximizes`: it climbs. `takes_over`, told at its
+    first step: another optimizer had stepped its first parameter. `elements` counts its
     parameters' elements, `weight_dtypes` their types. `location` is the line that made it,
     `stepped_at` the one that called this step.
     """
@@ -29,6 +30,7 @@ class OptimizerFacts(Fact, frozen=True, kw_only=True, tag=True):
     compensated: bool = False
     fused: bool = False
     maximizes: bool = False
+    takes_over: bool = False
     elements: int = 0
     weight_dtypes: tuple[str, ...] = ()
     stepped_at: str | None = None

@@ -84,3 +84,32 @@ def test_it_is_unknown_where_batches_do_not_fit_or_are_huge(
     monkeypatch.setattr(constant_baseline, "MAX_COLUMNS", 2)
     assert guess("mse_loss", (torch.ones(2, 3),) * 2).loss() is None
     assert ConstantBaseline().loss() is None
+
+
+def test_hard_labels_are_counted_by_class_also_where_the_loss_is_weighted() -> None:
+    y = torch.tensor([0, 2, 2, -100])
+    assert guess("cross_entropy", (torch.zeros(4, 3), y)).label_counts() == (1, 0, 2)
+    weighted = guess("cross_entropy", (torch.zeros(4, 3), y), weight=torch.ones(3))
+    assert (weighted.label_counts(), weighted.loss()) == ((1, 0, 2), None)
+    ones = torch.tensor([0.0, 1.0, 1.0])
+    name = "binary_cross_entropy_with_logits"
+    assert guess(name, (torch.zeros(3), ones)).label_counts() == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "y"),
+    [
+        ("mse_loss", torch.tensor([0.0, 1.0, 1.0])),
+        ("binary_cross_entropy_with_logits", torch.tensor([0.0, 0.5, 1.0])),
+        ("binary_cross_entropy_with_logits", torch.tensor([[0.0, 1.0], [1.0, 1.0]])),
+    ],
+)
+def test_numbers_soft_targets_and_several_labels_are_no_classes(name: str, y: torch.Tensor) -> None:
+    assert guess(name, (torch.zeros_like(y), y)).label_counts() is None
+
+
+def test_tokens_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(constant_baseline, "MAX_TOLD", 2)
+    found = guess("cross_entropy", (torch.zeros(2, 3), torch.tensor([0, 1])))
+    assert found.label_counts() is None
+    assert found.loss() == pytest.approx(math.log(2))

@@ -122,3 +122,16 @@ def test_what_cannot_be_read_costs_itself_alone() -> None:
         train(model, sgd(model))
     assert seen.failed() == ["optimizer facts"]
     assert len(seen.scalars("loss")) == 4
+
+
+def test_an_optimizer_says_at_its_first_step_that_it_takes_over_parameters() -> None:
+    with watched() as seen:
+        model = classifier()
+        for _ in range(3):
+            train(model, sgd(model), 60)
+        train(classifier(), sgd(model), 1)
+        other = classifier()
+        train(other, sgd(other), 1)
+    took = [told.takes_over for told in facts(seen) if told.learning_rate is not None]
+    assert took[:3] == [False, True, True]
+    assert took[-1] is False

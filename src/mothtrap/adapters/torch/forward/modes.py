@@ -14,7 +14,7 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import DropoutRate, NormBatches, TrainingMode
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.mentions import only_call
 
@@ -36,11 +36,18 @@ Paths = tuple[str, ...]
 
 def is_dropout(module: nn.Module) -> bool:
     """Return whether a module would drop something in training."""
+    return _dropped(module) > 0
+
+
+def _dropped(module: nn.Module) -> float:
+    """Return the share of the values that a module drops in training."""
     if isinstance(module, _DropoutNd):
-        return module.p > 0
+        return float(module.p)
     if isinstance(module, nn.MultiheadAttention):
-        return bool(module.dropout > 0)
-    return isinstance(module, nn.RNNBase) and module.dropout > 0 and module.num_layers > 1
+        return float(module.dropout)
+    if isinstance(module, nn.RNNBase) and module.num_layers > 1:
+        return float(module.dropout)
+    return 0.0
 
 
 def is_batch_norm(module: nn.Module) -> bool:
@@ -155,6 +162,10 @@ class ModeObserver:
                 module_type=class_name(module),
                 trains=trains,
                 dropouts=named[0],
+                rates=tuple(
+                    DropoutRate(name=name, rate=_dropped(part), location=book.location(part))
+                    for name, part in zip(named[0], dropouts, strict=False)
+                ),
                 norms=named[1],
                 sleeping=sleeping,
                 location=(None if trains else only_call("eval")) or book.location(module),

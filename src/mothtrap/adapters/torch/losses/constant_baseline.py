@@ -8,7 +8,9 @@ from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 
 MAX_CLASSES = 65536
 MAX_COLUMNS = 4096
-_WITH_LOGITS = "binary_cross_entropy_with_logits"
+MAX_TOLD = 1000
+"""Classes up to which their targets are told: beyond, they are tokens."""
+_BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 
 class ConstantBaseline:
@@ -21,18 +23,17 @@ class ConstantBaseline:
         self._rows = 0
         self._sums: torch.Tensor | None = None
         self._squares = torch.zeros(0)
-        self._known = True
+        self._known = True  # the loss of guessing: no weights, and targets of one kind
 
     def add(self, inputs: LossInputs) -> None:
         """Take the targets of one call."""
         self._name = inputs.name
         self._smoothing = float(inputs.given.get("label_smoothing") or 0.0)
         weights = [inputs.given.get(name) for name in ("weight", "pos_weight")]
-        if not self._known or any(weight is not None for weight in weights):
-            self._known = False
-        elif inputs.has_hard_targets:
+        self._known &= all(weight is None for weight in weights)
+        if inputs.has_hard_targets:
             self._count(inputs)
-        elif inputs.name in ("mse_loss", "binary_cross_entropy", _WITH_LOGITS):
+        elif inputs.name in ("mse_loss", *_BINARY):
             self._sum(inputs)
         else:
             self._known = False
@@ -52,6 +53,17 @@ class ConstantBaseline:
             return None
         both = torch.stack((mean, 1 - mean))
         return float(-torch.special.xlogy(both, both).sum(dim=0).mean())
+
+    def label_counts(self) -> tuple[int, ...] | None:
+        """Hard targets of each class, ascending; None where there are none, or too many classes."""
+        if self._counts is not None:
+            return tuple(self._counts.tolist()) if len(self._counts) <= MAX_TOLD else None
+        if self._sums is None or len(self._sums) != 1 or self._name not in _BINARY:
+            return None
+        ones = float(self._sums)
+        if not 0 <= ones <= self._rows or float(self._squares) != ones:
+            return None  # not all of them are 0 or 1
+        return self._rows - int(ones), int(ones)
 
     def _count(self, inputs: LossInputs) -> None:
         target, prediction = inputs.target, inputs.prediction

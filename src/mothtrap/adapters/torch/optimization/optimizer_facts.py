@@ -37,6 +37,7 @@ class OptimizerFactsObserver:
         self._job, self._optimizers = job, optimizers
         self._places: ByIdentity[Optimizer, str | None] = ByIdentity()
         self._told: ByIdentity[Optimizer, OptimizerFacts] = ByIdentity()
+        self._stepped: ByIdentity[torch.Tensor, bool] = ByIdentity()
 
     def constructed(self, optimizer: Optimizer) -> None:
         """Note the line on which an optimizer is being made."""
@@ -50,10 +51,20 @@ class OptimizerFactsObserver:
         if told is not None and self._optimizers.steps_of(optimizer) % LOOKED_AT_EVERY:
             return
         at = frames.location(frames.user_frame())
-        seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at)
+        takes_over = told is None and self._takes_over(optimizer)
+        seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at, takes_over=takes_over)
         if told is None or _settings(told) != _settings(seen):
             self._told[optimizer] = seen
             self._job.recorder.notes.observe(seen)
+
+    def _takes_over(self, optimizer: Optimizer) -> bool:
+        """Return whether another optimizer had stepped the first parameter of a new one."""
+        first = next(iter(parameters(optimizer)), None)
+        if first is None:
+            return False
+        found = first in self._stepped
+        self._stepped[first] = True
+        return found
 
     def _facts(self, optimizer: Optimizer) -> OptimizerFacts:
         groups = optimizer.param_groups
@@ -86,8 +97,10 @@ class OptimizerFactsObserver:
 
 
 def _settings(facts: OptimizerFacts) -> OptimizerFacts:
-    """All but what schedules change as they go."""
-    return msgspec.structs.replace(facts, step=0, learning_rate=None, momentum=0.0)
+    """All but what schedules change as they go, and what is said of the first step alone."""
+    return msgspec.structs.replace(
+        facts, step=0, learning_rate=None, momentum=0.0, takes_over=False
+    )
 
 
 def _largest(values: Iterable[Any]) -> float | None:

@@ -1,0 +1,102 @@
+"""OPT610: an optimizer is made anew again and again during training."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class OptimizerReset(Rule):
+    """An optimizer is made anew again and again during training.
+
+    What it detects:
+        A line that makes a new optimizer, with momentum or averages of squares, for
+        parameters that one from the same line was training.
+
+    Why it matters:
+        Momentum and averages begin at nothing each time: the first steps of Adam are as long as
+        the learning rate allows in every direction, however small the gradient. The loss
+        jumps at each new one, and schedules of the learning rate start over.
+
+    Fires:
+        Warning when one line made at least `times` optimizers that took over the same parameters.
+
+    Stays quiet:
+        Optimizers without state (plain SGD), those of new models (folds, searches, ensembles),
+        stages that train other parameters, and lines that take over fewer times.
+
+    What to do:
+        - PyTorch: Make the optimizer once, before the loop over epochs.
+        - Keras: Call `compile` once, before the first `fit`: `fit` goes on with the optimizer
+          that is there, and `compile` makes a new one. To change the rate alone, assign
+          `model.optimizer.learning_rate`.
+        - JAX: Call `optimizer.init` once, and hand its state on from step to step.
+        - Where a new start is meant (warm restarts), change the learning rate and keep the
+          optimizer.
+
+    Example:
+        for epoch in range(10):
+            optimizer = torch.optim.Adam(model.parameters())     # belongs above the loop
+            train(model, optimizer)
+
+    References:
+        Kingma, Ba 2015, Adam, section 3, on the bias of the first steps,
+        https://arxiv.org/abs/1412.6980
+    """
+
+    code = "OPT610"
+    title = "optimizer made anew"
+    needs = (Need(facts=(OptimizerFacts,)),)
+    explains = ("gradient_spike", "loss_oscillating", "loss_spike", "update_ratio")
+
+    times: int = threshold(
+        3, unit="takeovers from one line", source="chosen by hand: two or three stages are usual"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every line that makes optimizers."""
+        seen = list(window.seen(OptimizerFacts))
+        if not seen:
+            raise NotEnoughData("no optimizer was seen")
+        keeping = [one for one in seen if one.second_moments or one.momentum]
+        if not keeping:
+            raise NotApplicable("no optimizer keeps momentum or averages")
+        by_line: dict[tuple[object, ...], list[OptimizerFacts]] = defaultdict(list)
+        for one in keeping:
+            if one.takes_over and one.location:
+                by_line[one.location, one.kind, one.elements].append(one)
+        found = [made for made in by_line.values() if len(made) >= self.times]
+        return [self._finding(window, made) for made in found[:1]]
+
+    def _finding(self, window: Window, made: Sequence[OptimizerFacts]) -> Finding:
+        lived = float(np.median(np.diff([one.step for one in made])))
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=made[0].step,
+            last_step=made[-1].step,
+            count=len(made),
+            message=(
+                f"{made[0].kind} was made anew {len(made)} times, every {lived:.3g} steps, and "
+                "each time lost what it had kept of earlier gradients"
+            ),
+            evidence={
+                "times": len(made),
+                "limit": self.times,
+                "steps_between": lived,
+                "optimizer": made[-1].optimizer,
+            },
+            location=made[-1].location,
+        )

@@ -1,0 +1,190 @@
+"""DAT514: a model is evaluated on classes that it is never trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.trees import TableSeen
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need, any_of
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._loss_calls import class_calls, is_classifier, label_counts
+from mothtrap.rules._losses import has_players
+
+SHOWN = 5
+"""Classes that a message names."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Labels:
+    """Labels of one evaluation, or of training: `counts_K` of each class."""
+
+    counts_K: Floats
+    step: int = 0
+    site: str = ""
+    location: str | None = None
+
+
+@dataclass(frozen=True)
+class UnseenClasses(Rule):
+    """A model is evaluated on classes that it is never trained on.
+
+    What it detects:
+        Labels of an evaluation whose class has not occurred among the labels of training.
+
+    Why it matters:
+        The model can only ever be wrong on these rows, and what it would have to learn is
+        not in its data: validation stays bad however long it trains. Most often the
+        rows are sorted by class, and were split where they stood.
+
+    Fires:
+        Warning when at least `share` of the labels of an evaluation are of classes that none
+        of at least `samples` labels of training had, where a random split would show that less
+        often than `chance`.
+
+    Stays quiet:
+        Tokens, pixels, several labels an example, soft targets, games of several losses, and
+        evaluations whose labels were not seen (a `tf.data.Dataset`).
+
+    What to do:
+        - Shuffle before the split: `order = np.random.permutation(len(x))`, then split
+          `x[order]` and `y[order]`.
+        - Keep the share of each class on both sides: `train_test_split(x, y, stratify=y)`.
+        - Keras: Shuffle before `fit(validation_split=...)`, which takes the last rows as they
+          stand.
+
+    Example:
+        x_train, x_valid = x[:8000], x[8000:]            # sorted by class
+        x_train, x_valid, y_train, y_valid = train_test_split(x, y, stratify=y)
+
+    References:
+        https://keras.io/api/models/model_training_apis/, on `validation_split`;
+        https://scikit-learn.org/stable/modules/cross_validation.html#stratification
+    """
+
+    code = "DAT514"
+    title = "classes never trained on"
+    needs = (
+        *any_of(Need(facts=(LossCall, Evaluation)), Need(facts=(TableSeen,))),
+        Need(scalars=("loss",), optional=True),
+    )
+    explains = (
+        "early_stopping_misled",
+        "labels_unrelated",
+        "loss_diverging",
+        "nothing_learned",
+        "overfit",
+        "overtraining",
+        "stopped_too_late",
+    )
+    passes = True
+
+    share: float = threshold(
+        0.1, unit="of the labels of an evaluation", source="chosen by hand: rare classes may miss"
+    )
+    samples: int = threshold(200, unit="labels of training", source="chosen by hand")
+    chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the classes of every evaluation with those of training."""
+        tables = list(window.seen(TableSeen))
+        if tables:
+            trained, evaluated = _of_tables(tables)
+        else:
+            trained, evaluated = _of_losses(window)
+        if trained.sum() < self.samples:
+            raise NotEnoughData(
+                f"{int(trained.sum())} labels of training were seen, {self.samples} are needed"
+            )
+        if not evaluated:
+            raise NotEnoughData("no evaluation was seen whose labels are known")
+        judged = (self._judge(window, trained, one) for one in evaluated)
+        return [finding for finding in judged if finding is not None][:1]
+
+    def _judge(self, window: Window, trained_K: Floats, one: _Labels) -> Finding | None:
+        seen_K = np.zeros(len(one.counts_K), dtype=bool)
+        seen_K[: len(trained_K)] = trained_K[: len(seen_K)] > 0
+        unseen_K = np.where(seen_K, 0.0, one.counts_K)
+        share = float(unseen_K.sum() / max(1.0, one.counts_K.sum()))
+        if share < self.share or (1 - share) ** trained_K.sum() > self.chance:
+            return None
+        classes = np.flatnonzero(unseen_K).tolist()
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.step,
+            message=(
+                f"{100 * share:.3g} % of the labels of the evaluation are of {_named(classes)}, "
+                f"which none of {int(trained_K.sum()):,} labels of training had"
+            ),
+            evidence={
+                "value": share,
+                "limit": self.share,
+                "classes": [*classes[:SHOWN]],
+                "training_labels": int(trained_K.sum()),
+                "evaluation_labels": int(one.counts_K.sum()),
+                "site": one.site,
+            },
+            location=one.location,
+            mode=Mode.EVAL.value,
+        )
+
+
+def _of_tables(tables: Sequence[TableSeen]) -> tuple[Floats, list[_Labels]]:
+    """Return the labels of the last table of training, and of its evaluations."""
+    train = next((table for table in reversed(tables) if not table.site), None)
+    if train is None or train.label_counts is None:
+        raise NotApplicable("no model is a classifier")
+    evaluated = [
+        _Labels(
+            counts_K=np.array(table.label_counts, dtype=np.float64),
+            step=table.step,
+            site=table.site,
+            location=table.location,
+        )
+        for table in tables
+        if table.fit == train.fit and table.site and table.label_counts
+    ]
+    return np.array(train.label_counts, dtype=np.float64), evaluated
+
+
+def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:
+    """Return the labels of class losses in training, and of the latest evaluation of each site."""
+    sampled = [call for call in class_calls(window) if call.label_counts]
+    if not sampled:
+        raise NotEnoughData("no labels of a class loss were seen")
+    calls = [call for call in sampled if is_classifier(call)]
+    if len(calls) < len(sampled):
+        raise NotApplicable("not every loss has one class for each example")
+    if has_players(window):
+        raise NotApplicable("several losses play against each other")
+    known = [one for one in window.seen(Evaluation) if one.label_counts]
+    first = {one.site: one.step for one in reversed(known)}
+    latest = {one.site: one for one in known}
+    evaluated = [
+        _Labels(
+            counts_K=np.array(one.label_counts, dtype=np.float64),
+            step=first[one.site],
+            site=one.site,
+            location=one.location or calls[-1].location,
+        )
+        for one in latest.values()
+    ]
+    return label_counts(calls), evaluated
+
+
+def _named(classes: Sequence[int]) -> str:
+    if len(classes) == 1:
+        return f"class {classes[0]}"
+    shown = ", ".join(map(str, classes[:SHOWN]))
+    rest = f" and {len(classes) - SHOWN} others" if len(classes) > SHOWN else ""
+    return f"classes {shown}{rest}"

@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from tests.rules.classified import classified
+from tests.rules.evaluations import evaluations
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.trees import TableSeen
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.unseen_classes import UnseenClasses
+
+HALF = [[50, 0, 0], [0, 50, 0], [0, 0, 0]]
+"""Training has classes 0 and 1 of three."""
+
+
+def evaluated(*counts: int, site: str = "valid.py:3") -> Evaluation:
+    [made] = evaluations([0.5], site=site)
+    return msgspec.structs.replace(made, label_counts=counts or None)
+
+
+def table(site: str, *counts: int, fit: str = "fit 1") -> TableSeen:
+    return TableSeen(
+        step=0,
+        fit=fit,
+        site=site,
+        rows=sum(counts),
+        columns=4,
+        label_counts=counts or None,
+        location="boost.py:7",
+    )
+
+
+def check(*facts: Fact) -> list[Finding]:
+    return UnseenClasses().check(window(loss(np.ones(100)), *facts))
+
+
+def test_fires_on_classes_that_no_label_of_training_had() -> None:
+    [finding] = check(*classified(HALF), evaluated(30, 30, 20))
+    assert (finding.severity, finding.step, finding.mode) == (Severity.WARNING, 10, "eval")
+    assert finding.evidence["classes"] == [2]
+    assert "25 % of the labels of the evaluation are of class 2" in finding.message
+
+
+def test_an_evaluation_may_know_more_classes_than_training_has_outputs() -> None:
+    [finding] = check(*classified(HALF), evaluated(0, 0, 1, 1, 1, 1, 1, 1, 1))
+    assert "classes 2, 3, 4, 5, 6 and 2 others" in finding.message
+
+
+@pytest.mark.parametrize("counts", [(30, 30, 0), (30, 30), (60, 0, 0), (50, 47, 3)])
+def test_quiet_on_the_same_classes_and_on_few_rows_of_others(counts: tuple[int, ...]) -> None:
+    assert check(*classified(HALF), evaluated(*counts)) == []
+
+
+def test_only_the_latest_evaluation_of_a_site_counts() -> None:
+    assert check(*classified(HALF), evaluated(0, 0, 9), evaluated(9, 0, 0)) == []
+    both = evaluated(0, 0, 9), evaluated(9, 0, 0, site="train.py:9")
+    assert len(check(*classified(HALF), *both)) == 1
+
+
+def test_judges_the_tables_of_boosted_trees() -> None:
+    sick = table("", 400, 300), table("valid", 10, 10, 30)
+    [finding] = check(*sick)
+    assert (finding.location, finding.evidence["classes"]) == ("boost.py:7", [2])
+    assert check(table("", 400, 300, 20), table("valid", 10, 10, 30)) == []
+    assert check(table("", 400, 300), table("valid", 10, 10), table("valid", 9, fit="fit 0")) == []
+
+
+def test_says_what_is_missing() -> None:
+    with pytest.raises(NotEnoughData, match="labels of training were seen"):
+        check(*classified([[5, 0], [0, 5]]), evaluated(1, 1))
+    with pytest.raises(NotEnoughData, match="no evaluation"):
+        check(*classified(HALF), evaluated())
+    with pytest.raises(NotApplicable, match="classifier"):
+        check(table(""))
