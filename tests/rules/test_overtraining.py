@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.evaluations import evaluations
+from tests.rules.boosting import began
+from tests.rules.evaluations import PLACE, evaluations
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -35,6 +36,13 @@ def test_notes_that_nothing_gets_better() -> None:
     assert finding.severity is Severity.INFO
     assert finding.step == 110
     assert "no better by 0.01 since" in finding.message
+
+
+def test_boosting_that_comes_to_rest_is_none() -> None:
+    boosted = began(sites=("train", PLACE))
+    assert Overtraining().check(window(boosted, *evaluations(RESTS, FALLING))) == []
+    [finding] = Overtraining().check(window(boosted, *evaluations(WORSE, FALLING)))
+    assert finding.severity is Severity.WARNING
 
 
 def test_a_little_that_was_lost_again_is_a_note() -> None:

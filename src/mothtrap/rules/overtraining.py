@@ -40,7 +40,8 @@ class Overtraining(Rule):
         rule to call sites with these words in their label.
 
     Stays quiet:
-        While both improve now and then. Losses of a GAN. Evaluations whose loss is not seen.
+        While both improve now and then. Boosting that has come to rest, as all does in the end.
+        Losses of a GAN. Evaluations whose loss is not seen.
 
     What to do:
         - Keep the weights of the best evaluation, and stop some evaluations after it.
@@ -98,6 +99,12 @@ class Overtraining(Rule):
         ):
             raise NotEnoughData(f"no loss was evaluated {shortest + 1} times, as a change takes")
         found = [finding for one in every if (finding := self._judge(window, one))]
+        boosted = {site for one in window.seen(BoostingBegan) for site in one.sites}
+        found = [
+            finding
+            for finding in found
+            if finding.severity is not Severity.INFO or finding.evidence["site"] not in boosted
+        ]
         return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
 
     def _judge(self, window: Window, one: Evaluated) -> Finding | None:
