@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import pytest
 from tests.rules.windows import window
 
@@ -118,3 +119,30 @@ def test_does_not_apply_to_models_that_end_in_a_linear_layer() -> None:
         check(call(None, "linear"))
     with pytest.raises(NotEnoughData):
         check(LossCall(step=0, operation="elementwise"))
+
+
+@pytest.mark.parametrize(
+    ("operation", "severity"),
+    [
+        ("cross_entropy", Severity.WARNING),
+        ("binary_cross_entropy_with_logits", Severity.ERROR),
+    ],
+)
+def test_scores_that_come_from_a_rectifier(operation: str, severity: Severity) -> None:
+    looks = [call(None, "relu", "linear", step=n, operation=operation) for n in range(3)]
+    [finding] = check(*looks)
+    assert (finding.severity, finding.step) == (severity, 0)
+    assert "given the output of a ReLU" in finding.message
+    assert [fix.split()[:3] for fix in finding.fixes] == [["Remove", "the", "ReLU"]]
+
+
+@pytest.mark.parametrize("chain", [("linear", "relu"), ("mean", "relu", "linear"), ()])
+def test_scores_of_other_operations_are_quiet(chain: tuple[str, ...]) -> None:
+    assert check(*(call(None, *chain, step=n, operation="cross_entropy") for n in range(3))) == []
+
+
+def test_a_loss_of_probabilities_without_a_softmax_is_none_of_scores() -> None:
+    looks = [call(None, "relu", step=n, operation="cross_entropy") for n in range(3)]
+    looks = [msgspec.structs.replace(one, predicts_probabilities=True) for one in looks]
+    with pytest.raises(NotApplicable):
+        check(*looks)

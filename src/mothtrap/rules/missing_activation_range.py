@@ -27,6 +27,9 @@ RANGES = {
     "log_softmax": "0 and below",
 }
 
+OF_SCORES = ("cross_entropy", "binary_cross_entropy_with_logits")
+"""Losses of scores that may be negative."""
+
 
 @dataclass(frozen=True)
 class MissingActivationRange(Rule):
@@ -34,8 +37,9 @@ class MissingActivationRange(Rule):
 
     What it detects:
         An elementwise loss whose targets lie outside of what the operation before it can
-        give, such as negative targets after a ReLU or targets of 250 after a sigmoid; and
-        a negative log-likelihood of scores that are no log-probabilities.
+        give, such as negative targets after a ReLU or targets of 250 after a sigmoid; a
+        negative log-likelihood of scores that are no log-probabilities; and a cross-entropy
+        of scores that a ReLU has made.
 
     Why it matters:
         Targets outside cannot be reached. The outputs are driven to the edge of the range,
@@ -47,7 +51,8 @@ class MissingActivationRange(Rule):
         when more than `warning_share` lie outside. Error when in `calls` looks the
         exponents of what a negative log-likelihood is given do not sum to 1, and it
         comes straight from a linear layer; or when a binary cross-entropy has refused
-        predictions outside of 0 to 1.
+        predictions outside of 0 to 1. In `calls` looks the scores of a cross-entropy come
+        straight from a ReLU: error when it is a binary one, else a warning.
 
     Stays quiet:
         Targets on the edge of the range, or beyond it by rounding; models that end in a
@@ -78,6 +83,7 @@ class MissingActivationRange(Rule):
     """
 
     code = "STR710"
+    title = "wrong output activation"
     needs = (
         Need(facts=(LossCall,)),
         Need(facts=(FailedLoss,), optional=True),
@@ -117,9 +123,11 @@ class MissingActivationRange(Rule):
             raise NotEnoughData("no targets of a loss were seen")
         bounded = [c for c in calls if c.targets and c.targets.outside_share is not None]
         scored = [c for c in calls if c.targets and c.targets.normalized is not None]
-        if not bounded and not scored:
+        classes = [c for c in calls if c.operation in OF_SCORES and _takes_scores(c)]
+        if not bounded and not scored and not classes:
             raise NotApplicable("no loss follows an operation whose range is bounded")
         found = [
+            *(self._rectified(window, same) for same in by_place(classes)),
             *(self._outside(window, same) for same in by_place(bounded)),
             *(self._scores(window, same) for same in by_place(scored)),
         ]
@@ -165,13 +173,30 @@ class MissingActivationRange(Rule):
             self.fixes(window)[:1],
         )
 
+    def _rectified(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        given = [call for call in calls if _nearest(call) == "relu"]
+        if len(given) < self.calls or len(given) < len(calls):
+            return None
+        binary = calls[0].operation != "cross_entropy"
+        dead = "scores of 0 get no gradient, and stay there"
+        harm = "no probability is below 0.5" if binary else dead
+        return finding_of_calls(
+            self,
+            window,
+            given,
+            Severity.ERROR if binary else Severity.WARNING,
+            f"{calls[0].operation} is given the output of a ReLU, which is never negative: {harm}",
+            {"operation": calls[0].operation, "before": "relu"},
+            ("Remove the ReLU after the last layer: scores of classes may be negative.",),
+        )
+
     def _scores(self, window: Window, calls: list[LossCall]) -> Finding | None:
         raw = [
             call
             for call in calls
             if call.targets is not None
             and call.targets.normalized is False
-            and [name for name in call.chain if name != "cast"][:1] == ["linear"]
+            and _nearest(call) == "linear"
         ]
         if len(raw) < self.calls or len(raw) < len(calls):
             return None
@@ -185,3 +210,13 @@ class MissingActivationRange(Rule):
             {"operation": "nll"},
             self.fixes(window)[1:2],
         )
+
+
+def _takes_scores(call: LossCall) -> bool:
+    """Return whether scores reach a loss, if it is one of probabilities through a softmax."""
+    return not call.predicts_probabilities or bool(call.softmax_sizes)
+
+
+def _nearest(call: LossCall) -> str:
+    """Return the operation that made the prediction."""
+    return next((name for name in call.chain if name != "cast"), "")
