@@ -56,7 +56,7 @@ def test_losses_of_several_evaluations_in_training_mode_are_an_error() -> None:
     assert finding.severity is Severity.ERROR
     assert (finding.step, finding.mode, finding.location) == (20, "eval", "train.py:30")
     assert finding.layers == ("Net", "drop")
-    assert "in 4 evaluations, always in training mode, with dropout (drop) on" in finding.message
+    assert "in 4 evaluations, always in training mode: dropout (drop) active" in finding.message
 
 
 def test_one_long_evaluation_is_enough() -> None:

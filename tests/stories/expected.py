@@ -101,7 +101,7 @@ HEADLINES = {
     "closure_that_adds_up": Headline(
         code="GRD105",
         severity="error",
-        says=("not cleared since its evaluation before",),
+        says=("not cleared after its previous evaluation",),
         fix="Call `optimizer.zero_grad()` at the beginning of the closure",
     ),
     "loss_of_a_billionth": Headline(

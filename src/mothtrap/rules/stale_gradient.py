@@ -114,7 +114,7 @@ class StaleGradient(Rule):
             count=len(stale),
             message=(
                 f"{series.of or 'the optimizer'} applied gradients that were not cleared "
-                f"since its {'evaluation' if closure else 'step'} before, in {times}"
+                f"after its previous {'evaluation' if closure else 'step'}, in {times}"
             ),
             fixes=(clears,) if closure else tuple(others),
             evidence={"optimizer": series.of, "steps": len(stale), "limit": self.own_steps},

@@ -120,8 +120,8 @@ class TrainModeInEvaluation(Rule):
             confidence="high" if severity is Severity.ERROR else "medium",
             message=(
                 f"{first.module_type} ran {forwards} times without gradients in "
-                f"{len(phases)} evaluation{'s' * (len(phases) > 1)}, always in training mode, with "
-                f"{_active(first)} on"
+                f"{len(phases)} evaluation{'s' * (len(phases) > 1)}, always in training mode: "
+                f"{_active(first)} active"
             ),
             evidence={
                 "evaluations": len(phases),
@@ -154,9 +154,9 @@ class TrainModeInEvaluation(Rule):
 
 
 def _active(phase: EvaluationPhase) -> str:
-    """Return the layers that behaved as in training, by kind: `dropout (3), batch norm (1)`."""
+    """Return the layers that behaved as in training, by kind: `dropout (3) and batch norm (1)`."""
     kinds = (("dropout", phase.dropouts), ("batch norm", phase.norms))
-    return ", ".join(f"{kind} ({', '.join(paths[:3])})" for kind, paths in kinds if paths)
+    return " and ".join(f"{kind} ({', '.join(paths[:3])})" for kind, paths in kinds if paths)
 
 
 def _feeds_the_loss(window: Window, phases: list[EvaluationPhase]) -> bool:
