@@ -21,7 +21,7 @@ HEADINGS = (
 USERS = {
     "Keras": frozenset({"keras", "tensorflow", "tf_keras"}),
     "JAX": frozenset({"jax"}),
-    "PyTorch": frozenset({"torch"}),
+    "PyTorch": frozenset({"torch", "mxnet"}),  # gluon works as PyTorch does
     "LightGBM": frozenset({"lightgbm"}),
     "CatBoost": frozenset({"catboost"}),
     "XGBoost": frozenset({"xgboost"}),
