@@ -99,8 +99,23 @@ def test_stays_quiet(ratio: np.ndarray | float) -> None:
 
 
 def test_without_clipping_it_does_not_apply() -> None:
-    with pytest.raises(NotApplicable, match="no call of clip_grad_norm_"):
+    with pytest.raises(NotApplicable, match="no clipping by a norm"):
         ClippingEveryStep().check(window(series("gradient_norm", np.ones(N))))
     short = series("gradient_norm", np.ones(9), of=""), series("clip_limit", np.ones(9), of="")
     with pytest.raises(NotEnoughData, match="9 clipped steps"):
         ClippingEveryStep().check(window(*short))
+
+
+def test_clipping_of_an_optimizer_itself() -> None:
+    norm = 4.0 * np.exp(noise(N, scale=0.1))
+    seen = (
+        series("clip_limit", np.full(N, 0.1), of="sgd"),
+        series("lr", np.full(N, 0.1), of="sgd"),
+        loss(np.linspace(1.0, 0.5, N)),
+    )
+    own, other = (series("gradient_norm", norm, of=of) for of in ("sgd", "adam"))
+    [finding] = ClippingEveryStep().check(window(own, *seen))
+    assert finding.severity is Severity.WARNING
+    assert not any("no effect" in fix for fix in finding.fixes)
+    with pytest.raises(NotApplicable):
+        ClippingEveryStep().check(window(other, *seen))

@@ -40,3 +40,10 @@ def test_lost_weights_come_before_a_lost_state() -> None:
     state = Seen(step=9, function="step", calls=8, state="opt")
     [finding] = UpdateDropped().check(window(state, Seen(step=9, function="step", calls=8)))
     assert "new weights" in finding.message
+
+
+def test_gradients_that_no_optimizer_gets() -> None:
+    told = Seen(step=31, function="Model.train_step", calls=32, why="not applied")
+    [finding] = UpdateDropped().check(window(told))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert "`Model.train_step` computed gradients 32 times running" in finding.message

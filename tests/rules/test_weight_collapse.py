@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from tests.rules.classified import classified
 from tests.rules.weights import tensors
 from tests.rules.windows import loss, noise, window
 
@@ -47,6 +48,14 @@ def test_warns_of_a_single_layer_and_names_it() -> None:
 )
 def test_stays_quiet(first: list[float], second: list[float], values: np.ndarray) -> None:
     assert check(sizes(first, second), values) == []
+
+
+def test_fires_where_only_a_penalty_has_fallen_and_the_model_guesses() -> None:
+    penalized = FALLING * 100 + 2.4
+    norms, calls = sizes(SHRINKING, SHRINKING), classified([[25, 25], [25, 25]])
+    [finding] = WeightCollapse().check(window(loss(penalized), norms, *calls))
+    assert finding.severity is Severity.ERROR
+    assert WeightCollapse().check(window(loss(FALLING), norms, *calls)) == []
 
 
 def test_a_weight_that_is_one_number_may_end_near_0() -> None:

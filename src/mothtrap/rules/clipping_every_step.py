@@ -18,6 +18,8 @@ from mothtrap.rules._stretches import last_stretch
 
 BLOCK_STEPS = 20
 """Steps of which a share is taken at a time; chosen by hand."""
+LATE = "after the step it has no effect"
+"""Words of the advice for clipping that comes too late."""
 
 
 @dataclass(frozen=True)
@@ -25,8 +27,9 @@ class ClippingEveryStep(Rule):
     """Clipping cuts nearly every gradient to a small part of itself, or comes too late.
 
     What it detects:
-        A limit of `clip_grad_norm_` that lies far below the norm which gradients have in
-        most steps. Or a call after the step: it cuts gradients that were applied already.
+        A limit of clipping by the norm (`clip_grad_norm_`, `global_clipnorm`) that lies far
+        below the norm which gradients have in most steps. Or a call after the step: it cuts
+        gradients that were applied already.
 
     Why it matters:
         Clipping is there for the rare outlier. Where it cuts every step, all steps have
@@ -49,8 +52,8 @@ class ClippingEveryStep(Rule):
     What to do:
         - PyTorch: Raise the limit to about the median norm (the evidence has it), so that
           only outliers are cut.
-        - Keras: Raise `global_clipnorm` of the optimizer to about the median norm (the
-          evidence has it), or leave it out.
+        - Keras: Raise `global_clipnorm` or `clipnorm` of the optimizer to about the median
+          norm (the evidence has it), or leave it out.
         - PyTorch: Unscale before clipping when a gradient scaler is in use:
           `scaler.unscale_(optimizer)`.
         - Keras: Look for why the gradient is large: a loss that is summed, targets or inputs
@@ -97,7 +100,7 @@ class ClippingEveryStep(Rule):
         onset = self._onset(ratio_S)
         ratio, norm = float(np.median(ratio_S[onset:])), float(np.median(norm_S[onset:]))
         limit = norm / ratio
-        adaptive = all("Adam" in rate.of for rate in window.scalars("lr"))
+        adaptive = all("adam" in rate.of.lower() for rate in window.scalars("lr"))
         return [
             self.finding(
                 window,
@@ -116,7 +119,7 @@ class ClippingEveryStep(Rule):
                     "norm": norm,
                     "share": float(recent_S.mean()),
                 },
-                fixes=self.fixes(window)[:-1],
+                fixes=tuple(fix for fix in self.fixes(window) if LATE not in fix),
                 location=next((s.location for s in window.scalars("loss") if s.location), None),
             )
         ]
@@ -153,7 +156,7 @@ class ClippingEveryStep(Rule):
                     "norm": float(np.median(norm_S)),
                     "share": float(above.mean()),
                 },
-                fixes=self.fixes(window)[-1:],
+                fixes=tuple(fix for fix in self.fixes(window) if LATE in fix),
                 location=late.location,
             )
         ]
@@ -169,10 +172,11 @@ class ClippingEveryStep(Rule):
 
 def _cuts(window: Window) -> tuple[Ints, Floats, Floats]:
     """Return steps, norm relative to the limit, and norm of clipped steps."""
-    norms = [s for s in window.scalars("gradient_norm") if s.of == "" and len(s)]
-    limits = [s for s in window.scalars("clip_limit") if len(s)]
-    if not norms or not limits:
-        raise NotApplicable("no call of clip_grad_norm_ with a limit was seen")
+    limits = [s for s in window.scalars("clip_limit") if len(s)][:1]
+    known = [s for s in window.scalars("gradient_norm") if len(s)]
+    norms = [s for s in known if s.of in {limit.of for limit in limits}]
+    if not norms:
+        raise NotApplicable("no clipping by a norm was seen")
     shared, at_norm, at_limit = np.intersect1d(
         norms[0].steps_S, limits[0].steps_S, return_indices=True
     )

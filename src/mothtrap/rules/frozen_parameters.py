@@ -22,15 +22,16 @@ class FrozenParameters(Rule):
     """Most of a model is frozen at its random initial values.
 
     What it detects:
-        A model whose parameters mostly have `requires_grad=False`, though their values are
-        those with which the framework initializes a new layer.
+        A model whose parameters mostly have `requires_grad=False` (`trainable=False`), or are
+        given to no optimizer in a loop over a `GradientTape`, though their values are those
+        with which the framework initializes a new layer.
 
     Why it matters:
         Freezing keeps what was learned before. Here nothing was: the rest of the model
         has to make do with random features.
 
     Fires:
-        Warning when more than `frozen_share` of a model's parameters require no gradient,
+        Warning when more than `frozen_share` of a model's parameters are not trained,
         and of those for which the default initialization can be told more than
         `untouched_share` still have it.
 
@@ -45,6 +46,8 @@ class FrozenParameters(Rule):
           parameters.
         - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights
           (`weights="imagenet"`, `load_weights`) into the layers that stay frozen.
+        - Keras: In a loop of your own, take and apply the gradients of all of
+          `model.trainable_variables`.
 
     Example:
         model = resnet18()                    # no weights are loaded
@@ -80,7 +83,7 @@ class FrozenParameters(Rule):
             raise NotEnoughData(f"{window.total_steps} steps were seen, {MIN_STEPS} are needed")
         newest = {seen.root: seen for seen in window.seen(Frozen)}
         if not newest:
-            raise NotApplicable("every parameter of the trained models requires a gradient")
+            raise NotApplicable("every parameter of the trained models is trained")
         found = [
             seen
             for seen in newest.values()
@@ -99,7 +102,7 @@ class FrozenParameters(Rule):
             count=1,
             layers=seen.modules,
             message=(
-                f"{100 * share:.3g} % of the parameters of {seen.root} require no gradient, and "
+                f"{100 * share:.3g} % of the parameters of {seen.root} are not trained, and "
                 "their values are those of a new layer: nothing that was learned is kept"
             ),
             evidence={

@@ -1,4 +1,4 @@
-"""OPT620: a training step makes new weights, and the old ones are used again."""
+"""OPT620: the updates of a training step are lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class UpdateDropped(Rule):
     What it detects:
         A function that takes weights and makes new ones, and is called with the same old
         ones in many steps running: its result is not assigned, it returns the old weights, or
-        it changes a model in place inside `jax.jit`. The same of the state of an optimizer.
+        it changes a model in place inside `jax.jit`. The same of the state of an optimizer. A
+        `train_step` of Keras that computes gradients and hands them to no optimizer.
 
     Why it matters:
         Functions of JAX change nothing in place. New weights that are not returned and
@@ -98,6 +99,12 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
         return f"{function} updates its model in place, and `jax.jit` drops such changes", (
             "Compile the step with `nnx.jit` in place of `jax.jit`.",
             "Or return the new weights, and assign them.",
+        )
+    if seen.why == "not applied":
+        return (
+            f"{function} computed gradients {seen.calls} times running, and no optimizer got them: "
+            "the weights stay as they are",
+            ("Call `self.optimizer.apply(gradients, self.trainable_variables)` in `train_step`.",),
         )
     if seen.state:
         return (

@@ -7,12 +7,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import CLASS_LOSSES, entropy, label_counts
 from mothtrap.rules._weights import WEIGHTS, loss_level, weight_sizes
+
+LATEST = 16
+"""Losses whose median is compared with that of guessing."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +36,8 @@ class WeightCollapse(Rule):
     Fires:
         Error when the norm of all weights together is below `collapsed_share` of the
         first one captured, over `samples` looks or more, and the loss is above
-        `lost_share` of its beginning. Warning when that holds of single layers alone.
+        `lost_share` of its beginning, or a class loss above that of guessing (penalties in it may
+        have fallen). Warning when that holds of single layers alone.
 
     Stays quiet:
         Weights that shrink while the loss falls (sparsity, normalized layers in balance
@@ -38,7 +45,10 @@ class WeightCollapse(Rule):
         normalization layers, weights that are a single number.
 
     What to do:
-        - Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with AdamW.
+        - PyTorch, JAX: Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1
+          with AdamW.
+        - Keras: Lower the penalties on weights (`kernel_regularizer=keras.regularizers.L2(1e-4)`)
+          and `weight_decay` of the optimizer.
         - Check penalties that are added to the loss by hand, and their factor.
         - Check code that scales or clips weights after the step.
 
@@ -55,6 +65,7 @@ class WeightCollapse(Rule):
     needs = (
         *WEIGHTS,
         Need(scalars=("loss",)),
+        Need(facts=(LossCall,), optional=True),
     )
     passes = True
     explains = (
@@ -79,7 +90,7 @@ class WeightCollapse(Rule):
         level = loss_level(window)
         if level is None:
             raise NotEnoughData("the course of the loss is not known")
-        if level < self.lost_share:
+        if level < self.lost_share and not _guesses(window):
             return []
         share_ST = sizes.values_ST / sizes.values_ST[0]
         joint_S = sizes.joint() / sizes.joint()[0]
@@ -111,6 +122,21 @@ class WeightCollapse(Rule):
             location=sizes.tensors[order[0]].location if len(order) else None,
         )
         return [found]
+
+
+def _guesses(window: Window) -> bool:
+    """Return whether a class loss is no better than guessing, though penalties in it fell."""
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    losses = [series for series in window.scalars("loss") if len(series)]
+    if len(losses) != 1 or not any(
+        call.operation in CLASS_LOSSES or call.operation.startswith("binary") for call in calls
+    ):
+        return False
+    try:
+        guess = entropy(label_counts(calls))
+    except NotEnoughData:
+        return False
+    return float(np.median(losses[0].values_S[-LATEST:])) >= guess > 0
 
 
 def _begins(course_S: np.ndarray) -> int:

@@ -26,6 +26,7 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import layer_looks
 from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.norm_samples import NormSamples
 
 Array = npt.NDArray[Any]
 WHEN: Final = Schedule(logarithmic=True)
@@ -48,6 +49,7 @@ class Forwards:
         self._ids: dict[int, int] = {}
         self._masks: dict[tuple[int, str], deque[Array]] = {}
         self._modes: dict[int, tuple[object, ...]] = {}
+        self._samples: dict[int, NormSamples] = {}
 
     def tell(self, look: Look, step: int) -> None:
         """Report what a forward has shown."""
@@ -55,6 +57,7 @@ class Forwards:
         if not calls:
             return
         self._tell_modes(calls, step)
+        self._tell_samples(calls, step)
         self._take_activations(calls)
         if WHEN.is_due(step):
             self._tell_layers(calls, step)
@@ -152,6 +155,18 @@ class Forwards:
                 location=layers.LOCATIONS.get(root),
             )
         )
+
+    def _tell_samples(self, calls: Sequence[LayerCall], step: int) -> None:
+        """Report how many rows the batch norms of a model get."""
+        norms = [c for c in calls if layers.is_batch_norm(c.layer) and c.training]
+        rows = next((len(c.given.read()) for c in calls if c.given is not None), 0)
+        if not norms or not rows:
+            return
+        seen = self._samples.setdefault(id(calls[0].root), NormSamples())
+        seen.add(rows)
+        if seen.is_due:
+            layer = norms[0].layer
+            self._job.fact(seen.fact(step, layers.name_of(layer), layers.LOCATIONS.get(layer)))
 
     def _tell_layers(self, calls: Sequence[LayerCall], step: int) -> None:
         scales: list[LayerScale] = []

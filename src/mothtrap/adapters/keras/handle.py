@@ -34,6 +34,8 @@ from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.rests import Rests
 
+LOOKED_FOR_LEFT_OUT = (8, 64, 512)
+"""Steps of loops of the script's own after which parts of models may be seen to be left out."""
 Function = Callable[..., Any]
 FAMILY = frozenset({"keras", "tensorflow"})
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")
@@ -332,7 +334,13 @@ class KerasHandle:
         return self._steps.begin(location=frames.location(frames.user_frame()))
 
     def _own_step(self, before: Before) -> None:
-        self._steps.end(before, LOOKS.take(), [])
+        looks = LOOKS.take()
+        self._look_for_left_out(looks)
+        self._steps.end(before, looks, [])
+
+    def _look_for_left_out(self, looks: list[Look]) -> None:
+        if self._job.now.step in LOOKED_FOR_LEFT_OUT:
+            self._job.contain_part("model", self._models.tell_left_out, looks, self._steps.is_given)
 
     def busy(self) -> bool:
         """Return whether a train function is running, which ends the step itself."""
@@ -354,6 +362,7 @@ class KerasHandle:
             self._steps.tell_by_hand(looks)
             return False
         before.location = frames.location(frames.user_frame())
+        self._look_for_left_out(looks)
         return self._steps.end(before, looks, hidden)
 
     def tape_began(self) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from mothtrap.adapters.keras import layers, losses, names, wiring
 from mothtrap.adapters.keras.weights import value_of
+from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import InputDistribution, LoaderBegan, NonfiniteInput, RowsShared
 from mothtrap.core.facts.functions import ModelCompiled
@@ -170,8 +171,25 @@ class Models:
         )
         self._tell_frozen(model)
 
-    def _tell_frozen(self, model: Any) -> None:
-        frozen = [layer for layer in names.leaves(model) if layer.weights and not layer.trainable]
+    def tell_left_out(self, looks: Sequence[Look], is_given: Callable[[Any], bool]) -> None:
+        """Report models of which an optimizer was given some weights, and others never.
+
+        Args:
+            looks: at a step.
+            is_given: whether an optimizer has been given a variable.
+        """
+        roots = {id(call.root): call.root for look in looks for call in look.layers}
+        for root in roots.values():
+            given = [variable for variable in root.trainable_variables if is_given(variable)]
+            if 0 < len(given) < len(root.trainable_variables):
+                self._tell_frozen(root, {id(variable) for variable in given})
+
+    def _tell_frozen(self, model: Any, given: Collection[int] | None = None) -> None:
+        frozen = [
+            layer
+            for layer in names.leaves(model)
+            if layer.weights and not (layer.trainable and _is_trained(layer, given))
+        ]
         frozen = [layer for layer in frozen if not layers.normalizes(layer)]
         if not frozen:
             return
@@ -265,6 +283,11 @@ class Models:
                 location=fit.location,
             )
         )
+
+
+def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
+    """Return whether an optimizer is given a weight of a layer; None: it is given them all."""
+    return given is None or any(id(variable) in given for variable in layer.trainable_variables)
 
 
 def _labels(model: Any, y: Array) -> Called | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import keras
+import numpy as np
 
 from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.state import read
@@ -37,6 +39,30 @@ def learning_rate(optimizer: Any) -> float:
     if isinstance(schedule, keras.Variable):
         return float(read(schedule).numpy())
     return float(keras.ops.convert_to_numpy(inner.learning_rate))
+
+
+@dataclass(frozen=True, slots=True)
+class Clipping:
+    """The norm to which an optimizer clips: of all gradients together, or of each alone."""
+
+    limit: float
+    together: bool
+
+    def norm_of(self, norm_N: Any) -> float:
+        """Return the norm that is compared with the limit; of single ones the greatest.
+
+        Args:
+            norm_N: of each gradient, shape (N,), N > 0.
+        """
+        return float(np.sqrt(np.square(norm_N).sum()) if self.together else np.max(norm_N))
+
+
+def clipping(optimizer: Any) -> Clipping | None:
+    """Return how an optimizer clips gradients by their norm; None where it does not."""
+    inner = innermost(optimizer)
+    whole, single = (getattr(inner, name, None) for name in ("global_clipnorm", "clipnorm"))
+    limit = whole or single
+    return Clipping(float(limit), bool(whole)) if limit else None
 
 
 class OptimizerLedger:

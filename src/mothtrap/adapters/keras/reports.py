@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import (
     InputDistribution,
     LoaderBegan,
@@ -11,7 +12,12 @@ from mothtrap.core.facts.data import (
     RowsShared,
     TargetOrder,
 )
-from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, TrainingMode
+from mothtrap.core.facts.evaluations import (
+    Evaluation,
+    EvaluationMetrics,
+    NormBatches,
+    TrainingMode,
+)
 from mothtrap.core.facts.functions import FunctionTraced, ModelCompiled
 from mothtrap.core.facts.layers import (
     DataTaken,
@@ -30,13 +36,13 @@ from mothtrap.core.steps import Mode
 EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, InputDistribution, FrozenParameters),
-    TokenShares,
+    *(TokenShares, UpdateDropped),
 )
 """Facts that are looked for in each step, whatever can be seen of the program."""
 
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
-    *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode),
+    *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
 )
 """Facts that are looked for in full steps, inside the program."""
 

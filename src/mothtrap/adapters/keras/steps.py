@@ -17,12 +17,14 @@ from mothtrap.adapters.keras.forwards import Forwards
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.losscalls import LossCalls
+from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
 from mothtrap.core.adapters import Job, Losses
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.adapter_job import traced
 
@@ -34,6 +36,8 @@ UNSEEN: Final = Reports(
 """Reports that a program hidden from mothtrap cannot give."""
 
 
+TOLD_AT: Final = (32, 128, 512)
+"""Steps without an update after which they are told."""
 NO_KEEPER: Final = "the program of this step was made before it was watched"
 
 
@@ -76,7 +80,8 @@ class Steps:
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
-        self._looked_into = self.was_plain = False
+        self._looked_into = self.was_plain = self._updates = False
+        self._dropped = 0
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
     @property
@@ -89,6 +94,10 @@ class Steps:
         if optimizer not in self._optimizers:
             self._optimizers[optimizer] = 0 if not optimizer.built else iterations(optimizer)
         self._weights.first(optimizer, variables)
+
+    def is_given(self, variable: Any) -> bool:
+        """Return whether an optimizer has been given a variable."""
+        return self._weights.is_given(variable)
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
         """Look at the state before a call."""
@@ -137,6 +146,7 @@ class Steps:
                 isinstance(a.optimizer, keras.optimizers.LossScaleOptimizer) for a in applied
             )
             count = 1
+            self._tell_dropped(before, looks)
         acting = next((one for one, made in stepped.items() if made), None)
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
@@ -160,6 +170,24 @@ class Steps:
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
+
+    def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
+        """Report gradients that nothing has ever been done with."""
+        self._updates |= any(look.applied or look.by_hand for look in looks)
+        targets = [target for look in looks for target in look.targets]
+        if self._updates or not targets or any(iterations(one) for one in self._optimizers):
+            return
+        self._dropped += 1
+        if self._dropped in TOLD_AT:
+            self._job.fact(
+                UpdateDropped(
+                    step=self._job.now.step,
+                    function=f"{type(before.model).__name__}.train_step",
+                    calls=self._dropped,
+                    why="not applied",
+                    location=targets[0].location or before.location,
+                )
+            )
 
     def tell_by_hand(self, looks: Sequence[Look]) -> None:
         """Report layers and losses of a step in which the script itself updated the weights.
@@ -283,8 +311,8 @@ class Steps:
         job = self._job
         if applied.gradients is None:
             return
-        clip = getattr(optimizers.innermost(applied.optimizer), "global_clipnorm", None)
-        if not job.wants("gradient") and not clip:
+        clip = optimizers.clipping(applied.optimizer)
+        if not job.wants("gradient") and clip is None:
             return
         pairs = applied.pairs()
         ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
@@ -298,21 +326,23 @@ class Steps:
         if scale != 1.0:
             arrays = [array / array.dtype.type(scale) for array in arrays]
         job.take("gradient", ids, arrays)
-        if clip:
-            squares = [float(np.square(array, dtype=np.float64).sum()) for array in arrays]
-            self._clipped(applied.optimizer.name, math.sqrt(sum(squares)), clip)
+        squares = [np.square(array, dtype=np.float64).sum() for array in arrays] if clip else []
+        self._clipped(applied, np.sqrt(squares), clip)
 
-    def _norms(self, applied: Applied, ids: Sequence[int], norms: Any, clip: Any) -> None:
+    def _norms(
+        self, applied: Applied, ids: Sequence[int], norms: Any, clip: Clipping | None
+    ) -> None:
         """Take the norms that the program has computed, of gradients that are all finite."""
         captures = traced(self._job).recorder.captures
         for number, norm in zip(ids, norms.tolist(), strict=True):
             captures.add_row(number, {"l2": norm, "nan": 0.0, "inf": 0.0})
-        if clip:
-            self._clipped(applied.optimizer.name, math.sqrt(float(np.square(norms).sum())), clip)
+        self._clipped(applied, norms, clip)
 
-    def _clipped(self, optimizer: str, norm: float, limit: Any) -> None:
-        self._job.scalar("gradient_norm", optimizer, norm)
-        self._job.scalar("clip_limit", optimizer, float(limit))
+    def _clipped(self, applied: Applied, norm_N: Any, clip: Clipping | None) -> None:
+        if clip is not None and len(norm_N):
+            name = applied.optimizer.name
+            self._job.scalar("gradient_norm", name, clip.norm_of(norm_N))
+            self._job.scalar("clip_limit", name, clip.limit)
 
 
 def _obstacle(model: Any) -> str:

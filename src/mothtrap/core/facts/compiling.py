@@ -46,7 +46,8 @@ class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
         function: its name.
         calls: running with the same ones.
         why: `unchanged` where it returns what it was given, `in place` where it changes its
-            arguments, which is not seen outside of it; nothing where the caller drops the result.
+            arguments, which is not seen outside of it, `not applied` where it computes gradients
+            and applies them to nothing; nothing where the caller drops the result.
         state: the argument whose new value is dropped; nothing for the weights.
         location: line of the call, or of the function where that loses the update.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import weakref
-from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,9 +13,10 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.core.facts.evaluations import DropoutRate, NormBatches, TrainingMode
+from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.mentions import only_call
+from mothtrap.tracing.norm_samples import NormSamples
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -28,8 +28,6 @@ LASTING_STEPS = 10
 """Own steps running in a mode after which a module is said to have changed into it."""
 SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
 """Training forwards whose batch norms are looked at: the first, then one in so many."""
-TOLD_EVERY = 8
-"""Training forwards looked at between two times of telling."""
 
 Paths = tuple[str, ...]
 
@@ -75,15 +73,10 @@ class _Mode:
 
 @dataclass(slots=True)
 class _Samples:
-    """Numbers of samples that the batch norms of a called module got."""
+    """Forwards of a called module, and the samples of its batch norm that got the fewest."""
 
     forwards: int = 0
-    looked_at: int = 0
-    told: int = 0
-    single: int = 0
-    few: int = 0
-    sizes: Counter[int] = field(default_factory=Counter)
-    fewest: int = 2**31
+    seen: NormSamples = field(default_factory=NormSamples)
     module: weakref.ref[nn.Module] | None = None
 
 
@@ -115,7 +108,7 @@ class ModeObserver:
             self._ran[number] = weakref.ref(module), trains, sleeping, mode, samples
         samples.forwards += 1
         first = samples.forwards <= SAMPLES_FIRST
-        if first or (samples.looked_at and samples.forwards % SAMPLES_EVERY == 0):
+        if first or (samples.seen.looked_at and samples.forwards % SAMPLES_EVERY == 0):
             self._look(samples, retained)
 
     def close(self, closed: ClosedStep) -> None:
@@ -128,7 +121,7 @@ class ModeObserver:
                 mode.steps = 0
             elif (module := reference()) is not None:
                 self._judge(module, mode, trains, closed.step, sleeping)
-            if samples.looked_at >= samples.told + TOLD_EVERY:
+            if samples.seen.is_due:
                 self._tell_samples(samples, closed.step)
 
     def _sleeping(self, module: nn.Module) -> Paths:
@@ -187,27 +180,14 @@ class ModeObserver:
         if not sizes:
             return
         size, module = min(sizes, key=lambda pair: pair[0])
-        samples.looked_at += 1
-        samples.single += size == 1
-        samples.few += size < 4
-        samples.sizes[size] += 1
-        if size < samples.fewest:
-            samples.fewest, samples.module = size, weakref.ref(module)
+        if samples.seen.add(size):
+            samples.module = weakref.ref(module)
 
     def _tell_samples(self, samples: _Samples, step: int) -> None:
         """Tell what was looked at so far."""
         module = samples.module() if samples.module is not None else None
         if module is None:
             return
-        samples.told = samples.looked_at
-        self._job.recorder.notes.observe(
-            NormBatches(
-                step=step,
-                module=self._job.book.module_name(module),
-                forwards=samples.looked_at,
-                single=samples.single,
-                few=samples.few,
-                samples=samples.sizes.most_common(1)[0][0],
-                location=self._job.book.location(module),
-            )
-        )
+        book = self._job.book
+        fact = samples.seen.fact(step, book.module_name(module), book.location(module))
+        self._job.recorder.notes.observe(fact)

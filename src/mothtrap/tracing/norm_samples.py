@@ -1,0 +1,51 @@
+"""Numbers of samples that the batch norms of a model get in training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Final
+
+from mothtrap.core.facts.evaluations import NormBatches
+
+TOLD_EVERY: Final = 8
+"""Forwards that are looked at before they are told of, and again after as many more."""
+
+
+@dataclass(slots=True)
+class NormSamples:
+    """Counts of the forwards of one model that were looked at."""
+
+    looked_at: int = 0
+    single: int = 0
+    few: int = 0
+    fewest: int = 2**31
+    sizes: Counter[int] = field(default_factory=Counter)
+    _told: int = 0
+
+    def add(self, size: int) -> bool:
+        """Take the number of samples of a forward; return whether none had fewer."""
+        self.looked_at += 1
+        self.single += size == 1
+        self.few += size < 4
+        self.sizes[size] += 1
+        is_least, self.fewest = size < self.fewest, min(size, self.fewest)
+        return is_least
+
+    @property
+    def is_due(self) -> bool:
+        """Return whether enough was seen since it was told last."""
+        return self.looked_at >= self._told + TOLD_EVERY
+
+    def fact(self, step: int, module: str, location: str | None) -> NormBatches:
+        """Return what was seen so far, of the batch norm that got the fewest."""
+        self._told = self.looked_at
+        return NormBatches(
+            step=step,
+            module=module,
+            forwards=self.looked_at,
+            single=self.single,
+            few=self.few,
+            samples=self.sizes.most_common(1)[0][0],
+            location=location,
+        )
