@@ -26,6 +26,7 @@ def test_names_of_libraries_have_a_kind(name: str, kind: str, rising: bool) -> N
     ("name", "rising"),
     [
         ("my_f1", True),
+        ("myauc", True),
         ("validAccuracy", True),
         ("custom_rmse", False),
         ("neg_loss_score", None),

@@ -22,6 +22,7 @@ def test_a_score_that_is_taken_for_a_loss_is_an_error_once_it_stopped() -> None:
     [finding] = check(WRONG, ended(11, best=0))
     assert finding.severity is Severity.ERROR
     assert "round 0 of 11" in finding.message
+    assert [fix.split(":")[0] for fix in finding.fixes] == ["Say which way is better"]
     [finding] = check(began(stops_after=10, stops_on="valid/my_rmse", stops_rising=True))
     assert "a smaller my_rmse is better" in finding.message
 
@@ -29,6 +30,7 @@ def test_a_score_that_is_taken_for_a_loss_is_an_error_once_it_stopped() -> None:
 def test_data_that_are_trained_on_are_a_warning() -> None:
     [finding] = check(began(stops_after=10, stops_on="train/logloss", stops_rising=False))
     assert "trained on" in finding.message
+    assert not any("which way" in fix for fix in finding.fixes)
 
 
 def test_a_stop_by_data_that_the_library_passes_over_is_a_warning() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from tests.rules.weights import tensors
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
@@ -40,6 +41,14 @@ def test_an_input_that_breaks_the_loss_is_an_error_and_names_the_samples() -> No
     assert finding.location == "train.py:8"
     assert "row 5 (sample 390 of the data)" in finding.message
     assert finding.evidence["rows"] == [5]
+
+
+def test_gradients_break_alone_where_a_rectifier_makes_0_of_nan() -> None:
+    healthy = loss([1.0] * 6)
+    for nan, severity in ([0, 0, 0, 2, 0, 0], Severity.ERROR), ([0] * 6, Severity.INFO):
+        gradients = tensors("nan", {"0.weight": nan}, kind="gradient", steps=range(6))
+        [finding] = check(LOADER, seen(), healthy, gradients)
+        assert finding.severity is severity
 
 
 def test_a_batch_that_was_fetched_one_step_ahead_is_the_cause_too() -> None:

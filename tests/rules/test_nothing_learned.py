@@ -15,6 +15,7 @@ def check(*parts, rule: NothingLearned = NothingLearned()):  # noqa: B008
     return rule.check(window(*parts))
 
 
+SLOW = np.linspace(0.693, 0.689, 40)
 RISES = np.linspace(0.694, 0.8, 40)
 
 
@@ -33,6 +34,7 @@ def test_an_evaluation_that_was_never_better_than_guessing_is_a_warning() -> Non
     [
         pytest.param((began(), *evaluated(RISES - 0.1), *trees(8.0, 3)), id="better once"),
         pytest.param((began(), *evaluated(RISES), *trees(1.0, 0)), id="no tree grows"),
+        pytest.param((began(), *evaluated(SLOW), *trees(8.0, 3)), id="it falls slowly"),
         pytest.param(
             (began(learning_rate=0.001), *evaluated(RISES), *trees(8.0, 3)), id="tiny steps"
         ),

@@ -79,6 +79,12 @@ def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evalu
     return others
 
 
+def trend(value_E: Floats) -> float:
+    """Return the rank correlation of values with their order, from -1 to 1; two at least."""
+    rank_E = np.argsort(np.argsort(value_E))
+    return float(np.corrcoef(rank_E, np.arange(len(value_E)))[0, 1])
+
+
 def _of_site(evaluations: list[Evaluation]) -> Evaluated:
     value_E = np.array([evaluation.value for evaluation in evaluations])
     return Evaluated(

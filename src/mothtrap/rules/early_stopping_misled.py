@@ -14,6 +14,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
+DIRECTION = "which way is better"
+"""Words of the advice for a metric that is taken the wrong way round."""
+
 
 @dataclass(frozen=True)
 class EarlyStoppingMisled(Rule):
@@ -77,7 +80,8 @@ class EarlyStoppingMisled(Rule):
         site, _, metric = began.stops_on.rpartition("/")
         better = sense_by_name(metric)
         severity, words = Severity.WARNING, ""
-        if better is not None and began.stops_rising is not None and better != began.stops_rising:
+        reversed_ = None not in (better, began.stops_rising) and better != began.stops_rising
+        if reversed_:
             looked, right = ("smaller", "greater") if better else ("greater", "smaller")
             words = f"a {right} {metric} is better, but the training stops by the {looked} one"
             best = one.ended.best_round if one.ended is not None else None
@@ -98,6 +102,7 @@ class EarlyStoppingMisled(Rule):
             severity=severity,
             step=began.step,
             message=words,
+            fixes=tuple(f for f in self.fixes(window) if (DIRECTION in f) == reversed_),
             evidence={
                 "metric": metric,
                 "site": site,

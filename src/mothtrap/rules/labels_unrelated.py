@@ -12,8 +12,8 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated
+from mothtrap.core.window import Window
+from mothtrap.rules._evaluations import Evaluated, evaluated, trend
 from mothtrap.rules._losses import has_players
 
 
@@ -174,12 +174,6 @@ class LabelsUnrelated(Rule):
         return (
             len(lost_E) >= self.evaluations
             and risen - float(lost_E[0]) >= self.lost_share * (float(since_E[0]) - late)
-            and _trend(since_E) <= -self.drift
-            and _trend(lost_E) >= self.drift
+            and trend(since_E) <= -self.drift
+            and trend(lost_E) >= self.drift
         )
-
-
-def _trend(value_E: Floats) -> float:
-    """Return the rank correlation of values with their order, from -1 to 1."""
-    rank_E = np.argsort(np.argsort(value_E))
-    return float(np.corrcoef(rank_E, np.arange(len(value_E)))[0, 1])

@@ -72,6 +72,7 @@ class NonfiniteInput(Rule):
     needs = (
         Need(facts=(Seen,)),
         Need(facts=(LoaderBegan, InputDistribution), scalars=("loss",), optional=True),
+        Need(kinds=("gradient",), statistics=("nan",), optional=True),
     )
     explains = (
         *NOT_FINITE,
@@ -135,12 +136,16 @@ class NonfiniteInput(Rule):
 
 
 def _broken_steps(window: Window, mode: Mode) -> set[int]:
-    """Steps at which a loss was not finite."""
-    return {
+    """Steps at which a loss was not finite, or a gradient was NaN where a ReLU made 0 of NaN."""
+    broken = {
         int(step)
         for series in window.scalars("loss", mode)
         for step in series.steps_S[~np.isfinite(series.values_S)]
     }
+    nan = window.matrix("gradient", "nan") if mode is Mode.TRAIN else None
+    if nan is not None:
+        broken |= set(nan.steps_S[(nan.values_ST > 0).any(axis=1)].tolist())
+    return broken
 
 
 def _message(fact: Seen, *, reached: bool) -> str:

@@ -12,6 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._evaluations import trend
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluation
 
 
@@ -34,7 +35,8 @@ class NothingLearned(Rule):
 
     Stays quiet:
         Where the loss of guessing is not known (ranking, weights, metrics of your own); with
-        trees of one leaf; while evaluation was better than guessing at any time.
+        trees of one leaf; where evaluation was better than guessing at any time, or gets better
+        from round to round (rank correlation below -`falling`).
 
     What to do:
         - Look at some rows: does each label belong to its columns? Shuffle and sort both
@@ -63,6 +65,7 @@ class NothingLearned(Rule):
     passes = True
     rounds: int = threshold(10, unit="rounds", source="chosen by hand")
     rows: int = threshold(100, unit="rows of evaluation", source="chosen by hand")
+    falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand")
     share: float = threshold(0.99, unit="of the loss of guessing", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -79,7 +82,8 @@ class NothingLearned(Rule):
         table = one.tables.get("")
         grows = any(tree.leaves > 1 for tree in one.trees)
         small = one.began.learning_rate is not None and one.began.learning_rate * last.number < 1
-        if last.best <= self.share * last.guess or not grows or small:
+        falls = trend(judged.value_E) < -self.falling  # slowly, but it learns
+        if last.best <= self.share * last.guess or not grows or small or falls:
             return None
         if table is not None and table.weighted:
             raise NotApplicable("rows or classes are weighted")

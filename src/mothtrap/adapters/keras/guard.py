@@ -88,6 +88,10 @@ class Guard:
         self._act(step, fault, made, onset=onset)
         return True
 
+    def is_unsound(self, step: int) -> bool:
+        """Return whether a step that was judged has a fault."""
+        return self._unsound == step
+
     def _act(self, step: int, fault: Fault, made: Made, *, onset: bool) -> None:
         self._job.fact(
             StepGuarded(

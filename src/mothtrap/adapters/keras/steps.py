@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import weakref
 from collections.abc import Callable, Sequence
@@ -68,8 +67,8 @@ class Steps:
         guard: judges them.
 
     Attributes:
-        broke: called with a step whose loss is not finite, its batch if that is known, and the
-            line that called `fit`.
+        broke: called with a step whose loss or gradient is not finite, its batch if that is known,
+            and the line that called `fit`.
         was_plain: the latest call made one step, and its program was seen.
     """
 
@@ -167,6 +166,9 @@ class Steps:
             self._count(made)
         self._tell(before, looks, hidden, made)
         skipped = self._guard.judge(made) or skipped
+        if self._guard.is_unsound(self._job.now.step):
+            place = self._job.now.step if made.step is None else made.step
+            self.broke(place, made.batch, before.location)
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
@@ -281,8 +283,6 @@ class Steps:
     ) -> None:
         job, step = self._job, self._job.now.step
         applied, losses = made.applied, made.losses
-        if not all(math.isfinite(loss.value) for loss in losses):
-            self.broke(step if made.step is None else made.step, made.batch, before.location)
         for each in applied:
             self._gradients(each)
         is_light = before.late or traced(job).recorder.plan.is_light
