@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.texts import layer_in_words
 
 ONSET_SLACK_STEPS = 5
 """Uncertainty of the onset of a cause, in steps; chosen by hand: an onset that
@@ -174,7 +175,7 @@ def _story(root: Finding, effects: Sequence[Finding]) -> Story:
 def sentence_of(finding: Finding) -> str:
     """Return one sentence: the fault, its layer, its first step, its numbers, its line."""
     first = finding.layers[0] if finding.layers else ""
-    where = f" in {'layer ' * first.isdigit()}{first}" if first else ""
+    where = f" in {layer_in_words(first)}" if first else ""
     more = len(finding.layers) - 1
     where += f" and {more} more" if more > 0 else ""
     name = fault_name(finding)

@@ -40,3 +40,8 @@ def storable_value(value: object) -> object:
     if isinstance(value, list | tuple):
         return [storable_value(part) for part in value]
     return value
+
+
+def layer_in_words(path: str) -> str:
+    """Return the path of a layer as it is read in a sentence: `layer 0.2` where it has no name."""
+    return f"layer {path}" if path.replace(".", "").isdigit() else path

@@ -12,6 +12,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Matrix, Window
 from mothtrap.rules._effects import UNLEARNED
@@ -167,7 +168,7 @@ class DeadUnits(Rule):
             count=max(layer.count for layer in same),
             layers=tuple(layer.tensor.module or layer.tensor.name for layer in same),
             message=(
-                f"{worst.share:.0%} of the {worst.units} units of {name} "
+                f"{worst.share:.0%} of the {worst.units} units of {layer_in_words(name)} "
                 f"({worst.tensor.module_type}) are never active{more}"
             ),
             evidence={

@@ -14,6 +14,7 @@ from mothtrap.core.facts.layers import UnitInputs
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._choice import ANY_LAYER, is_chosen
@@ -171,7 +172,8 @@ class SaturatedActivation(Rule):
         percent, beyond = self._inactive_percent(last), self._beyond(last)
         low, high = self._bounds(last.function)
         what = (
-            f"{percent:.0f}% of the units of {last.module} ({last.module_type}) are given inputs "
+            f"{percent:.0f}% of the units of {layer_in_words(last.module)} "
+            f"({last.module_type}) are given inputs "
             f"outside {low:.3g} to {high:.3g} alone, where the derivative is below 1e-7"
             if hardly
             else f"{beyond:.0%} of the inputs of {last.module} ({last.module_type}) lie where its "

@@ -9,6 +9,7 @@ from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
@@ -113,7 +114,8 @@ class SymmetricInitialization(Rule):
             count=max(seen.looks for seen in same),
             layers=tuple(dict.fromkeys(seen.layer for seen in same))[:LAYERS_NAMED],
             message=(
-                f"all {worst.units} units of {worst.layer} ({worst.layer_type}) have {weights} and "
+                f"all {worst.units} units of {layer_in_words(worst.layer)} "
+                f"({worst.layer_type}) have {weights} and "
                 f"get {gradients}{more}"
             ),
             evidence={

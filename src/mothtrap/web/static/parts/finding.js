@@ -23,7 +23,7 @@ export function Where({ finding }) {
   const ranks = finding.workers.length > 1 || finding.workers[0] > 0
     ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
   return html`<p class="where"><span>since step <b>${number(finding.step)}</b></span>
-    ${layers && html`<span>in <b>${layers}</b>${more}</span>`}
+    ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? "layer " : ""}${layers}</b>${more}</span>`}
     ${finding.location && html`<span>at <code title=${finding.location}>${
       shortPlace(finding.location)}</code></span>`}${ranks}</p>`;
 }

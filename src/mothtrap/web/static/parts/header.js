@@ -52,7 +52,7 @@ function Alive() {
     <span>${about.unit} ${number(now.steps)}</span>
     ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
-    ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %</span>`}
+    ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %, ${duration(about.overhead.seconds)}</span>`}
     <${Job} about=${about} state=${now.state} />`;
 }
 
