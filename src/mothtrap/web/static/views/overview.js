@@ -106,7 +106,7 @@ function OutputEnd() {
   const found = useAnswer((signal) => source.logs(run.value, -1, signal, LAST_LINES), run.value);
   if (!found.value?.lines.length) return null;
   return html`<section><h2>End of the output</h2>
-    <div class="scroll" tabindex="0" role="region" aria-label="End of the output"><pre class="source"><code>${
+    <div class="scroll" tabindex="0" role="region" aria-label="End of the output"><pre class="source plain"><code>${
       found.value.lines.join("\n")}</code></pre></div>
     <p><a href=${href("logs", { run: run.value })}>All lines</a></p></section>`;
 }
