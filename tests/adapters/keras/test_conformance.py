@@ -45,13 +45,20 @@ class TestKeras(AdapterTests):
     def reported(self) -> Sequence[Callable[[], object]]:
         return [
             *(self.train, self.train_with_faults, self.train_in_half_precision),
-            *(self.trace_often, self.train_on_tokens),
+            *(self.trace_often, self.train_on_tokens, self.train_nothing),
         ]
 
     def train_on_tokens(self) -> None:
         model = keras.Sequential([keras.layers.Embedding(4, 2), keras.layers.Flatten()])
         model.compile("sgd", "mse")
         model.fit(np.eye(4, dtype="int64"), np.zeros((4, 8)), verbose=0)
+
+    def train_nothing(self) -> None:
+        """Gradients that no optimizer gets, of a model with a batch norm."""
+        parts = [keras.layers.Dense(4), keras.layers.BatchNormalization(), keras.layers.Dense(2)]
+        model = Forgetful([keras.Input((6,)), *parts])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(X, Y, batch_size=2, epochs=1, verbose=0)
 
     def train_with_faults(self) -> None:
         """Frozen, zero, unreached and saturated layers, on data that lack a value."""
@@ -87,6 +94,17 @@ class TestKeras(AdapterTests):
 
         for number in range(9):
             step(number)
+
+
+class Forgetful(keras.Sequential):
+    """A model that applies no gradient."""
+
+    def train_step(self, data: tuple[tf.Tensor, tf.Tensor]) -> dict[str, tf.Tensor]:
+        x, y = data
+        with tf.GradientTape() as tape:
+            loss = self.compute_loss(y=y, y_pred=self(x, training=True))
+        tape.gradient(loss, self.trainable_variables)
+        return {"loss": loss}
 
 
 class Unreached(keras.Model):
