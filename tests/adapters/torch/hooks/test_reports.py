@@ -18,7 +18,7 @@ from mothtrap.core.needs import Need, facts_of
 from mothtrap.monitor.catalogue import load_rules
 
 SOURCE = Path(adapter.__file__).parent
-PARTS_OF_FACTS = {"LayerScale", "SampleBatch", "TargetSample"}
+PARTS_OF_FACTS = {"DropoutRate", "LayerScale", "SampleBatch", "TargetSample"}
 STEPS = 90
 
 
