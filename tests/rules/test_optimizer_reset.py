@@ -1,9 +1,10 @@
 from __future__ import annotations
 
 import msgspec
+import numpy as np
 import pytest
 from tests.rules.weights import MADE, facts
-from tests.rules.windows import window
+from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
@@ -25,6 +26,13 @@ def test_fires_on_the_line_that_makes_one_each_epoch() -> None:
     assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 20, 80)
     assert (finding.count, finding.location) == (4, MADE)
     assert "made anew 4 times, every 20 steps" in finding.message
+
+
+def test_quiet_where_the_model_was_set_back() -> None:
+    falls = np.tile(np.linspace(2.0, 0.2, 20), 5)
+    steps = [made(step) for step in range(0, 100, 20)]
+    assert OptimizerReset().check(window(loss(falls), *steps)) == []
+    assert OptimizerReset().check(window(loss(np.linspace(2.0, 0.2, 100)), *steps)) != []
 
 
 def test_quiet_on_two_or_three_stages() -> None:

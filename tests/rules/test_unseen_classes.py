@@ -46,9 +46,29 @@ def test_fires_on_classes_that_no_label_of_training_had() -> None:
     assert "25 % of the labels of the evaluation are of class 2" in finding.message
 
 
-def test_an_evaluation_may_know_more_classes_than_training_has_outputs() -> None:
-    [finding] = check(*classified(HALF), evaluated(0, 0, 1, 1, 1, 1, 1, 1, 1))
+def test_the_table_of_an_evaluation_may_have_more_classes() -> None:
+    [finding] = check(table("", 400, 300), table("valid", 0, 0, 1, 1, 1, 1, 1, 1, 1))
     assert "classes 2, 3, 4, 5, 6 and 2 others" in finding.message
+
+
+def test_another_head_and_training_from_classes_to_classes_are_quiet() -> None:
+    assert_quiet = [*classified(HALF), evaluated(0, 0, 0, 9, 9)]
+    with pytest.raises(NotEnoughData):
+        check(*assert_quiet)
+    earlier = classified([[90, 0, 0], [0, 0, 0], [0, 0, 0]], looks=16)
+    later = classified([[0, 0, 0], [0, 90, 0], [0, 0, 0]], looks=300)[16:]
+    with pytest.raises(NotApplicable, match="from classes to classes"):
+        check(*earlier, *later, evaluated(30, 30, 30))
+
+
+def test_many_classes_are_missed_by_chance() -> None:
+    counts = [0] * 100
+    counts[7] = 12
+    made = [
+        msgspec.structs.replace(one, label_counts=tuple([3] * 60 + [0] * 40))
+        for one in classified(HALF, looks=2)
+    ]
+    assert check(*made, evaluated(*([0] * 60 + [9] * 40))) == []
 
 
 @pytest.mark.parametrize("counts", [(30, 30, 0), (30, 30), (60, 0, 0), (50, 47, 3)])

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.classified import classified
@@ -53,6 +54,8 @@ def test_stays_quiet(first: list[float], second: list[float], values: np.ndarray
 def test_fires_where_only_a_penalty_has_fallen_and_the_model_guesses() -> None:
     penalized = FALLING * 100 + 2.4
     norms, calls = sizes(SHRINKING, SHRINKING), classified([[25, 25], [25, 25]])
+    assert WeightCollapse().check(window(loss(penalized), norms, *calls)) == []
+    calls = [msgspec.structs.replace(call, prediction_spread=1e-4) for call in calls]
     [finding] = WeightCollapse().check(window(loss(penalized), norms, *calls))
     assert finding.severity is Severity.ERROR
     assert WeightCollapse().check(window(loss(FALLING), norms, *calls)) == []

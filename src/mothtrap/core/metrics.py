@@ -49,7 +49,8 @@ OF_CLASSES: Final = frozenset(
 )
 OF_NUMBERS: Final = frozenset({"rmse", "mse", "mae", "mape", "rmsle", "counts", "robust", "r2"})
 _RISING_WORDS: Final = (
-    r"(\w*auc|acc|\w*accuracy|f1|fscore|f_score|precision|recall|r2|ndcg|map|kappa|mcc|gini|score)"
+    r"(\w*auc|acc|(\w*_)?accuracy|f1|fscore|f_score|precision|recall|r2"
+    r"|ndcg|map|kappa|mcc|gini|score)"
 )
 _FALLING_WORDS: Final = (
     r"(loss|logloss|error|err|rmse|mse|mae|mape|rmsle|deviance|nloglik|entropy|brier)"

@@ -27,7 +27,7 @@ class ClippingEveryStep(Rule):
     """Clipping cuts nearly every gradient to a small part of itself, or comes too late.
 
     What it detects:
-        A limit of clipping by the norm (`clip_grad_norm_`, `global_clipnorm`) that lies far
+        A limit of clipping by the norm (`clip_grad_norm_`, `clipnorm`) that lies far
         below the norm which gradients have in most steps. Or a call after the step: it cuts
         gradients that were applied already.
 

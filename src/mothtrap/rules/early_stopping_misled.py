@@ -80,8 +80,8 @@ class EarlyStoppingMisled(Rule):
         site, _, metric = began.stops_on.rpartition("/")
         better = sense_by_name(metric)
         severity, words = Severity.WARNING, ""
-        reversed_ = None not in (better, began.stops_rising) and better != began.stops_rising
-        if reversed_:
+        is_reversed = None not in (better, began.stops_rising) and better != began.stops_rising
+        if is_reversed:
             looked, right = ("smaller", "greater") if better else ("greater", "smaller")
             words = f"a {right} {metric} is better, but the training stops by the {looked} one"
             best = one.ended.best_round if one.ended is not None else None
@@ -102,7 +102,7 @@ class EarlyStoppingMisled(Rule):
             severity=severity,
             step=began.step,
             message=words,
-            fixes=tuple(f for f in self.fixes(window) if (DIRECTION in f) == reversed_),
+            fixes=tuple(f for f in self.fixes(window) if (DIRECTION in f) == is_reversed),
             evidence={
                 "metric": metric,
                 "site": site,

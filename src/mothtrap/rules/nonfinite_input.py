@@ -33,7 +33,7 @@ class NonfiniteInput(Rule):
         epoch, in another batch each time.
 
     Fires:
-        Error when the training loss is not finite in the step that was given such a
+        Error when the training loss or a gradient is not finite in the step that was given such a
         tensor, or at most `later_steps` later, for loaders that read ahead. Warning when
         an evaluation's loss is not finite. Else a note: the value never reached a loss.
 
@@ -144,7 +144,7 @@ def _broken_steps(window: Window, mode: Mode) -> set[int]:
     }
     nan = window.matrix("gradient", "nan") if mode is Mode.TRAIN else None
     if nan is not None:
-        broken |= set(nan.steps_S[(nan.values_ST > 0).any(axis=1)].tolist())
+        broken |= set(nan.steps_S[~nan.skipped_S & (nan.values_ST > 0).any(axis=1)].tolist())
     return broken
 
 

@@ -16,6 +16,9 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
+LOSSES = 5
+"""Losses whose median is taken."""
+
 
 @dataclass(frozen=True)
 class OptimizerReset(Rule):
@@ -31,18 +34,19 @@ class OptimizerReset(Rule):
         jumps at each new one, and schedules of the learning rate start over.
 
     Fires:
-        Warning when one line made at least `times` optimizers that took over the same parameters.
+        Warning when one line made at least `times` optimizers that took over the same
+        parameters, and the loss was then below `set_back` of the first.
 
     Stays quiet:
-        Optimizers without state (plain SGD), those of new models (folds, searches, ensembles),
-        stages that train other parameters, and lines that take over fewer times.
+        Optimizers without state (plain SGD), those of new models (folds, searches, ensembles) or
+        of one that was set back, so that its loss is what it was at first, stages that train
+        other parameters, and lines that take over fewer times.
 
     What to do:
         - PyTorch: Make the optimizer once, before the loop over epochs.
         - Keras: Call `compile` once, before the first `fit`: `fit` goes on with the optimizer
           that is there, and `compile` makes a new one. To change the rate alone, assign
           `model.optimizer.learning_rate`.
-        - JAX: Call `optimizer.init` once, and hand its state on from step to step.
         - Where a new start is meant (warm restarts), change the learning rate and keep the
           optimizer.
 
@@ -58,9 +62,10 @@ class OptimizerReset(Rule):
 
     code = "OPT610"
     title = "optimizer made anew"
-    needs = (Need(facts=(OptimizerFacts,)),)
+    needs = (Need(facts=(OptimizerFacts,)), Need(scalars=("loss",), optional=True))
     explains = ("gradient_spike", "loss_oscillating", "loss_spike", "update_ratio")
 
+    set_back: float = threshold(0.8, unit="of the first losses", source="chosen by hand")
     times: int = threshold(
         3, unit="takeovers from one line", source="chosen by hand: two or three stages are usual"
     )
@@ -75,13 +80,24 @@ class OptimizerReset(Rule):
             raise NotApplicable("no optimizer keeps momentum or averages")
         by_line: dict[tuple[object, ...], list[OptimizerFacts]] = defaultdict(list)
         for one in keeping:
-            if one.takes_over and one.location:
+            if one.takes_over and one.location and not self._is_set_back(window, one.step):
                 by_line[one.location, one.kind, one.elements].append(one)
         found = [made for made in by_line.values() if len(made) >= self.times]
         return [self._finding(window, made) for made in found[:1]]
 
+    def _is_set_back(self, window: Window, step: int) -> bool:
+        """Return whether the losses from a step on are what they were at first."""
+        every = [series for series in window.scalars("loss") if len(series)]
+        if not every:
+            return False
+        steps_S = np.concatenate([series.steps_S for series in every])
+        loss_S = np.concatenate([series.values_S for series in every])
+        after_S = loss_S[(steps_S >= step) & (steps_S < step + LOSSES)]
+        first = float(np.median(loss_S[np.argsort(steps_S)[:LOSSES]]))
+        return len(after_S) > 0 and float(np.median(after_S)) >= self.set_back * first
+
     def _finding(self, window: Window, made: Sequence[OptimizerFacts]) -> Finding:
-        lived = float(np.median(np.diff([one.step for one in made])))
+        lived = float(np.median(np.diff([0, *(one.step for one in made)])))
         return self.finding(
             window,
             severity=Severity.WARNING,

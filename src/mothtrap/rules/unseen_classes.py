@@ -22,6 +22,8 @@ from mothtrap.rules._losses import has_players
 
 SHOWN = 5
 """Classes that a message names."""
+FIRST, KEPT = 16, 272
+"""Loss calls that a window keeps: the first ones, and all; in between others may have been."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,12 +50,13 @@ class UnseenClasses(Rule):
 
     Fires:
         Warning when at least `share` of the labels of an evaluation are of classes that none
-        of at least `samples` labels of training had, where a random split would show that less
-        often than `chance`.
+        of at least `samples` labels of training had, where a random split would lack each of
+        them less often than `chance`.
 
     Stays quiet:
-        Tokens, pixels, several labels an example, soft targets, games of several losses, and
-        evaluations whose labels were not seen (a `tf.data.Dataset`).
+        Tokens, pixels, several labels an example, soft targets, games of several losses,
+        evaluations of a head of other classes or whose labels were not seen (a
+        `tf.data.Dataset`), and trainings that go from classes to classes.
 
     What to do:
         - Shuffle before the split: `order = np.random.permutation(len(x))`, then split
@@ -113,9 +116,13 @@ class UnseenClasses(Rule):
     def _judge(self, window: Window, trained_K: Floats, one: _Labels) -> Finding | None:
         seen_K = np.zeros(len(one.counts_K), dtype=bool)
         seen_K[: len(trained_K)] = trained_K[: len(seen_K)] > 0
-        unseen_K = np.where(seen_K, 0.0, one.counts_K)
-        share = float(unseen_K.sum() / max(1.0, one.counts_K.sum()))
-        if share < self.share or (1 - share) ** trained_K.sum() > self.chance:
+        total = max(1.0, float(one.counts_K.sum()))
+        # A part of the evaluation may have been looked at, sorted: no class is more than usual.
+        p_K = np.minimum(one.counts_K / total, 1 / max(len(trained_K), len(seen_K)))
+        absent_K = ~seen_K & ((1 - p_K) ** trained_K.sum() <= self.chance)
+        unseen_K = np.where(absent_K, one.counts_K, 0.0)
+        share = float(unseen_K.sum() / total)
+        if share < self.share:
             return None
         classes = np.flatnonzero(unseen_K).tolist()
         return self.finding(
@@ -169,7 +176,10 @@ def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:
         raise NotApplicable("several losses play against each other")
     known = [one for one in window.seen(Evaluation) if one.label_counts]
     first = {one.site: one.step for one in reversed(known)}
-    latest = {one.site: one for one in known}
+    if len(calls) >= KEPT and _classes(calls[:FIRST]) - _classes(calls[FIRST:]):
+        raise NotApplicable("the training goes from classes to classes")
+    trained_K = label_counts(calls)
+    latest = {one.site: one for one in known if len(one.label_counts or ()) <= len(trained_K)}
     evaluated = [
         _Labels(
             counts_K=np.array(one.label_counts, dtype=np.float64),
@@ -179,7 +189,11 @@ def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:
         )
         for one in latest.values()
     ]
-    return label_counts(calls), evaluated
+    return trained_K, evaluated
+
+
+def _classes(calls: Sequence[LossCall]) -> set[int]:
+    return set(np.flatnonzero(label_counts(calls)).tolist())
 
 
 def _named(classes: Sequence[int]) -> str:

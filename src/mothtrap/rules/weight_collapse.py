@@ -17,6 +17,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._loss_calls import CLASS_LOSSES, entropy, label_counts
 from mothtrap.rules._weights import WEIGHTS, loss_level, weight_sizes
 
+ALIKE = 0.01
+"""Spread of probabilities over rows up to which predictions are the same; chosen by hand."""
 LATEST = 16
 """Losses whose median is compared with that of guessing."""
 
@@ -36,8 +38,9 @@ class WeightCollapse(Rule):
     Fires:
         Error when the norm of all weights together is below `collapsed_share` of the
         first one captured, over `samples` looks or more, and the loss is above
-        `lost_share` of its beginning, or a class loss above that of guessing (penalties in it may
-        have fallen). Warning when that holds of single layers alone.
+        `lost_share` of its beginning, or predictions are the same for all rows and a class
+        loss above that of guessing (penalties in it may have fallen). Warning when that holds
+        of single layers alone.
 
     Stays quiet:
         Weights that shrink while the loss falls (sparsity, normalized layers in balance
@@ -128,6 +131,9 @@ def _guesses(window: Window) -> bool:
     """Return whether a class loss is no better than guessing, though penalties in it fell."""
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
     losses = [series for series in window.scalars("loss") if len(series)]
+    spreads = [call.prediction_spread for call in calls if call.prediction_spread is not None]
+    if not spreads or spreads[-1] > ALIKE or any(call.reduction == "sum" for call in calls):
+        return False
     if len(losses) != 1 or not any(
         call.operation in CLASS_LOSSES or call.operation.startswith("binary") for call in calls
     ):

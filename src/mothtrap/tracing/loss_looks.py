@@ -21,6 +21,7 @@ Array = npt.NDArray[Any]
 
 MAX_TARGETS: Final = 1 << 16
 MAX_CLASSES: Final = 1 << 16
+MAX_TOLD: Final = 1000
 MAX_CONFUSED: Final = 20
 """Classes up to which the confusion is counted."""
 MIN_TELLING_ROWS: Final = 16
@@ -74,6 +75,11 @@ def label_counts(called: Called) -> tuple[int, ...] | None:
         return None
     kept = labels[(labels >= 0) & (labels < called.classes)]
     return tuple(np.bincount(kept, minlength=called.classes).tolist())
+
+
+def told_counts(called: Called) -> tuple[int, ...] | None:
+    """Return hard targets per class for an evaluation; None of tokens, which are too many."""
+    return label_counts(called) if (called.classes or 0) <= MAX_TOLD else None
 
 
 def prediction_spread(called: Called) -> float | None:

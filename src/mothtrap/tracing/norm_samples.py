@@ -24,7 +24,7 @@ class NormSamples:
     _told: int = 0
 
     def add(self, size: int) -> bool:
-        """Take the number of samples of a forward; return whether none had fewer."""
+        """Take the number of samples of a forward; return whether all before had more."""
         self.looked_at += 1
         self.single += size == 1
         self.few += size < 4

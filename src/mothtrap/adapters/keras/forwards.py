@@ -26,6 +26,7 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import layer_looks
 from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.norm_samples import NormSamples
 
 Array = npt.NDArray[Any]
@@ -49,7 +50,7 @@ class Forwards:
         self._ids: dict[int, int] = {}
         self._masks: dict[tuple[int, str], deque[Array]] = {}
         self._modes: dict[int, tuple[object, ...]] = {}
-        self._samples: dict[int, NormSamples] = {}
+        self._samples: ByIdentity[Any, NormSamples] = ByIdentity()
 
     def tell(self, look: Look, step: int) -> None:
         """Report what a forward has shown."""
@@ -159,13 +160,15 @@ class Forwards:
     def _tell_samples(self, calls: Sequence[LayerCall], step: int) -> None:
         """Report how many rows the batch norms of a model get."""
         norms = [c for c in calls if layers.is_batch_norm(c.layer) and c.training]
-        rows = next((len(c.given.read()) for c in calls if c.given is not None), 0)
-        if not norms or not rows:
+        sizes = [(len(c.gave.read()), c.layer) for c in norms if c.gave is not None]
+        if not sizes:
             return
-        seen = self._samples.setdefault(id(calls[0].root), NormSamples())
+        seen = self._samples.get(calls[0].root)
+        if seen is None:
+            seen = self._samples[calls[0].root] = NormSamples()
+        rows, layer = min(sizes, key=lambda pair: pair[0])
         seen.add(rows)
         if seen.is_due:
-            layer = norms[0].layer
             self._job.fact(seen.fact(step, layers.name_of(layer), layers.LOCATIONS.get(layer)))
 
     def _tell_layers(self, calls: Sequence[LayerCall], step: int) -> None:

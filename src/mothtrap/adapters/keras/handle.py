@@ -34,8 +34,8 @@ from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.rests import Rests
 
-LOOKED_FOR_LEFT_OUT = (8, 64, 512)
-"""Steps of loops of the script's own after which parts of models may be seen to be left out."""
+LOOKED_FOR_LEFT_OUT = 60
+"""Step of a loop of the script's own, looked into, by which every part has been trained."""
 Function = Callable[..., Any]
 FAMILY = frozenset({"keras", "tensorflow"})
 LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poisson", "kld", "false")
@@ -298,7 +298,7 @@ class KerasHandle:
             higher_is_better=frozenset(rising),
             rows=rows,
             guess=loss_looks.guess(labels) if labels else None,
-            label_counts=loss_looks.label_counts(labels) if labels else None,
+            label_counts=loss_looks.told_counts(labels) if labels else None,
         )
 
     def _around_apply(self, original: Function) -> Function:
@@ -328,6 +328,7 @@ class KerasHandle:
 
     def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
         """Take what an optimizer is given; return the state where this call is a step itself."""
+        self._steps.saw_update()
         self._tracing.applied(optimizer, list(gradients), variables)
         if self._here.depth or not tf.executing_eagerly():
             return None
@@ -339,8 +340,9 @@ class KerasHandle:
         self._steps.end(before, looks, [])
 
     def _look_for_left_out(self, looks: list[Look]) -> None:
-        if self._job.now.step in LOOKED_FOR_LEFT_OUT:
-            self._job.contain_part("model", self._models.tell_left_out, looks, self._steps.is_given)
+        if self._job.now.step == LOOKED_FOR_LEFT_OUT:
+            given = self._steps.given()
+            self._job.contain_part("model", self._models.tell_left_out, looks, given)
 
     def busy(self) -> bool:
         """Return whether a train function is running, which ends the step itself."""

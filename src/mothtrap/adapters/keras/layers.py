@@ -54,7 +54,7 @@ def activation_of(layer: Any) -> str:
     """Return the name of the function that a layer applies at its end; '' for none."""
     known = _CLASSES.get(type_of(layer))
     if known:
-        return known
+        return "leaky_relu" if getattr(layer, "negative_slope", 0) else known
     if isinstance(layer, keras.layers.RNN):
         return ""
     function = getattr(layer, "activation", None)
@@ -113,7 +113,9 @@ def is_dropout(layer: Any) -> bool:
 
 def dropped(layer: Any) -> float:
     """Return the share of the values that a dropout drops; 0 where it only disturbs them."""
-    return float(getattr(layer, "rate", 0.0)) if "Dropout" in type_of(layer) else 0.0
+    kind, rate = type_of(layer), getattr(layer, "rate", 0.0)
+    drops = "Dropout" in kind and not kind.startswith("Gaussian")
+    return float(rate) if drops and isinstance(rate, int | float) else 0.0
 
 
 def is_batch_norm(layer: Any) -> bool:

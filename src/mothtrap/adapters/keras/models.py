@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -171,18 +171,18 @@ class Models:
         )
         self._tell_frozen(model)
 
-    def tell_left_out(self, looks: Sequence[Look], is_given: Callable[[Any], bool]) -> None:
-        """Report models of which an optimizer was given some weights, and others never.
+    def tell_left_out(self, looks: Sequence[Look], given: Collection[int]) -> None:
+        """Report models of which optimizers hold some weights, and others not.
 
         Args:
             looks: at a step.
-            is_given: whether an optimizer has been given a variable.
+            given: identities of the variables that optimizers hold.
         """
         roots = {id(call.root): call.root for look in looks for call in look.layers}
         for root in roots.values():
-            given = [variable for variable in root.trainable_variables if is_given(variable)]
-            if 0 < len(given) < len(root.trainable_variables):
-                self._tell_frozen(root, {id(variable) for variable in given})
+            held = [variable for variable in root.trainable_variables if id(variable) in given]
+            if 0 < len(held) < len(root.trainable_variables):
+                self._tell_frozen(root, given)
 
     def _tell_frozen(self, model: Any, given: Collection[int] | None = None) -> None:
         frozen = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,8 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.tracing.identity import ByIdentity
 
+BESIDE = 4
+"""Steps up to which a living optimizer of the same weights counts as one beside a new one."""
 _SECOND_MOMENTS = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Nadam", "Adamax", "Lamb")
 
 
@@ -49,12 +52,12 @@ class Clipping:
     together: bool
 
     def norm_of(self, norm_N: Any) -> float:
-        """Return the norm that is compared with the limit; of single ones the greatest.
+        """Return the norm that is compared with the limit; of single ones the median.
 
         Args:
             norm_N: of each gradient, shape (N,), N > 0.
         """
-        return float(np.sqrt(np.square(norm_N).sum()) if self.together else np.max(norm_N))
+        return float(np.sqrt(np.square(norm_N).sum()) if self.together else np.median(norm_N))
 
 
 def clipping(optimizer: Any) -> Clipping | None:
@@ -75,7 +78,7 @@ class OptimizerLedger:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._said: ByIdentity[Any, tuple[object, ...]] = ByIdentity()
-        self._stepped: ByIdentity[Any, bool] = ByIdentity()
+        self._stepped: ByIdentity[Any, weakref.ref[Any]] = ByIdentity()
 
     def step(self, optimizer: Any) -> None:
         """Report an optimizer that has made a step."""
@@ -104,11 +107,18 @@ class OptimizerLedger:
                 epsilon=getattr(inner, "epsilon", None),
                 second_moments=any(name in kind for name in _SECOND_MOMENTS),
                 state_dtype=str(variables[0].dtype) if variables else "",
-                takes_over=is_new and any(v in self._stepped for v in variables[:1]),
+                takes_over=is_new and any(self._is_left(v) for v in variables[:1]),
                 elements=sum(math.prod(v.shape) for v in variables),
                 weight_dtypes=tuple(sorted({str(v.dtype) for v in variables})),
                 location=LOCATIONS.get(inner),
             )
         )
         for variable in variables[:1]:
-            self._stepped[variable] = True
+            self._stepped[variable] = weakref.ref(inner)
+
+    def _is_left(self, variable: Any) -> bool:
+        """Return whether an optimizer had trained a variable, and another does now."""
+        known = self._stepped.get(variable)
+        earlier = known() if known is not None else None
+        beside = earlier is not None and int(read(earlier.iterations).numpy()) <= BESIDE
+        return known is not None and not beside

@@ -34,9 +34,8 @@ UNSEEN: Final = Reports(
 )
 """Reports that a program hidden from mothtrap cannot give."""
 
-
 TOLD_AT: Final = (32, 128, 512)
-"""Steps without an update after which they are told."""
+"""Numbers of steps without an update at which this is told."""
 NO_KEEPER: Final = "the program of this step was made before it was watched"
 
 
@@ -94,9 +93,14 @@ class Steps:
             self._optimizers[optimizer] = 0 if not optimizer.built else iterations(optimizer)
         self._weights.first(optimizer, variables)
 
-    def is_given(self, variable: Any) -> bool:
-        """Return whether an optimizer has been given a variable."""
-        return self._weights.is_given(variable)
+    def given(self) -> frozenset[int]:
+        """Return the identities of the variables that optimizers hold."""
+        inner = [optimizers.innermost(one) for one in self._optimizers]
+        return frozenset(id(v) for one in inner for v in getattr(one, "_trainable_variables", ()))
+
+    def saw_update(self) -> None:
+        """Take that an optimizer is given gradients, in whatever branch of a program."""
+        self._updates = True
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
         """Look at the state before a call."""
@@ -174,8 +178,8 @@ class Steps:
         return True
 
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
-        """Report gradients that nothing has ever been done with."""
-        self._updates |= any(look.applied or look.by_hand for look in looks)
+        """Report gradients that no optimizer was ever given."""
+        self._updates |= any(look.by_hand for look in looks)
         targets = [target for look in looks for target in look.targets]
         if self._updates or not targets or any(iterations(one) for one in self._optimizers):
             return
@@ -312,11 +316,12 @@ class Steps:
         if applied.gradients is None:
             return
         clip = optimizers.clipping(applied.optimizer)
-        if not job.wants("gradient") and clip is None:
+        is_light = traced(job).recorder.plan.is_light
+        if not job.wants("gradient") and (clip is None or (is_light and applied.squares is None)):
             return
         pairs = applied.pairs()
         ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
-        if traced(job).recorder.plan.is_light and applied.squares is not None:
+        if is_light and applied.squares is not None:
             found = applied.half_squares()
             if found is not None:
                 self._norms(applied, ids, np.sqrt(2 * found.astype(np.float64)), clip)

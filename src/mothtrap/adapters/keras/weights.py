@@ -77,11 +77,6 @@ class Weights:
             self.tensor("bias" if layers.is_bias(variable) else "weight", variable)
         self._first += matrices[: max(0, MAX_LAYERS - len(self._first))]
 
-    def is_given(self, variable: Any) -> bool:
-        """Return whether an optimizer has been given a variable."""
-        kind = "bias" if layers.is_bias(variable) else "weight"
-        return (kind, id(variable)) in self._ids
-
     def before(self) -> None:
         """Take the weights with which a step begins; copy those whose change is due."""
         self._copies = {}

@@ -135,7 +135,7 @@ class EvaluatedLosses:
             best_step=known.best_step,
             location=known.location,
             guess=known.guess.loss(),
-            label_counts=known.guess.label_counts(),
+            label_counts=known.guess.label_counts() if known.number < GUESSED else None,
             train_losses=self._trained.since(known.trained),
         )
         known.number += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOKED_AT_EVERY = 50
 """Own steps between two looks at the settings; chosen by hand: they hardly ever change."""
+BESIDE = 4
+"""Steps up to which a living optimizer of the same parameters counts as one beside a new one."""
 SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
 COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
 """Names under which optimizers keep the part of an update that was rounded away."""
@@ -37,7 +40,7 @@ class OptimizerFactsObserver:
         self._job, self._optimizers = job, optimizers
         self._places: ByIdentity[Optimizer, str | None] = ByIdentity()
         self._told: ByIdentity[Optimizer, OptimizerFacts] = ByIdentity()
-        self._stepped: ByIdentity[torch.Tensor, bool] = ByIdentity()
+        self._stepped: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
 
     def constructed(self, optimizer: Optimizer) -> None:
         """Note the line on which an optimizer is being made."""
@@ -58,13 +61,14 @@ class OptimizerFactsObserver:
             self._job.recorder.notes.observe(seen)
 
     def _takes_over(self, optimizer: Optimizer) -> bool:
-        """Return whether another optimizer had stepped the first parameter of a new one."""
+        """Return whether another optimizer had trained the first parameter of a new one."""
         first = next(iter(parameters(optimizer)), None)
         if first is None:
             return False
-        found = first in self._stepped
-        self._stepped[first] = True
-        return found
+        known, self._stepped[first] = self._stepped.get(first), weakref.ref(optimizer)
+        earlier = known() if known is not None else None
+        is_alive = earlier is not None and self._optimizers.steps_of(earlier) <= BESIDE
+        return known is not None and not is_alive
 
     def _facts(self, optimizer: Optimizer) -> OptimizerFacts:
         groups = optimizer.param_groups
