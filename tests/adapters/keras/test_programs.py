@@ -15,6 +15,7 @@ import tensorflow as tf  # noqa: E402
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.core.facts.layers import InitialWeights  # noqa: E402
+from mothtrap.core.findings import Severity  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -328,3 +329,16 @@ def test_weights_of_a_model_that_fit_builds_are_seen_before_its_first_step() -> 
     found = {fact.name: fact.rms for fact in facts if isinstance(fact, InitialWeights)}
     assert len(found) == 2
     assert all(rms > 0 for rms in found.values())
+
+
+def test_folds_with_models_of_the_same_names_are_trainings_of_their_own() -> None:
+    process = Process(adapter.ARRAYS)
+    with process.watched(adapter):
+        for _ in range(3):
+            keras.backend.clear_session()
+            model = network()
+            model.compile("adam", LOSS)
+            model.fit(X, Y, batch_size=8, epochs=20, verbose=0)
+    assert not [one for one in process.findings() if one.severity is not Severity.INFO]
+    losses = [one.of for record in process.records for one in record.scalars if one.name == "loss"]
+    assert len(set(losses)) == 3

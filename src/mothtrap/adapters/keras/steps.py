@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import weakref
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -26,6 +27,7 @@ from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.identity import ByIdentity
 
 UNSEEN: Final = Reports(
     kinds=frozenset({"gradient", "activation"}),
@@ -78,8 +80,10 @@ class Steps:
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
+        self._trained: dict[str, ByIdentity[Any, int]] = {}
         self._looked_into = self.was_plain = self._updates = False
         self._dropped = 0
+        self._counts: Counter[str] = Counter()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
     @property
@@ -264,7 +268,7 @@ class Steps:
         for look in looks:
             for target in look.targets:
                 place = target.location or before.location
-                series = os.path.basename(place or "loss")
+                series = self._series(place, before.model or _optimizer_of(look))
                 while series in found:
                     series += "'"
                 value = float(target.value.read())
@@ -274,9 +278,20 @@ class Steps:
             if mean is None and before.returned is not None:
                 mean = names.plain_loss(before.model, before.returned)
             if mean is not None:
-                series = os.path.basename(before.location or "loss")
+                series = self._series(before.location, before.model)
                 found[series] = Losses(series=series, value=mean, location=before.location)
         return list(found.values())
+
+    def _series(self, place: str | None, trained: Any) -> str:
+        """Return the name of the losses of a line; those of its second model have a number."""
+        name = os.path.basename(place or "loss")
+        if trained is None:
+            return name
+        known = self._trained.setdefault(name, ByIdentity())
+        number = known.get(trained)
+        if number is None:
+            number = known[trained] = self._counts[name] = self._counts[name] + 1
+        return f"{name} ({number})" if number > 1 else name
 
     def _tell(
         self,
@@ -348,6 +363,10 @@ class Steps:
             name = applied.optimizer.name
             self._job.scalar("gradient_norm", name, clip.norm_of(norm_N))
             self._job.scalar("clip_limit", name, clip.limit)
+
+
+def _optimizer_of(look: Look) -> Any:
+    return look.applied[0].optimizer if look.applied else None
 
 
 def _obstacle(model: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -39,6 +40,8 @@ class Weights:
         self._job = job
         self._ids: dict[tuple[str, int], int] = {}
         self._variables: dict[int, Any] = {}
+        self._names: dict[int, str] = {}
+        self._numbers: Counter[str] = Counter()
         self._optimizers: set[int] = set()
         self._first: list[tuple[Any, Array]] = []
         self._same: dict[int, tuple[Any, Array, int]] = {}
@@ -51,7 +54,7 @@ class Weights:
         key = kind, id(variable)
         if key not in self._ids:
             self._variables[id(variable)] = variable  # keeps the identity
-            path = str(variable.path)
+            path = self._name(variable)
             owner = layers.OWNERS.get(id(variable))
             info = TensorInfo(
                 kind=kind,
@@ -64,6 +67,14 @@ class Weights:
             )
             self._ids[key] = self._job.define(info)
         return self._ids[key]
+
+    def _name(self, variable: Any) -> str:
+        """Return the path of a variable; from a second model of the same names on, numbered."""
+        if id(variable) not in self._names:
+            path = str(variable.path)
+            number, self._numbers[path] = self._numbers[path], self._numbers[path] + 1
+            self._names[id(variable)] = f"{path}#{number}" if number else path
+        return self._names[id(variable)]
 
     def first(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take the variables of an optimizer that has not updated them yet."""
