@@ -53,7 +53,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return range(begin, end)
 
     def is_over(self, step: int) -> bool:
-        """Return whether neither `step` nor any later one is captured."""
+        """Return whether neither `step` nor any later one is captured.
+
+        A stretch of steps is over at its `stop`, whichever of them was the last.
+        """
         ended = self.stop is not None and step >= self.stop
         only_steps = bool(self.steps) and self.every is None and not self.logarithmic
         return (ended or only_steps) and all(step > last for last in self.steps)
