@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,22 +79,28 @@ class OptimizerReset(Rule):
         if not keeping:
             raise NotApplicable("no optimizer keeps momentum or averages")
         by_line: dict[tuple[object, ...], list[OptimizerFacts]] = defaultdict(list)
-        for one in keeping:
-            if one.takes_over and one.location and not self._is_set_back(window, one.step):
-                by_line[one.location, one.kind, one.elements].append(one)
+        for one in self._taking_over(window, keeping):
+            by_line[one.location, one.kind, one.elements].append(one)
         found = [made for made in by_line.values() if len(made) >= self.times]
         return [self._finding(window, made) for made in found[:1]]
 
-    def _is_set_back(self, window: Window, step: int) -> bool:
-        """Return whether the losses from a step on are what they were at first."""
-        every = [series for series in window.scalars("loss") if len(series)]
-        if not every:
-            return False
-        steps_S = np.concatenate([series.steps_S for series in every])
-        loss_S = np.concatenate([series.values_S for series in every])
-        after_S = loss_S[(steps_S >= step) & (steps_S < step + LOSSES)]
-        first = float(np.median(loss_S[np.argsort(steps_S)[:LOSSES]]))
-        return len(after_S) > 0 and float(np.median(after_S)) >= self.set_back * first
+    def _taking_over(
+        self, window: Window, seen: Sequence[OptimizerFacts]
+    ) -> Iterator[OptimizerFacts]:
+        """Yield the optimizers that go on with weights which were not set back."""
+        taken = [one for one in seen if one.takes_over and one.location]
+        series = [series for series in window.scalars("loss") if len(series)]
+        if not taken or not series:
+            yield from taken
+            return
+        steps_S = np.concatenate([one.steps_S for one in series])
+        order = np.argsort(steps_S, kind="stable")
+        steps_S, loss_S = steps_S[order], np.concatenate([one.values_S for one in series])[order]
+        limit = self.set_back * float(np.median(loss_S[:LOSSES]))
+        for one in taken:
+            begin, end = np.searchsorted(steps_S, (one.step, one.step + LOSSES))
+            if begin == end or np.median(loss_S[begin:end]) < limit:
+                yield one
 
     def _finding(self, window: Window, made: Sequence[OptimizerFacts]) -> Finding:
         lived = float(np.median(np.diff([0, *(one.step for one in made)])))

@@ -22,6 +22,7 @@ Array = npt.NDArray[Any]
 MAX_TARGETS: Final = 1 << 16
 MAX_CLASSES: Final = 1 << 16
 MAX_TOLD: Final = 1000
+"""Classes up to which the labels of an evaluation are told: beyond, they are tokens."""
 MAX_CONFUSED: Final = 20
 """Classes up to which the confusion is counted."""
 MIN_TELLING_ROWS: Final = 16

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +14,8 @@ from mothtrap.adapters.keras.state import read
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.takeovers import Takeovers
 
-BESIDE = 4
-"""Steps up to which a living optimizer of the same weights counts as one beside a new one."""
 _SECOND_MOMENTS = ("Adam", "RMSprop", "Adagrad", "Adadelta", "Nadam", "Adamax", "Lamb")
 
 
@@ -78,7 +76,7 @@ class OptimizerLedger:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._said: ByIdentity[Any, tuple[object, ...]] = ByIdentity()
-        self._stepped: ByIdentity[Any, weakref.ref[Any]] = ByIdentity()
+        self._takeovers = Takeovers(lambda one: int(read(one.iterations).numpy()))
 
     def step(self, optimizer: Any) -> None:
         """Report an optimizer that has made a step."""
@@ -95,6 +93,7 @@ class OptimizerLedger:
         self._said[optimizer] = settings
         kind = type(inner).__name__
         variables = list(getattr(inner, "_trainable_variables", ()))
+        begins = is_new and bool(variables)
         self._job.fact(
             OptimizerFacts(
                 step=self._job.now.step,
@@ -107,18 +106,9 @@ class OptimizerLedger:
                 epsilon=getattr(inner, "epsilon", None),
                 second_moments=any(name in kind for name in _SECOND_MOMENTS),
                 state_dtype=str(variables[0].dtype) if variables else "",
-                takes_over=is_new and any(self._is_left(v) for v in variables[:1]),
+                takes_over=begins and self._takeovers.begins(inner, variables[0]),
                 elements=sum(math.prod(v.shape) for v in variables),
                 weight_dtypes=tuple(sorted({str(v.dtype) for v in variables})),
                 location=LOCATIONS.get(inner),
             )
         )
-        for variable in variables[:1]:
-            self._stepped[variable] = weakref.ref(inner)
-
-    def _is_left(self, variable: Any) -> bool:
-        """Return whether an optimizer had trained a variable, and another does now."""
-        known = self._stepped.get(variable)
-        earlier = known() if known is not None else None
-        beside = earlier is not None and int(read(earlier.iterations).numpy()) <= BESIDE
-        return known is not None and not beside

@@ -5,11 +5,10 @@ from __future__ import annotations
 import torch
 
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.tracing.loss_looks import MAX_TOLD
 
 MAX_CLASSES = 65536
 MAX_COLUMNS = 4096
-MAX_TOLD = 1000
-"""Classes up to which their targets are told: beyond, they are tokens."""
 _BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
 
 

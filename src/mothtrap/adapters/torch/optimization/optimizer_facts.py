@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +16,13 @@ from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.takeovers import Takeovers
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 LOOKED_AT_EVERY = 50
 """Own steps between two looks at the settings; chosen by hand: they hardly ever change."""
-BESIDE = 4
-"""Steps up to which a living optimizer of the same parameters counts as one beside a new one."""
 SECOND_MOMENTS = ("exp_avg_sq", "square_avg", "sum", "exp_inf", "nu", "v")
 COMPENSATIONS = ("kahan_comp", "compensation", "comp", "shift", "master_param", "master_params")
 """Names under which optimizers keep the part of an update that was rounded away."""
@@ -40,7 +38,7 @@ class OptimizerFactsObserver:
         self._job, self._optimizers = job, optimizers
         self._places: ByIdentity[Optimizer, str | None] = ByIdentity()
         self._told: ByIdentity[Optimizer, OptimizerFacts] = ByIdentity()
-        self._stepped: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
+        self._takeovers = Takeovers(optimizers.steps_of)
 
     def constructed(self, optimizer: Optimizer) -> None:
         """Note the line on which an optimizer is being made."""
@@ -61,14 +59,8 @@ class OptimizerFactsObserver:
             self._job.recorder.notes.observe(seen)
 
     def _takes_over(self, optimizer: Optimizer) -> bool:
-        """Return whether another optimizer had trained the first parameter of a new one."""
         first = next(iter(parameters(optimizer)), None)
-        if first is None:
-            return False
-        known, self._stepped[first] = self._stepped.get(first), weakref.ref(optimizer)
-        earlier = known() if known is not None else None
-        is_alive = earlier is not None and self._optimizers.steps_of(earlier) <= BESIDE
-        return known is not None and not is_alive
+        return first is not None and self._takeovers.begins(optimizer, first)
 
     def _facts(self, optimizer: Optimizer) -> OptimizerFacts:
         groups = optimizer.param_groups
