@@ -216,6 +216,19 @@ def test_output_is_searched_and_only_rows_in_sight_are_drawn(watched: Watched, s
     page.get_by_text("No line matches.").wait_for()
 
 
+def test_a_list_that_goes_while_it_scrolls_does_no_harm(watched: Watched, site: Site) -> None:
+    page = open_view(watched, site, "logs", "healthy")
+    page.get_by_text("epoch 299:", exact=False).wait_for()
+    page.get_by_role("searchbox").evaluate(
+        """async (box) => {
+            document.querySelector(".rows").scrollTop = 0;
+            box.value = "nothing like it";
+            box.dispatchEvent(new Event("input", { bubbles: true }));
+        }"""
+    )
+    page.get_by_text("No line matches.").wait_for()
+
+
 def test_ticked_runs_share_a_canvas_colored_by_a_parameter(watched: Watched, site: Site) -> None:
     page = open_view(watched, site, "runs")
     page.get_by_role("checkbox", name="Draw healthy").check()

@@ -98,7 +98,7 @@ export function Heat(props) {
   const cursor = at === null ? -1 : (at - cells.begin) / cells.width;
   const places = rowHeight < 12 && !props.sparse ? [] : Array.from({ length: last - first }, (_, place) => first + place);
   return html`<div class="heat scroll ${props.sparse ? "sparse" : ""}" ref=${box} style=${{ height: `${height}px` }}
-      onScroll=${() => setTop(box.current.scrollTop)}>
+      onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
     <div class="tall" style=${{ height: `${all}px` }}>
       <div class="stage" style=${{ height: `${height}px` }}>
         <div class="names"><div style=${{ transform: `translateY(${first * rowHeight - top}px)` }}>

@@ -19,8 +19,8 @@ export function Rows({ count, rowHeight, row, label, stick = false, role = "log"
   useEffect(() => {
     if (stick && atEnd.current) box.current.scrollTop = count * rowHeight;
   }, [count, stick, height]);
-  const scrolled = () => {
-    const { scrollTop, clientHeight } = box.current;
+  const scrolled = (event) => {  // may come once the list has gone: the ref is empty then
+    const { scrollTop, clientHeight } = event.currentTarget;
     atEnd.current = scrollTop + clientHeight >= count * rowHeight - 2 * rowHeight;
     setTop(scrollTop);
   };
@@ -68,7 +68,7 @@ export function TickList({ names, ticked, toggle, label, shown = (name) => name,
   const id = (place) => `${label.replaceAll(" ", "-")}-${place}`;
   return html`<div class="ticks scroll" ref=${box} tabindex="0" role="listbox" aria-label=${label}
       aria-multiselectable=${single ? undefined : "true"} aria-activedescendant=${names.length ? id(at) : undefined}
-      onKeyDown=${keys} onScroll=${() => setTop(box.current.scrollTop)}
+      onKeyDown=${keys} onScroll=${(event) => setTop(event.currentTarget.scrollTop)}
       style=${{ height: `${height}px` }}>
     <div class="tall" role="presentation" style=${{ height: `${names.length * rowHeight}px` }}>
       <div role="presentation" style=${{ transform: `translateY(${first * rowHeight}px)` }}>
