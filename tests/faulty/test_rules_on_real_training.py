@@ -80,7 +80,7 @@ def test_every_rule_has_a_faulty_program() -> None:
     alone -= {"differs_across_runs", "broken_invariant"}
     # Frameworks in environments of their own: bench/faultbench/keras and jax.
     alone -= {"eager_training", "loss_mismatch", "loss_scaling_forgotten", "retracing"}
-    alone -= {"missing_activation"}
+    alone -= {"missing_activation", "probabilities_as_logits"}
     alone -= {"update_dropped", "key_reused", "callback_in_step"}
     assert {planted.name for planted in PLANTED} == alone
 

@@ -132,6 +132,11 @@ def made_at(call: LossCall, what: str) -> str:
     return f"; the {what} is called at {call.made_at}" if call.made_at else ""
 
 
+def chosen_at(call: LossCall) -> str | None:
+    """Return the line to act in where the loss does not fit its model."""
+    return call.chosen_at or call.location
+
+
 def finding_of_calls(
     rule: Rule,
     window: Window,
@@ -140,10 +145,11 @@ def finding_of_calls(
     message: str,
     evidence: dict[str, EvidenceValue],
     fixes: tuple[str, ...] | None = None,
+    location: str | None = None,
 ) -> Finding:
     """Make a finding that begins with the first of some calls and is acted on in their line.
 
-    `fixes` are those that fit what was found; None = all of the rule.
+    `fixes` are those that fit what was found; None = all of the rule. `location`: another line.
     """
     return rule.finding(
         window,
@@ -154,5 +160,5 @@ def finding_of_calls(
         message=message,
         evidence=evidence,
         fixes=fixes,
-        location=calls[0].location,
+        location=location or calls[0].location,
     )

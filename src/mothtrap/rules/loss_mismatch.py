@@ -13,7 +13,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import by_place, finding_of_calls, train_calls
+from mothtrap.rules._loss_calls import by_place, chosen_at, finding_of_calls, train_calls
 
 INTEGERS = ("int64", "int32", "int16", "uint8", "int8")
 TOLERANCE = 1e-3
@@ -97,6 +97,7 @@ class LossMismatch(Rule):
                             "outputs": (same[0].prediction_shape or (None,))[-1],
                         },
                         (mismatch.fix,),
+                        chosen_at(same[0]),
                     )
                 )
                 break

@@ -12,7 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import by_place, finding_of_calls, train_calls
+from mothtrap.rules._loss_calls import by_place, chosen_at, finding_of_calls, train_calls
 
 RANGES = {
     "relu": "0 and above",
@@ -171,6 +171,7 @@ class MissingActivationRange(Rule):
             f"of what the {last} before the loss can give: {RANGES.get(last, '')}",
             {"value": share, "limit": self.error_share, "operation": last, "targets": count},
             self.fixes(window)[:1],
+            chosen_at(calls[0]),
         )
 
     def _rectified(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -188,6 +189,7 @@ class MissingActivationRange(Rule):
             f"{calls[0].operation} is given the output of a ReLU, which is never negative: {harm}",
             {"operation": calls[0].operation, "before": "relu"},
             ("Remove the ReLU after the last layer: scores of classes may be negative.",),
+            chosen_at(calls[0]),
         )
 
     def _scores(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -209,6 +211,7 @@ class MissingActivationRange(Rule):
             "log-softmax is missing",
             {"operation": "nll"},
             self.fixes(window)[1:2],
+            chosen_at(calls[0]),
         )
 
 

@@ -10,7 +10,7 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
-from mothtrap.rules._loss_calls import made_at
+from mothtrap.rules._loss_calls import chosen_at, made_at
 
 LOSS = "binary_cross_entropy_with_logits"
 OF_PROBABILITIES = "binary_cross_entropy"
@@ -91,7 +91,7 @@ class SigmoidBeforeBceWithLogits(Rule):
                 message=MESSAGES[first.operation] + made_at(first, "sigmoid"),
                 evidence={"chain": " <- ".join((first.operation, *first.chain))},
                 fixes=None if first.operation == LOSS else ONE_IS_ENOUGH,
-                location=first.location,
+                location=chosen_at(first),
                 mode=first.mode.value,
             )
         ]

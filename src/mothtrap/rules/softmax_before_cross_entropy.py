@@ -14,7 +14,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import made_at
+from mothtrap.rules._loss_calls import chosen_at, made_at
 
 CLASS_LOSSES = ("cross_entropy", "nll")
 WHY_NLL = (
@@ -131,7 +131,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
                 "classes": first.classes,
                 "by_value": not first.chain,
             },
-            location=first.location,
+            location=chosen_at(first),
             mode=first.mode.value,
             fixes=self._fixes(window, first),
             why=WHY_NLL if first.operation == "nll" and severity is Severity.ERROR else None,

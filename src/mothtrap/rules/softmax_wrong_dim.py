@@ -12,7 +12,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._loss_calls import by_place, made_at, train_calls
+from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 
 REMOVED = "Remove the softmax from the model: `cross_entropy` applies one itself, over the classes."
 
@@ -104,7 +104,7 @@ class SoftmaxWrongDim(Rule):
                 "classes": expected,
                 "prediction_shape": list(first.prediction_shape or ()),
             },
-            location=first.location,
+            location=chosen_at(first),
             # Of two softmaxes one is that of the loss itself.
             fixes=(REMOVED,) if len(first.softmax_sizes) > 1 else self.fixes(window)[:1],
         )

@@ -14,7 +14,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.guard import Guard
-from mothtrap.adapters.keras.layers import LOCATIONS
+from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
 from mothtrap.adapters.keras.models import Fit, Models, began
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
@@ -136,6 +136,7 @@ class KerasHandle:
             replace.around(kind, "__init__", None, self._made)
             replace.replace(kind, "apply", self._around_apply)
         replace.after_new(keras.layers.Layer, self._made)
+        replace.around(names.compiled_type(), "compile", self._compiled, None)
         make = self._making_train_function, self._made_train_function
         replace.around(trainer, "make_train_function", *make)
         replace.replace(trainer, "fit", self._around_fit)
@@ -151,6 +152,11 @@ class KerasHandle:
         place = frames.location(frames.user_frame(skip_init_of=made))
         if place is not None:
             LOCATIONS[made] = place
+
+    def _compiled(self, model: Any, *_: object) -> None:
+        place = frames.location(frames.user_frame())
+        if place is not None:
+            COMPILED[model] = place
 
     def _around_fit(self, original: Function) -> Function:
         handle, here, signature = self, self._here, inspect.signature(original)

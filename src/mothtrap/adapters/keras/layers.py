@@ -18,6 +18,8 @@ _CLASSES: Final = {"ReLU": "relu", "Softmax": "softmax", "LeakyReLU": "leaky_rel
 _VIEWS: Final = frozenset({"Flatten", "Reshape", "Permute", "Dropout", "InputLayer", "Identity"})
 LOCATIONS: Final[weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary()
 """The lines that made layers, models and optimizers."""
+COMPILED: Final[weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary()
+"""The lines that compiled models."""
 OWNERS: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
 """The layer of a variable, by the variable's identity."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from mothtrap.adapters.keras import layers, losses
@@ -33,13 +34,14 @@ class LossCalls:
         self._looks: dict[str, int] = {}
         self.loader: LoaderBegan | None = None
 
-    def tell(self, look: Look, step: int, series: str | None) -> None:
+    def tell(self, look: Look, step: int, series: str | None, chosen: Mapping[str, str]) -> None:
         """Report the losses of a step, where they are due.
 
         Args:
             look: at the step.
             step: in progress.
             series: of the losses; None where there are several.
+            chosen: lines that chose losses, by those that call them.
         """
         if step >= 256 and step % EVERY:
             return
@@ -50,20 +52,20 @@ class LossCalls:
             if call.prediction is None or call.target is None:
                 continue
             prediction = call.prediction.read()
-            one = losses.called(call.loss, call.chain, call.target.read(), prediction)
+            one = losses.called(call, call.target.read(), prediction)
             if one is None:
                 continue
             site = call.location or "loss"
             looks = self._looks[site] = self._looks.get(site, -1) + 1
-            softmax = losses.softmax_size(call.loss, call.chain, prediction)
+            softmax = losses.softmax_size(call, prediction)
             self._job.fact(
                 losses.fact(
-                    call.loss,
+                    call,
                     one,
                     prediction,
                     step=step,
                     series=series,
-                    location=call.location,
+                    chosen_at=chosen.get(call.location or ""),
                     inputs=inputs,
                     alone=alone,
                     columns=looks < FIRST_LOOKS,

@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 
 from mothtrap.adapters.keras import names
+from mothtrap.adapters.tensorflow import looks
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing import loss_looks
 from mothtrap.tracing.loss_looks import Array, Called
@@ -16,6 +17,7 @@ _CLASSES: Final = (
     "categorical_focal_crossentropy",
 )
 _BINARY: Final = ("binary_crossentropy", "binary_focal_crossentropy")
+_ACTIVATIONS: Final = (("softmax",), ("sigmoid",))
 _ELEMENTWISE: Final = (
     *("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error"),
     *("mean_squared_logarithmic_error", "huber", "log_cosh", "poisson"),
@@ -28,38 +30,53 @@ def name_of(loss: Any) -> str:
     return str(getattr(function, "__name__", "") or type(loss).__name__)
 
 
-def operation_of(loss: Any) -> str:
+def taken_back(loss: Any, chain: tuple[str, ...], prediction: Any) -> str:
+    """Return the softmax or sigmoid whose input a loss of logits takes in place of its output.
+
+    Keras does so, with a warning, where nothing lies between the two, not even a cast.
+    """
+    if not _is_told_logits(loss) or "focal" in name_of(loss) or chain[:1] not in _ACTIVATIONS:
+        return ""
+    is_cast = prediction.dtype.name != loss.dtype
+    return "" if is_cast or not names.has_logits(prediction) else chain[0]
+
+
+def operation_of(call: looks.LossCall) -> str:
     """Return the operation in the words of `LossCall`; '' of a loss that is not known."""
-    name = name_of(loss)
+    name = name_of(call.loss)
     if name in _CLASSES:
         return "cross_entropy"
     if name in _BINARY:
-        return "binary_cross_entropy_with_logits" if _logits(loss) else "binary_cross_entropy"
+        return "binary_cross_entropy_with_logits" if _takes_logits(call) else "binary_cross_entropy"
     return "elementwise" if name in _ELEMENTWISE else ""
 
 
-def _logits(loss: Any) -> bool:
+def _takes_logits(call: looks.LossCall) -> bool:
+    return _is_told_logits(call.loss) and not call.taken_back
+
+
+def _is_told_logits(loss: Any) -> bool:
     config: dict[str, Any] = getattr(loss, "_fn_kwargs", {})
     return bool(config.get("from_logits", False))
 
 
-def called(loss: Any, chain: tuple[str, ...], target: Array, prediction: Array) -> Called | None:
+def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | None:
     """Return a loss call in neutral words; None of a loss that is not known.
 
     A class loss that is given probabilities applies the logarithm itself, so that it and the
     softmax before it are one `cross_entropy` of what the softmax was given.
     """
-    operation = operation_of(loss)
+    operation, chain = operation_of(call), call.chain
     if not operation or not prediction.ndim:
         return None
     probability, classes = prediction.astype(np.float64), None
     if operation == "cross_entropy":
         classes = prediction.shape[-1]
-        if _logits(loss):
+        if _takes_logits(call):
             probability = _softmax(probability)
         elif "softmax" in chain[:2]:
             chain = tuple(name for name in chain if name != "softmax")
-        if name_of(loss).startswith("categorical"):
+        if name_of(call.loss).startswith("categorical"):
             hard = target.ndim > 1 and np.isin(target, (0, 1)).all()
             if hard and (target.sum(axis=-1) == 1).all():
                 target = target.argmax(axis=-1)
@@ -69,7 +86,7 @@ def called(loss: Any, chain: tuple[str, ...], target: Array, prediction: Array) 
             target = target.astype(np.int64) if integral else target
     elif operation.startswith("binary"):
         classes = 2
-        if _logits(loss):
+        if _takes_logits(call):
             probability = 1 / (1 + np.exp(-np.clip(probability, -60, 60)))
         if target.size == prediction.size:
             target = target.reshape(prediction.shape)
@@ -79,13 +96,13 @@ def called(loss: Any, chain: tuple[str, ...], target: Array, prediction: Array) 
 
 
 def fact(
-    loss: Any,
+    call: looks.LossCall,
     one: Called,
     prediction: Array,
     *,
     step: int,
     series: str | None,
-    location: str | None,
+    chosen_at: str | None,
     inputs: list[Array],
     alone: bool,
     columns: bool,
@@ -94,12 +111,12 @@ def fact(
     """Return what is recorded of a loss call.
 
     Args:
-        loss: the loss object.
-        one: the call.
+        call: of the loss.
+        one: the same in neutral words.
         prediction: as the loss was given it.
         step: in progress.
         series: of the loss.
-        location: of the call.
+        chosen_at: the line that chose the loss; None = that of the call.
         inputs: of the model.
         alone: the loss has no other term.
         columns: also look for columns of the input that give the target away.
@@ -114,31 +131,33 @@ def fact(
         prediction_shape=prediction.shape,
         target_shape=one.target.shape,
         classes=one.classes if not one.is_binary else None,
-        location=location,
+        location=call.location,
+        chosen_at=chosen_at,
         rows_are_probabilities=None,
         label_counts=loss_looks.label_counts(one),
         prediction_spread=loss_looks.prediction_spread(one),
-        reduction="mean" if "mean" in _reduction(loss) or _averages(loss) else _reduction(loss),
+        reduction=_reduction(call.loss),
         softmax_sizes=(softmax,) if softmax is not None else (),
         model_inputs=tuple(given.dtype.name for given in inputs),
         targets=loss_looks.sample(one, inputs, columns=columns),
         alone=alone,
-        predicts_probabilities=not _logits(loss) and one.operation != "elementwise",
+        predicts_probabilities=not _takes_logits(call) and one.operation != "elementwise",
         predicted_least=float(finite.min()) if finite.size else None,
         predicted_greatest=float(finite.max()) if finite.size else None,
-        function=name_of(loss),
+        function=name_of(call.loss),
+        taken_back=call.taken_back,
     )
 
 
-def softmax_size(loss: Any, chain: tuple[str, ...], prediction: Array) -> int | None:
+def softmax_size(call: looks.LossCall, prediction: Array) -> int | None:
     """Return the size of the axis over which the softmax before a loss runs; None for none.
 
     One that is no layer shows by its results: the numbers of each column, and not those of
     each row, sum to 1.
     """
-    if "softmax" in chain[:1]:
+    if "softmax" in call.chain[:1]:
         return int(prediction.shape[-1])
-    if operation_of(loss) != "cross_entropy" or _logits(loss) or prediction.ndim != 2:
+    if operation_of(call) != "cross_entropy" or _takes_logits(call) or prediction.ndim != 2:
         return None
     values = prediction.astype(np.float64)
     rows, columns = (np.abs(values.sum(axis=axis) - 1).max() for axis in (1, 0))
@@ -147,11 +166,8 @@ def softmax_size(loss: Any, chain: tuple[str, ...], prediction: Array) -> int | 
 
 
 def _reduction(loss: Any) -> str:
-    return str(getattr(loss, "reduction", "") or "none")
-
-
-def _averages(loss: Any) -> bool:
-    return _reduction(loss) == "sum_over_batch_size"
+    told = str(getattr(loss, "reduction", "") or "none")
+    return "mean" if "mean" in told or told == "sum_over_batch_size" else told
 
 
 def _softmax(logits_RK: Array) -> Array:

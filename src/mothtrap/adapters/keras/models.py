@@ -166,7 +166,7 @@ class Models:
                 loss_scaled=scaled,
                 linear_layers=tuple(layers.name_of(layer) for layer in linear),
                 linear_location=layers.LOCATIONS.get(linear[0]) if linear else None,
-                location=location,
+                location=layers.COMPILED.get(model, location),
             )
         )
         self._tell_frozen(model)

@@ -81,6 +81,11 @@ def steps_per_call(model: Any) -> int:
     return int(getattr(model, "steps_per_execution", 1) or 1)
 
 
+def compiled_type() -> Any:
+    """Return the class of models in which `compile` is defined."""
+    return next(kind for kind in trainer_type().__mro__ if "compile" in kind.__dict__)
+
+
 def assigned_type() -> Any:
     """Return the class of variables in which `assign` is defined."""
     return next(kind for kind in keras.Variable.__mro__ if "assign" in kind.__dict__)
@@ -160,6 +165,14 @@ def is_finite_here(loss: Any) -> bool:
 def losses_of(loss: Any) -> Any:
     """Return the function that a loss wraps; None where it wraps none."""
     return getattr(loss, "fn", None)
+
+
+def has_logits(prediction: Any) -> bool:
+    """Return whether a prediction shows Keras' crossentropies what the softmax was given."""
+    if hasattr(prediction, "_keras_logits"):
+        return True
+    operation = None if hasattr(prediction, "numpy") else getattr(prediction, "op", None)
+    return operation is not None and operation.type in ("Softmax", "Sigmoid")
 
 
 def is_compiled_loss(loss: Any) -> bool:

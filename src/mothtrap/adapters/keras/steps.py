@@ -12,7 +12,7 @@ from typing import Any, Final
 import keras
 import numpy as np
 
-from mothtrap.adapters.keras import names, optimizers
+from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.forwards import Forwards
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
@@ -58,6 +58,11 @@ class Before:
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
     late: bool = False
+
+    def chosen(self) -> dict[str, str]:
+        """Return the line that compiled the model, by the one that called `fit`."""
+        compiled = layers.COMPILED.get(self.model) if self.model is not None else None
+        return {self.location: compiled} if self.location and compiled else {}
 
 
 class Steps:
@@ -212,7 +217,7 @@ class Steps:
         series = every[0] if len(every) == 1 else None
         for look in own:
             job.contain_part("layers", self.forwards.tell, look, step)
-            job.contain_part("losses", self.calls.tell, look, step, series)
+            job.contain_part("losses", self.calls.tell, look, step, series, {})
         job.stood_ready(SAMPLED_STEPS)
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
@@ -317,9 +322,10 @@ class Steps:
             self._looked_into = True
             if not is_light:
                 series = losses[0].series if len(losses) == 1 else None
+                chosen = before.chosen()
                 for look in looks:
                     job.contain_part("layers", self.forwards.tell, look, step)
-                    job.contain_part("losses", self.calls.tell, look, step, series)
+                    job.contain_part("losses", self.calls.tell, look, step, series, chosen)
                 job.stood_ready(SAMPLED_STEPS)
         elif hidden and not self._looked_into:
             why = hidden[-1].why

@@ -10,7 +10,7 @@ from typing import Any, Final
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import layers, names, optimizers
+from mothtrap.adapters.keras import layers, losses, names, optimizers
 from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
@@ -139,14 +139,16 @@ class Tracing:
             return
         if not tf.is_tensor(target):
             target = tf.convert_to_tensor(target)
+        chain = _chain(look, prediction)
         look.losses.append(
             LossCall(
                 loss=loss,
                 target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=look),
                 prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=look),
-                chain=_chain(look, prediction),
+                chain=chain,
                 location=frames.location(frames.user_frame()),
                 classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
+                taken_back=losses.taken_back(loss, chain, prediction),
             )
         )
 

@@ -176,7 +176,7 @@ class LossCall:
     """A loss that was computed; `chain` as in the fact of this name.
 
     `target` and `prediction` are None where they cannot be seen; `classes` is the size of the
-    last axis of the prediction.
+    last axis of the prediction. `taken_back` as in the fact.
     """
 
     loss: Any
@@ -185,6 +185,7 @@ class LossCall:
     chain: tuple[str, ...]
     location: str | None
     classes: int | None = None
+    taken_back: str = ""
 
     @property
     def is_written(self) -> bool:

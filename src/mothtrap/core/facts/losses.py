@@ -46,6 +46,9 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
     `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
     ones, `attention` or `recurrent`; `causal` where none does; `""` where that cannot be said.
+    `taken_back`: the `softmax` or `sigmoid` before a loss of logits whose input the framework
+    gives to the loss in place of its output. `chosen_at`: the line that chose the loss, where it is
+    not `location`, the line that computes it.
     """
 
     operation: str
@@ -71,6 +74,8 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     predicts_probabilities: bool | None = None
     predicted_least: float | None = None
     predicted_greatest: float | None = None
+    taken_back: str = ""
+    chosen_at: str | None = None
 
 
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
