@@ -185,6 +185,7 @@ class Job(Protocol):
         rows: int | None = None,
         guess: float | None = None,
         label_counts: tuple[int, ...] | None = None,
+        location: str | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps.
 
@@ -196,6 +197,7 @@ class Job(Protocol):
             rows: of the data, where known.
             guess: least loss of a prediction that is the same for every row, where known.
             label_counts: rows of each class 0, 1 ..., where known.
+            location: the line that evaluates, where known.
         """
 
     def wants(

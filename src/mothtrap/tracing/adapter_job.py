@@ -195,6 +195,7 @@ class AdapterJob:
         rows: int | None = None,
         guess: float | None = None,
         label_counts: tuple[int, ...] | None = None,
+        location: str | None = None,
     ) -> None:
         """Report the metrics of one evaluation between two steps."""
         key = StepKey(
@@ -209,6 +210,7 @@ class AdapterJob:
             rows=rows,
             guess=guess,
             label_counts=label_counts,
+            location=location,
         )
         scalars = [Scalar(logged_name(metric), name, float(v)) for metric, v in values.items()]
         self.recorder.evaluation(key, scalars, facts)

@@ -79,6 +79,7 @@ class Evaluations:
         rows: int | None,
         guess: float | None = None,
         label_counts: tuple[int, ...] | None = None,
+        location: str | None = None,
     ) -> list[Fact]:
         """Return what is to be recorded of an evaluation.
 
@@ -91,6 +92,7 @@ class Evaluations:
             rows: of the data; None = unknown.
             guess: least loss of a prediction that is the same for every row; None = unknown.
             label_counts: rows of each class 0, 1 ...; None = unknown.
+            location: the line that evaluates; None = unknown.
         """
         found: list[Fact] = []
         metrics = EvaluationMetrics(
@@ -107,7 +109,8 @@ class Evaluations:
             found.append(metrics)
         if loss is not None and loss in values:
             made = self._evaluation(step, name, loss, float(values[loss]), rows or 0)
-            found.append(structs.replace(made, guess=guess, label_counts=label_counts))
+            known_more = {"guess": guess, "label_counts": label_counts, "location": location}
+            found.append(structs.replace(made, **known_more))
         return found
 
     def _evaluation(self, step: int, name: str, loss: str, value: float, rows: int) -> Evaluation:

@@ -64,4 +64,5 @@ def test_an_optimizer_makes_the_steps_where_there_is_one() -> None:
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model.fit(X, Y, batch_size=16, epochs=2, verbose=0)
-    assert {optimizers for _, optimizers in process.steps()} == {("sgd",)}
+    [[name]] = {optimizers for _, optimizers in process.steps()}
+    assert name.startswith("sgd")

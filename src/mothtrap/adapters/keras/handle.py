@@ -104,6 +104,7 @@ class KerasHandle:
     def detach(self) -> None:
         """Explain what has ended the script, restore everything that was replaced."""
         self._job.contain(self._rests.end)
+        self._job.contain(self._steps.calls.evaluations.tell)
         self._job.contain_part("explanation of the exception", self._explain)
         self._put_back()
 
@@ -136,7 +137,7 @@ class KerasHandle:
             replace.around(kind, "__init__", None, self._made)
             replace.replace(kind, "apply", self._around_apply)
         replace.after_new(keras.layers.Layer, self._made)
-        replace.around(names.compiled_type(), "compile", self._compiled, None)
+        replace.around(names.compiled_type(), "compile", self._compiling, None)
         make = self._making_train_function, self._made_train_function
         replace.around(trainer, "make_train_function", *make)
         replace.replace(trainer, "fit", self._around_fit)
@@ -153,7 +154,7 @@ class KerasHandle:
         if place is not None:
             LOCATIONS[made] = place
 
-    def _compiled(self, model: Any, *_: object) -> None:
+    def _compiling(self, model: Any, *_: object) -> None:
         place = frames.location(frames.user_frame())
         if place is not None:
             COMPILED[model] = place
@@ -291,7 +292,8 @@ class KerasHandle:
         if fit is None or not self._is_watched(model):
             return
         inside = self._here.fit is not None
-        place = os.path.basename(frames.location(frames.user_frame()) or "")
+        location = frames.location(frames.user_frame())
+        place = os.path.basename(location or "")
         name = f"validation {place}" if inside else f"evaluate {place}"
         given = dict(zip(("x", "y"), args, strict=False)) | kwargs
         values = _numbers(model.get_metrics_result())
@@ -305,6 +307,7 @@ class KerasHandle:
             rows=rows,
             guess=loss_looks.guess(labels) if labels else None,
             label_counts=loss_looks.told_counts(labels) if labels else None,
+            location=location,
         )
 
     def _around_apply(self, original: Function) -> Function:
@@ -368,6 +371,8 @@ class KerasHandle:
         hidden = LOOKS.hidden()
         if not any(look.applied for look in (*looks, *hidden)):
             self._steps.tell_by_hand(looks)
+            if self._steps.has_optimizers:
+                self._steps.calls.ran(looks)
             return False
         before.location = frames.location(frames.user_frame())
         self._look_for_left_out(looks)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mothtrap.adapters.keras import layers, losses
-from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow import looks
+from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Look, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.tracing.loss_looks import TargetsInOrder
+from mothtrap.tracing.loop_evaluations import LoopEvaluations
+from mothtrap.tracing.loss_looks import Called, TargetsInOrder
 
 FIRST_LOOKS: Final = 3
 """Looks at a call in which costlier questions are asked, too."""
@@ -26,6 +28,7 @@ class LossCalls:
 
     Attributes:
         loader: whose batches are trained on; None where that is not known.
+        evaluations: that the script computes in loops of its own.
     """
 
     def __init__(self, job: Job) -> None:
@@ -33,6 +36,7 @@ class LossCalls:
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
         self.loader: LoaderBegan | None = None
+        self.evaluations = LoopEvaluations(job)
 
     def tell(self, look: Look, step: int, series: str | None, chosen: Mapping[str, str]) -> None:
         """Report the losses of a step, where they are due.
@@ -56,7 +60,7 @@ class LossCalls:
             if one is None:
                 continue
             site = call.location or "loss"
-            looks = self._looks[site] = self._looks.get(site, -1) + 1
+            times = self._looks[site] = self._looks.get(site, -1) + 1
             softmax = losses.softmax_size(call, prediction)
             self._job.fact(
                 losses.fact(
@@ -68,7 +72,7 @@ class LossCalls:
                     chosen_at=chosen.get(call.location or ""),
                     inputs=inputs,
                     alone=alone,
-                    columns=looks < FIRST_LOOKS,
+                    columns=times < FIRST_LOOKS,
                     softmax=softmax,
                 )
             )
@@ -82,6 +86,29 @@ class LossCalls:
             )
             if told is not None:
                 self._job.fact(told)
+
+    def ran(self, programs: Sequence[Look]) -> None:
+        """Take programs that made no step: evaluations, where they computed losses."""
+        for look in programs:
+            for call, value in look.evaluated:
+                self.evaluated(call, value)
+
+    def evaluated(self, call: looks.LossCall, value: Slot) -> None:
+        """Take a loss that no tape records.
+
+        Args:
+            call: of the loss.
+            value: mean loss of a row and the number of rows, shape (2,).
+        """
+        mean, rows = value.read().tolist()
+
+        def look() -> Called | None:
+            assert call.target is not None
+            assert call.prediction is not None
+            return losses.called(call, call.target.read(), call.prediction.read())
+
+        seen = look if rows <= LOSS_ROWS else None
+        self.evaluations.add(call.location, mean, int(rows), seen)
 
     def _tell_broadcasts(self, look: Look, step: int, series: str | None) -> None:
         for target in look.targets:

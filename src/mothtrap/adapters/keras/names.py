@@ -175,9 +175,11 @@ def has_logits(prediction: Any) -> bool:
     return operation is not None and operation.type in ("Softmax", "Sigmoid")
 
 
-def is_compiled_loss(loss: Any) -> bool:
-    """Return whether a loss is what `compile` makes of those that it was given."""
-    return type(loss).__name__ == "CompileLoss"
+def compiled_loss_type() -> Any:
+    """Return the class of what `compile` makes of the losses that it was given."""
+    from keras.src.trainers.compile_utils import CompileLoss
+
+    return CompileLoss
 
 
 def runs_all_eagerly() -> bool:

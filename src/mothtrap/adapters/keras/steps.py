@@ -183,6 +183,7 @@ class Steps:
             place = self._job.now.step if made.step is None else made.step
             self.broke(place, made.batch, before.location)
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
+        self.calls.evaluations.tell()
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
 

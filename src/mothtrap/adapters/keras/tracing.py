@@ -15,15 +15,21 @@ from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
 from mothtrap.adapters.tensorflow.hooks import LOOKS
-from mothtrap.adapters.tensorflow.looks import MAX_ROWS, Applied, LayerCall, Look, LossCall, Slot
+from mothtrap.adapters.tensorflow.looks import (
+    LOSS_ROWS,
+    MAX_ROWS,
+    Applied,
+    LayerCall,
+    Look,
+    LossCall,
+    Slot,
+)
 from mothtrap.core.adapters import Job
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 MAX_LAYERS: Final = 256
-LOSS_ROWS: Final = 256
-"""Rows of targets and predictions that are kept."""
 MAX_CHAIN: Final = 6
 
 
@@ -53,6 +59,7 @@ class Tracing:
         """Replace the methods."""
         replacements.replace(keras.layers.Layer, "__call__", self._around_layer)
         replacements.around(keras.losses.Loss, "__call__", None, self._lost)
+        replacements.replace(names.compiled_loss_type(), "call", self._around_compiled_loss)
         for kind in names.optimizer_types():
             replacements.around(kind, "scale_loss", None, self._scaled)
         replacements.around(names.assigned_type(), "assign", None, self._assigned)
@@ -127,10 +134,26 @@ class Tracing:
             look.flush()
         return call
 
+    def _around_compiled_loss(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        here = self._here
+
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            here.in_compiled += 1
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                here.in_compiled -= 1
+
+        return call
+
     def _lost(
-        self, loss: Any, _: Any, args: Sequence[Any], kwargs: dict[str, Any], __: Any
+        self, loss: Any, result: Any, args: Sequence[Any], kwargs: dict[str, Any], __: Any
     ) -> None:
-        if not LOOKS.tapes or names.is_compiled_loss(loss):
+        is_compiled = isinstance(loss, names.compiled_loss_type())
+        if is_compiled or (self._here.in_compiled and not LOOKS.tapes):
             return
         target = args[0] if args else kwargs.get("y_true")
         prediction: Any = args[1] if len(args) > 1 else kwargs.get("y_pred")
@@ -140,17 +163,24 @@ class Tracing:
         if not tf.is_tensor(target):
             target = tf.convert_to_tensor(target)
         chain = _chain(look, prediction)
-        look.losses.append(
-            LossCall(
-                loss=loss,
-                target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=look),
-                prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=look),
-                chain=chain,
-                location=frames.location(frames.user_frame()),
-                classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
-                taken_back=losses.taken_back(loss, chain, prediction),
-            )
+        behind = look if LOOKS.tapes else None
+        call = LossCall(
+            loss=loss,
+            target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=behind),
+            prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=behind),
+            chain=chain,
+            location=frames.location(frames.user_frame()),
+            classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
+            taken_back=losses.taken_back(loss, chain, prediction),
         )
+        if LOOKS.tapes:
+            look.losses.append(call)
+        elif not look.why and prediction.shape.rank:
+            value = Slot(_mean_of_rows(loss, result, prediction))
+            if look.counter is not None:
+                look.evaluated.append((call, value))
+            elif self._steps.has_optimizers:
+                self._steps.calls.evaluated(call, value)
 
     def _scaled(self, _: Any, result: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
         look = LOOKS.current()
@@ -215,6 +245,7 @@ class _Thread(threading.local):
     """The layers that are being called, one within the other."""
 
     depth: int = 0
+    in_compiled: int = 0
     root: Any = None
     look: Look | None = None
     trained: bool = False
@@ -249,6 +280,13 @@ def _finite(look: Look, squares: Any) -> Any:
     if tf.executing_eagerly():
         return None
     return is_finite(squares, losses_in(look))
+
+
+def _mean_of_rows(loss: Any, result: Any, prediction: Any) -> Any:
+    """Return the mean loss of a row and the number of rows, shape (2,)."""
+    rows = tf.cast(tf.shape(prediction)[0], tf.float32)
+    mean = tf.cast(tf.reduce_mean(result), tf.float32)
+    return tf.stack([mean / rows if loss.reduction == "sum" else mean, rows])
 
 
 def _chain(look: Look, prediction: Any) -> tuple[str, ...]:

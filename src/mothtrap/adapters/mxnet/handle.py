@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from mxnet.ndarray import NDArray
 
 from mothtrap.adapters.mxnet.forward import Forward, LayerCall
 from mothtrap.adapters.mxnet.looks import OF_LAYERS, Looks
-from mothtrap.adapters.mxnet.losses import series_of
+from mothtrap.adapters.mxnet.losses import called, series_of
 from mothtrap.adapters.mxnet.parameters import Parameters
 from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, TrainingMode
@@ -19,6 +20,7 @@ from mothtrap.core.facts.layers import InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.tracing import frames
+from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 EACH_STEP: Final = (LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, TrainingMode)
@@ -38,7 +40,7 @@ class GluonHandle:
         self._job, self._targets = job, targets
         self._here = Forward()
         self._looks, self._weights = Looks(job), Parameters(job)
-        self._evaluated: dict[str | None, tuple[float, int]] = {}
+        self._evaluations = LoopEvaluations(job)
         replaced = self._replaced = Replacements(job.contain)
         replaced.replace(gluon.Block, "__call__", self._around_call)
         replaced.around(autograd, "backward", self._differentiated, None)
@@ -68,7 +70,7 @@ class GluonHandle:
 
     def detach(self) -> None:
         """Report the last evaluation, restore everything that was replaced."""
-        self._job.contain(self._tell_evaluations)
+        self._job.contain(self._evaluations.tell)
         self._replaced.undo()
 
     def abandon(self) -> None:
@@ -120,8 +122,8 @@ class GluonHandle:
             self._here.losses.append((loss, args[:2], place))
         elif isinstance(result, NDArray):
             values = result.asnumpy()
-            total, rows = self._evaluated.get(place, (0.0, 0))
-            self._evaluated[place] = total + float(values.sum()), rows + values.size
+            look = partial(called, loss, args[:2])
+            self._evaluations.add(place, float(values.mean()), values.size, look)
 
     def _differentiated(self, heads: Any, *_: object) -> None:
         """Take the values that a backward begins with, before it runs."""
@@ -144,7 +146,7 @@ class GluonHandle:
         """Look at what a trainer is about to apply; return whether it is watched."""
         if not self._is_watched(trainer):
             return False
-        self._tell_evaluations()
+        self._evaluations.tell()
         self._weights.before(trainer, trainer._scale / (args[0] if args else kwargs["batch_size"]))
         return True
 
@@ -167,9 +169,3 @@ class GluonHandle:
         ]
         here.clear()
         self._job.step(losses, optimizer=name)
-
-    def _tell_evaluations(self) -> None:
-        found, self._evaluated = self._evaluated, {}
-        for place, (total, rows) in found.items():
-            mean = total / max(rows, 1)
-            self._job.evaluation(series_of(place), {"loss": mean}, loss="loss", rows=rows)

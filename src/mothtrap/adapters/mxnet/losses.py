@@ -42,12 +42,10 @@ def fact(
         step: in progress.
         alone: the step has no other loss.
     """
-    if len(args) < 2 or not all(isinstance(each, NDArray) for each in args):
-        return None
-    prediction, target = (each.asnumpy() for each in args)
-    one = _loss_call(loss, chains.get(id(args[0]), ()), prediction, target)
+    one = called(loss, args, chains.get(id(args[0]), ()) if args else ())
     if one is None:
         return None
+    prediction, target = (each.asnumpy() for each in args)
     finite = prediction[np.isfinite(prediction)]
     return LossCall(
         step=step,
@@ -69,6 +67,20 @@ def fact(
         predicted_least=float(finite.min()) if finite.size else None,
         predicted_greatest=float(finite.max()) if finite.size else None,
     )
+
+
+def called(loss: Any, args: tuple[Any, ...], chain: tuple[str, ...] = ()) -> Called | None:
+    """Return a loss call in neutral words; None where it is of no known kind.
+
+    Args:
+        loss: the block.
+        args: prediction and target.
+        chain: operations before it.
+    """
+    if len(args) < 2 or not all(isinstance(each, NDArray) for each in args):
+        return None
+    prediction, target = (each.asnumpy() for each in args)
+    return _loss_call(loss, chain, prediction, target)
 
 
 def series_of(place: str | None) -> str:

@@ -20,6 +20,8 @@ from mothtrap.adapters.tensorflow import names
 
 MAX_ROWS: Final = 64
 """Rows of a batch that are kept of what a layer takes and gives."""
+LOSS_ROWS: Final = 256
+"""Rows of targets and predictions that are kept of a loss."""
 MAX_PROGRAMS: Final = 16
 """Traces of programs that are remembered, the latest ones."""
 ALONE: Final = 8
@@ -253,6 +255,7 @@ class Look:
     are tensors that are to be written behind the gate. `keeper` writes the state of a step of
     `fit` (see `adapters.keras.keeping`). `sources`: variables of Keras that a gradient was asked
     for, each with it; they are `plain`, too, when the script itself assigns to one (`by_hand`).
+    `evaluated`: losses that no tape records, with the mean and the number of their rows.
     """
 
     counter: Any = None
@@ -269,6 +272,7 @@ class Look:
     waiting: list[tuple[Slot, Any]] = field(default_factory=list)
     keeper: Any = None
     sources: list[tuple[Any, Any]] = field(default_factory=list)
+    evaluated: list[tuple[LossCall, Slot]] = field(default_factory=list)
     by_hand: bool = False
 
     def assigned(self, variable: Any) -> None:

@@ -1,0 +1,94 @@
+"""Evaluations in loops of the script's own: what one line computes between two steps."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+
+from mothtrap.core.adapters import Job
+from mothtrap.tracing import loss_looks
+from mothtrap.tracing.loss_looks import Called
+
+GUESSED: Final = 3
+"""Evaluations of a line whose targets are looked at: they are the same ones every time."""
+GUESSED_CALLS: Final = 64
+"""Calls of an evaluation whose targets are looked at."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """The evaluation in progress of one line."""
+
+    total: float = 0.0
+    rows: int = 0
+    calls: int = 0
+    looked: list[Called] = field(default_factory=list)
+
+
+class LoopEvaluations:
+    """Puts the losses of an evaluation together, and reports it when the next step begins.
+
+    Args:
+        job: takes the evaluations.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._open: dict[str, _Open] = {}
+        self._told: Counter[str] = Counter()
+        self._guesses: dict[str, float | None] = {}
+
+    def add(
+        self,
+        place: str | None,
+        mean: float,
+        rows: int,
+        look: Callable[[], Called | None] | None = None,
+    ) -> None:
+        """Take a loss that is not trained on.
+
+        Args:
+            place: the line that computes it.
+            mean: of its rows.
+            rows: of the batch.
+            look: returns the call with its targets; None = they cannot be seen.
+        """
+        where = place or ""
+        one = self._open.setdefault(where, _Open())
+        one.total += mean * rows
+        one.rows += rows
+        one.calls += 1
+        if look is not None and one.calls <= GUESSED_CALLS and self._told[where] < GUESSED:
+            called = look()
+            one.looked += [called] if called is not None else []
+
+    def tell(self) -> None:
+        """Report the evaluations that have ended."""
+        found, self._open = self._open, {}
+        for place, one in found.items():
+            self._told[place] += 1
+            every = _joined(one.looked) if len(one.looked) == one.calls else None
+            if every is not None:
+                self._guesses[place] = loss_looks.guess(every)
+            self._job.evaluation(
+                f"evaluation {os.path.basename(place)}".strip(),
+                {"loss": one.total / max(one.rows, 1)},
+                loss="loss",
+                rows=one.rows,
+                guess=self._guesses.get(place),
+                label_counts=loss_looks.told_counts(every) if every else None,
+                location=place or None,
+            )
+
+
+def _joined(calls: list[Called]) -> Called | None:
+    """Return the calls of an evaluation as one; None where they differ in kind."""
+    if not calls or len({(c.operation, c.classes, c.target.ndim) for c in calls}) > 1:
+        return None
+    targets = [call.target.reshape(-1) for call in calls]
+    return replace(calls[0], target=np.concatenate(targets))
