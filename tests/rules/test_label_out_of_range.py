@@ -82,6 +82,11 @@ def test_soft_binary_targets_are_healthy(least: float, greatest: float) -> None:
     assert check(soft) == []
 
 
+def test_noise_on_labels_is_a_note() -> None:
+    [finding] = check(call(operation="binary_cross_entropy", counts=None, least=0, greatest=1.05))
+    assert finding.severity is Severity.INFO
+
+
 def test_nothing_but_ignored_labels_is_an_error_of_a_mean() -> None:
     [finding] = check(call(ignored_share=0.9), call(8, ignored_share=1.0))
     assert (finding.severity, finding.step) == (Severity.ERROR, 8)

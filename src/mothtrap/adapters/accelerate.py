@@ -58,7 +58,7 @@ class AccelerateHandle(TrainerHandle):
             precision=str(one.mixed_precision),
             strategy=str(one.distributed_type).rpartition(".")[2],
             processes=int(one.num_processes),
-            location=frames.location(frames.user_frame()),
+            location=frames.user_location(),
         )
 
     def _prepared(self, one: Any, _: object, args: tuple[Any, ...], *__: object) -> None:

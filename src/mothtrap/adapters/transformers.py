@@ -126,7 +126,7 @@ class TransformersHandle(TrainerHandle):
                 epochs=count(args.num_train_epochs) if args.max_steps <= 0 else None,
                 steps=count(args.max_steps),
                 replaces_nonfinite=bool(args.logging_nan_inf_filter),
-                location=frames.location(frames.user_frame()),
+                location=frames.user_location(),
             )
         )
 

@@ -29,11 +29,15 @@ LedgerValues = dict[str, dict[str, LedgerValue]]
 
 
 class Losses(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss of one series in a step; `location` is the line that computes it."""
+    """The loss of one series in a step.
+
+    `location` is the line that computes it; `optimizer` minimizes it, "" = that of the step.
+    """
 
     series: str
     value: float
     location: str | None = None
+    optimizer: str = ""
 
 
 class JobStore(Protocol):

@@ -40,9 +40,9 @@ class LabelOutOfRange(Rule):
 
     Fires:
         Error when a loss call failed on such labels; at the first binary target further
-        outside of 0 to 1 than `tolerance`; at the first batch without a label that counts
-        whose loss is a mean; and after `samples` labels in `calls` looks that are all of one
-        class, where the loss receives the output of a linear layer.
+        outside of 0 to 1 than `tolerance`, a note up to `noise`; at the first batch without a
+        label that counts whose loss is a mean; and after `samples` labels in `calls` looks
+        that are all of one class, where the loss receives the output of a linear layer.
 
     Stays quiet:
         Soft targets within 0 to 1; losses that are summed; one class in games (a GAN's
@@ -89,6 +89,9 @@ class LabelOutOfRange(Rule):
 
     tolerance: float = threshold(
         0.01, unit="beyond 0 or 1", source="chosen by hand: images that were resized overshoot"
+    )
+    noise: float = threshold(
+        0.25, unit="beyond 0 or 1", source="chosen by hand: labels of a GAN get noise on purpose"
     )
     samples: int = threshold(500, unit="labels", source="as in class_imbalance")
     calls: int = threshold(8, unit="looks at the labels", source="chosen by hand: 57 steps")
@@ -137,11 +140,12 @@ class LabelOutOfRange(Rule):
             return None
         least = min(c.targets.least or 0.0 for c in wrong if c.targets)
         greatest = max(c.targets.greatest or 0.0 for c in wrong if c.targets)
+        is_noise = max(map(_beyond, wrong)) <= self.noise
         return finding_of_calls(
             self,
             window,
             wrong,
-            Severity.ERROR,
+            Severity.INFO if is_noise else Severity.ERROR,
             f"targets of {wrong[0].operation} go from {least:g} to {greatest:g}, but must lie in "
             "0 to 1: the loss has no lower bound",
             {"least": least, "greatest": greatest},

@@ -181,7 +181,7 @@ class AdapterJob:
                         step=self.grouper.step,
                         series=loss.series,
                         location=loss.location,
-                        optimizers=(optimizer,),
+                        optimizers=(loss.optimizer or optimizer,),
                     )
                 )
 

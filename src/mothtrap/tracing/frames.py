@@ -97,6 +97,11 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
     return library
 
 
+def user_location() -> str | None:
+    """Return the line of the user's own code that is running, as of `location`."""
+    return location(user_frame())
+
+
 def _file_of(frame: FrameType) -> str:
     """Return the file of a frame's code; of a function that was sent, that of its module.
 

@@ -38,12 +38,12 @@ class GradientOrder:
 
     def clears(self) -> None:
         """`zero_grad` is called, and throws away gradients that no step has applied."""
-        self.cleared, self.cleared_at = True, frames.location(frames.user_frame())
+        self.cleared, self.cleared_at = True, frames.user_location()
         self.clipped = False
 
     def clipped_late(self, step: int) -> None:
         """Gradients were clipped that the step with this number has applied already."""
-        self.late, self.late_at = True, frames.location(frames.user_frame())
+        self.late, self.late_at = True, frames.user_location()
         if self.late_since < 0:
             self.late_since = step
 

@@ -1,6 +1,8 @@
-"""Evaluations in loops of a script's own: losses that no tape records."""
+"""Loops of a script's own: evaluations, which no tape records, and players of a game."""
 
 from __future__ import annotations
+
+import linecache
 
 import numpy as np
 import pytest
@@ -10,7 +12,8 @@ keras = pytest.importorskip("keras")
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.adapters import tensorflow as base  # noqa: E402
-from mothtrap.core.facts.evaluations import Evaluation  # noqa: E402
+from mothtrap.core.facts.evaluations import Evaluation, TrainingMode  # noqa: E402
+from mothtrap.core.facts.losses import LossSeries  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
@@ -77,3 +80,46 @@ def test_evaluations_of_fit_are_those_of_keras_alone() -> None:
         model.evaluate(X, Y, verbose=0)
     sites = [one.site.split()[0] for one in process.facts() if isinstance(one, Evaluation)]
     assert sites == ["validation", "validation", "evaluate"]
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_each_loss_of_a_game_has_its_own_optimizer(compiled: bool) -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        players = [keras.Sequential([keras.Input((6,)), keras.layers.Dense(6)]) for _ in range(2)]
+        rates = [keras.optimizers.SGD(0.1, name=name) for name in ("first", "second")]
+        loss_of = keras.losses.MeanSquaredError()
+
+        def step(x: object) -> None:
+            with tf.GradientTape() as mine, tf.GradientTape() as yours:
+                own = loss_of(x, players[0](x, training=True))
+                other = loss_of(players[0](x, training=True), players[1](x, training=True))
+            for tape, loss, player, rate in zip(
+                (mine, yours), (own, other), players, rates, strict=True
+            ):
+                weights = player.trainable_variables
+                rate.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+        step = tf.function(step) if compiled else step
+        for _ in range(3):
+            step(X)
+    series = [one for one in process.facts() if isinstance(one, LossSeries)]
+    assert {one.optimizers for one in series} == {("first",), ("second",)}
+
+
+def test_a_missing_flag_is_told_at_the_line_that_calls_the_model() -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        model = keras.Sequential(
+            [keras.Input((6,)), keras.layers.Dropout(0.5), keras.layers.Dense(2)]
+        )
+        optimizer = keras.optimizers.SGD(0.1)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        for _ in range(3):
+            with tf.GradientTape() as tape:
+                loss = loss_of(Y, model(X))  # the line
+            weights = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+    [mode] = [one for one in process.facts() if isinstance(one, TrainingMode)]
+    line = int((mode.location or "").rpartition(":")[2])
+    assert linecache.getline(__file__, line).rstrip().endswith("# the line")

@@ -45,7 +45,7 @@ class StepsByHand:
                 self._job.number("loss", given.loss)
             return
         loss = math.nan if given.loss is None else float(np.mean(np.asarray(given.loss)))
-        place = frames.location(frames.user_frame())
+        place = frames.user_location()
         series = place or "loss"
         losses = [] if given.loss is None else [Losses(series=series, value=loss, location=place)]
         self._job.step(losses, optimizer="by hand")

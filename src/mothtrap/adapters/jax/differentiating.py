@@ -113,6 +113,6 @@ def _label(code: Any, number: int) -> str:
 
 def _last_line(code: Any) -> str | None:
     if code is None or not frames.is_users_file(code.co_filename):
-        return frames.location(frames.user_frame())
+        return frames.user_location()
     lines = [line for *_, line in code.co_lines() if line is not None]
     return line_of(code.co_filename, max(lines)) if lines else None

@@ -131,7 +131,7 @@ class Faults:
                 calls=calls,
                 why=lost,
                 state=state,
-                location=_place(layout) if lost else frames.location(frames.user_frame()),
+                location=_place(layout) if lost else frames.user_location(),
             )
         )
 

@@ -29,7 +29,7 @@ class EagerStep:
     def __init__(self, model: Any, batch: Any, restore: Callable[[Any], None]) -> None:
         self._model, self._batch, self._restore = model, batch, restore
         self._layers: list[Any] = []
-        self._called = frames.location(frames.user_frame())
+        self._called = frames.user_location()
 
     def first_bad(self) -> Bad | None:
         """Do the step and return what made its loss, else its gradients, not finite."""
@@ -62,7 +62,7 @@ class EagerStep:
 
     def _place(self) -> Place:
         """The user's line that runs; within a layer of the library that which made the layer."""
-        line = frames.location(frames.user_frame())
+        line = frames.user_location()
         if not self._layers:
             return Place(line, "")
         layer = self._layers[-1]

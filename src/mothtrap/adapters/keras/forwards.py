@@ -153,7 +153,7 @@ class Forwards:
                 ),
                 norms=_names(norms),
                 sleeping=_names(asleep),
-                location=layers.LOCATIONS.get(root),
+                location=calls[0].called_at if asleep else layers.LOCATIONS.get(root),
             )
         )
 

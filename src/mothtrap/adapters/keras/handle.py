@@ -155,7 +155,7 @@ class KerasHandle:
             LOCATIONS[made] = place
 
     def _compiling(self, model: Any, *_: object) -> None:
-        place = frames.location(frames.user_frame())
+        place = frames.user_location()
         if place is not None:
             COMPILED[model] = place
 
@@ -181,7 +181,7 @@ class KerasHandle:
         if not self._is_watched(model):
             return None
         given = _bound(signature, model, args, kwargs)
-        location = frames.location(frames.user_frame())
+        location = frames.user_location()
         fit = began(model, location)
         self._fits[model] = fit
         if given and given.get("x") is None:
@@ -253,7 +253,7 @@ class KerasHandle:
         self._here.depth += 1
         self._batches.begin(wanted=names.hides_steps(model))
         fit = self._here.fit
-        place = fit.location if fit is not None else frames.location(frames.user_frame())
+        place = fit.location if fit is not None else frames.user_location()
         return self._steps.begin(model, place)
 
     def _call_ended(self, before: Before, found: Any) -> None:
@@ -292,7 +292,7 @@ class KerasHandle:
         if fit is None or not self._is_watched(model):
             return
         inside = self._here.fit is not None
-        location = frames.location(frames.user_frame())
+        location = frames.user_location()
         place = os.path.basename(location or "")
         name = f"validation {place}" if inside else f"evaluate {place}"
         given = dict(zip(("x", "y"), args, strict=False)) | kwargs
@@ -341,7 +341,7 @@ class KerasHandle:
         self._tracing.applied(optimizer, list(gradients), variables)
         if self._here.depth or not tf.executing_eagerly():
             return None
-        return self._steps.begin(location=frames.location(frames.user_frame()))
+        return self._steps.begin(location=frames.user_location())
 
     def _own_step(self, before: Before) -> None:
         looks = LOOKS.take()
@@ -374,7 +374,7 @@ class KerasHandle:
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
             return False
-        before.location = frames.location(frames.user_frame())
+        before.location = frames.user_location()
         self._look_for_left_out(looks)
         return self._steps.end(before, looks, hidden)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -271,6 +271,7 @@ class Steps:
     def losses(self, before: Before, looks: Sequence[Look]) -> list[Losses]:
         """Return what a call has shown of its losses."""
         found: dict[str, Losses] = {}
+        several = _has_several(looks)
         for look in looks:
             for target in look.targets:
                 place = target.location or before.location
@@ -278,7 +279,8 @@ class Steps:
                 while series in found:
                     series += "'"
                 value = float(target.value.read())
-                found[series] = Losses(series=series, value=value, location=place)
+                name = str(_optimizer_of(look, target.sources).name) if several else ""
+                found[series] = Losses(series=series, value=value, location=place, optimizer=name)
         if not found and before.model is not None:
             mean = _mean_since(before.totals, names.loss_totals(before.model))
             if mean is None and before.returned is not None:
@@ -372,8 +374,16 @@ class Steps:
             self._job.scalar("clip_limit", name, clip.limit)
 
 
-def _optimizer_of(look: Look) -> Any:
+def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:
+    """Return the optimizer of variables that a loss was differentiated by, else the first."""
+    for each in look.applied:
+        if any(id(variable) in sources for variable in each.variables):
+            return each.optimizer
     return look.applied[0].optimizer if look.applied else None
+
+
+def _has_several(looks: Sequence[Look]) -> bool:
+    return len({id(each.optimizer) for look in looks for each in look.applied}) > 1
 
 
 def _obstacle(model: Any) -> str:

@@ -72,6 +72,7 @@ class Tracing:
                 return original(self, *args, **kwargs)
             if here.depth == 0:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)
+                here.called_at = contain(frames.user_location)
             here.depth += 1
             training = contain(names.training_flag, kwargs)
             try:
@@ -128,6 +129,7 @@ class Tracing:
             given=_slot(given, look) if weighted else None,
             gave=_slot(gave, look),
             data=data and weighted,
+            called_at=self._here.called_at,
         )
         look.layers.append(call)
         if look is not self._here.look:  # a function within the model: nothing flushes it later
@@ -169,7 +171,7 @@ class Tracing:
             target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=behind),
             prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=behind),
             chain=chain,
-            location=frames.location(frames.user_frame()),
+            location=frames.user_location(),
             classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
             taken_back=losses.taken_back(loss, chain, prediction),
         )
@@ -247,6 +249,7 @@ class _Thread(threading.local):
     depth: int = 0
     in_compiled: int = 0
     root: Any = None
+    called_at: str | None = None
     look: Look | None = None
     trained: bool = False
 

@@ -68,7 +68,7 @@ class LightningHandle(TrainerHandle):
                 processes=int(trainer.world_size),
                 epochs=count(trainer.max_epochs),
                 steps=count(trainer.max_steps),
-                location=frames.location(frames.user_frame()),
+                location=frames.user_location(),
             )
         )
         self.enter("train", int(trainer.current_epoch))

@@ -117,7 +117,7 @@ class GluonHandle:
 
     def _lost(self, loss: Any, args: tuple[Any, ...], result: Any) -> None:
         """Take the call of a loss: of training, or of an evaluation, where it is not recorded."""
-        place = frames.location(frames.user_frame())
+        place = frames.user_location()
         if autograd.is_recording():
             self._here.losses.append((loss, args[:2], place))
         elif isinstance(result, NDArray):

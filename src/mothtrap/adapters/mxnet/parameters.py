@@ -95,7 +95,7 @@ class Parameters:
                 compensated=bool(getattr(optimizer, "multi_precision", False)),
                 elements=sum(math.prod(each.shape) for each in trained),
                 weight_dtypes=tuple(sorted({np.dtype(each.dtype).name for each in trained})),
-                stepped_at=frames.location(frames.user_frame()),
+                stepped_at=frames.user_location(),
             )
         )
 

@@ -82,7 +82,7 @@ class OptaxHandle:
             momentum=_number(values.get("momentum")),
             epsilon=_number(values.get("eps")) or None,
             second_moments=name not in PLAIN,
-            location=frames.location(frames.user_frame()),
+            location=frames.user_location(),
         )
         self._made.append((fact, rate))
 

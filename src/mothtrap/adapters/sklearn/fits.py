@@ -51,7 +51,7 @@ class Fit:
 
 def begin(estimator: object, call: str, number: int) -> Fit:
     """Return a fit that begins at the user's line."""
-    place = frames.location(frames.user_frame()) or ""
+    place = frames.user_location() or ""
     suffix = f"#{number}" if number > 1 else ""
     name = type(estimator).__name__
     return Fit(f"{os.path.basename(place) or 'script'} {name}.{call}{suffix}", place)

@@ -141,11 +141,12 @@ def _differentiated(
     value = original_of(look, target)
     if look.why or not tf.is_tensor(value) or not value.dtype.is_floating:
         return
-    place = frames.location(frames.user_frame())
+    place = frames.user_location()
     scalar = value if value.shape.rank == 0 else tf.reduce_mean(value)
     broadcast = None if tf.executing_eagerly() else broadcast_under(value)
     shape = Slot(tf.shape(broadcast)) if broadcast is not None else None
-    look.targets.append(Target(Slot(scalar), place, value is not target, shape, scalar))
+    given = frozenset(map(id, tf.nest.flatten(sources)))
+    look.targets.append(Target(Slot(scalar), place, value is not target, shape, scalar, given))
     for source, gradient in zip(tf.nest.flatten(sources), tf.nest.flatten(result), strict=False):
         if gradient is None:
             look.unreached.append(source)

@@ -156,7 +156,7 @@ class LayerCall:
     """A layer that was called: some rows of what it took and gave; None = no float tensor.
 
     `training` is the flag that it was called with, `data`: no layer that is trained made what
-    it took.
+    it took. `called_at`: the line that calls `root`.
     """
 
     layer: Any
@@ -166,6 +166,7 @@ class LayerCall:
     gave: Slot | None
     data: bool
     last: bool = False
+    called_at: str | None = None
 
     @property
     def is_written(self) -> bool:
@@ -200,7 +201,8 @@ class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
     `scaled` by a loss scale: `value` is what was scaled. `broadcast`: the shape of a difference
-    of every prediction and every target. `tensor`: of the program, while it is traced.
+    of every prediction and every target. `tensor`: of the program, while it is traced. `sources`:
+    identities of the variables.
     """
 
     value: Slot
@@ -208,6 +210,7 @@ class Target:
     scaled: bool
     broadcast: Slot | None = None
     tensor: Any = None
+    sources: frozenset[int] = frozenset()
 
 
 @dataclass(slots=True, eq=False)

@@ -43,6 +43,6 @@ class Traces:
                 function=str(getattr(function, "__name__", "")) or "a function",
                 traces=counts.traces,
                 calls=counts.calls,
-                location=frames.location(frames.user_frame()),
+                location=frames.user_location(),
             )
         )

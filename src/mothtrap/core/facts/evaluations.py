@@ -94,8 +94,8 @@ class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     `trains`: it is set to training. `dropouts` and `norms` are paths of its dropouts
     (probability above 0) and batch norms (with statistics of their own), `sleeping` those of
     them that behave as in evaluation, at most 8 of each. `rates` has what each of `dropouts`
-    drops; empty in older runs. `location` is the line that made
-    the module, or the only one that calls `eval()` where it is not set to training.
+    drops; empty in older runs. `location` is the line that made the module, or, where it is not
+    set to training, the only one that calls `eval()` or the one that calls it without the flag.
     """
 
     module: str

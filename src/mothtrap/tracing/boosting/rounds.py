@@ -195,7 +195,7 @@ class Rounds:
         return fit.label if fit is not None else self._label(call, self._made + 1)[0]
 
     def _label(self, call: str, number: int) -> tuple[str, str]:
-        place = frames.location(frames.user_frame()) or ""
+        place = frames.user_location() or ""
         suffix = f"#{number}" if number > 1 else ""
         return f"{os.path.basename(place) or 'booster'} {call}{suffix}", place
 

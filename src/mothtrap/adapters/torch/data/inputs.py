@@ -179,7 +179,7 @@ class InputObserver:
                 kept.append((name, weakref.ref(tensor)))
         if kept:
             if frame is None:
-                place = frames.location(frames.user_frame())
+                place = frames.user_location()
             self._latest.append((weakref.ref(inner), place, kept))
 
     def _is_summarized(self, called: _Called, trains: bool) -> bool:
@@ -205,7 +205,7 @@ class InputObserver:
         if not chosen:
             return
         path = self._job.book.module_name(inner)
-        location = frames.location(frames.user_frame())
+        location = frames.user_location()
         rows_TF = arithmetic.summarize([t for _, t in chosen], ("nan", "inf", "mean", "std"))
         std_T = derive(rows_TF, "std")
         for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):

@@ -234,7 +234,7 @@ class LoaderObserver:
         self.made += 1
         if self.made > LOADERS:
             return None
-        location = frames.location(frames.user_frame())
+        location = frames.user_location()
         source = Source(f"loader {self.made}", plan_of(loader), location, weakref.ref(loader))
         self._sources[loader] = source
         self._job.recorder.notes.observe(

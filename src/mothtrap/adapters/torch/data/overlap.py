@@ -245,7 +245,7 @@ class OverlapObserver:
         tensor: torch.Tensor,
         source: Source | None,
     ) -> None:
-        location = source.location if source else frames.location(frames.user_frame())
+        location = source.location if source else frames.user_location()
         name = source.label if source else self._by_hand(location, len(tensor))
         partial = not trained.is_complete()
         if self._phases.get(name, 0) >= PHASES:

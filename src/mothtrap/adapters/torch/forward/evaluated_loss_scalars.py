@@ -69,7 +69,7 @@ class EvaluatedLossScalars:
             return
         if result.numel() == 1 and is_readable(result):
             target = args[1] if len(args) > 1 else kwargs.get("target")
-            place = frames.location(frames.user_frame())
+            place = frames.user_location()
             if in_model:  # which may go on to divide a sum
                 self._inside = place, result, target
                 self._inside_calls += 1
@@ -85,7 +85,7 @@ class EvaluatedLossScalars:
                 "evaluations", self._evaluations.loss_module_returned, module, value
             )
             target = args[1] if len(args) > 1 else kwargs.get("target")
-            self._record(frames.location(frames.user_frame()), value, target)
+            self._record(frames.user_location(), value, target)
 
     def model_returned(self, output: Any) -> None:
         """A model returned: with the loss that was computed in it, or what it made of that."""

@@ -47,7 +47,7 @@ class EvaluationGraphs:
             return
         mark = metadata[_KEY] = _Mark()
         if not self._marks:
-            self._location = frames.location(frames.user_frame())
+            self._location = frames.user_location()
         self._marks.append(weakref.ref(mark))
 
     def was_training(self) -> None:

@@ -212,7 +212,7 @@ class EvaluationObserver:
         if module.training and not ran.trains:
             ran.trains = True
             if ran.told:
-                ran.location = frames.location(frames.user_frame())
+                ran.location = frames.user_location()
                 ran.dropouts, ran.norms = active_in_training(module, self._job.book)
         ran.forwards += 1
         given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)

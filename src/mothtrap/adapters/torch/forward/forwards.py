@@ -414,7 +414,7 @@ class ForwardObserver:
         if self._asked is Mode.PREDICT:
             return
         if trains:
-            self._loss_output = (weakref.ref(value), frames.location(frames.user_frame()))
+            self._loss_output = (weakref.ref(value), frames.user_location())
         else:
             self.evaluated_losses.returned(module, self._without_graph(value), args, kwargs)
 

@@ -133,7 +133,7 @@ class DistributedObserver:
             self._averaged = True
         elif self._around is None:
             called = "" if module is whole else self._job.book.module_name(module)
-            self._around = (root, called, frames.location(frames.user_frame()))
+            self._around = (root, called, frames.user_location())
 
     def close(self, step: int, applied: bool) -> None:
         """Look at the step that closed."""

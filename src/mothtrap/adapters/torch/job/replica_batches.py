@@ -52,7 +52,7 @@ class ReplicaBatchObserver:
             self._unseen = True
             return
         if not self._digests:
-            self._location = frames.location(frames.user_frame())
+            self._location = frames.user_location()
         self._digests.append(arithmetic.fingerprint(data))
 
     def close(self, step: int) -> None:

@@ -38,7 +38,7 @@ class EvaluatedPredictions:
             return None
         if prediction.ndim < 2 or not is_readable(prediction):
             return None
-        location = frames.location(frames.user_frame())
+        location = frames.user_location()
         looks = self._looks[location] = self._looks.get(location, 0) + 1
         if looks > MAX_LOOKS:
             return None

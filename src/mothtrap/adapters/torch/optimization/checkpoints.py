@@ -58,7 +58,7 @@ class CheckpointObserver:
                 step=self._job.grouper.steps_applied,
                 path=str(path)[:MAX_PATH],
                 elements=elements,
-                location=frames.location(frames.user_frame()),
+                location=frames.user_location(),
             )
         )
 

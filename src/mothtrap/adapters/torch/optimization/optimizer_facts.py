@@ -51,7 +51,7 @@ class OptimizerFactsObserver:
         told = self._told.get(optimizer)
         if told is not None and self._optimizers.steps_of(optimizer) % LOOKED_AT_EVERY:
             return
-        at = frames.location(frames.user_frame())
+        at = frames.user_location()
         takes_over = told is None and self._takes_over(optimizer)
         seen = msgspec.structs.replace(self._facts(optimizer), stepped_at=at, takes_over=takes_over)
         if told is None or _settings(told) != _settings(seen):

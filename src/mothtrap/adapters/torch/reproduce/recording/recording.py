@@ -150,7 +150,7 @@ class Recording:
             self._note_batch(number, batch)
 
     def _note_batch(self, number: int, batch: object) -> None:
-        site = frames.location(frames.user_frame()) or ""
+        site = frames.user_location() or ""
         notes = self._later if self._job.grouper.between_steps else self._now
         self._copies.batch += 1
         self._drop_evaluated(number)
@@ -246,7 +246,7 @@ class Recording:
             full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
             if full and self._is_full(notes):
                 return
-            site = frames.location(frames.user_frame()) or ""
+            site = frames.user_location() or ""
             what, names = f"an argument of {function} at {site}", ("input", "target")
             given, named = self._arguments(what, names, args, kwargs)
             self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))

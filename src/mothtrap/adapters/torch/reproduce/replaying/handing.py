@@ -92,7 +92,7 @@ class HandingIterator:
         return len(self._loader)
 
     def __next__(self) -> Any:
-        site = frames.location(frames.user_frame()) or ""
+        site = frames.user_location() or ""
         handed = self._ask(self._number, site, lambda: next(self._iterator()))
         return handed.batch if handed is not None else next(self._iterator())
 

@@ -174,7 +174,7 @@ class Replaying:
         return self._safely(self._loss_function, name, args, kwargs)
 
     def _loss_function(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        return self._loss(name, frames.location(frames.user_frame()) or "", args, kwargs)
+        return self._loss(name, frames.user_location() or "", args, kwargs)
 
     def _loss(
         self, name: str, site: str, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -227,7 +227,7 @@ class Replaying:
         """A backward starts from the loss."""
         root = scalar_root(tensors)
         if root is not None:
-            site = frames.location(frames.user_frame()) or "unknown"
+            site = frames.user_location() or "unknown"
             self._safely(self._truth.loss, site, root)
             self.localization.loss(root)
 
