@@ -73,8 +73,8 @@ class WrongSign(Rule):
         - Keras, JAX: Look for a score such as accuracy or log-likelihood that is minimized
           where its negative was meant.
         - Check that targets are in the range of the loss: 0 to 1 for binary cross-entropy.
-        - Bound a term that pushes things apart: `relu(margin - distance)` in place of
-          `-distance`.
+        - Check the sign of each term of the loss: a divergence is added, a likelihood
+          subtracted. Bound a term that pushes things apart: `relu(margin - distance)`.
 
     Example:
         loss = -F.cross_entropy(model(x), y)     # the error is maximized
