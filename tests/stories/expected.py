@@ -24,7 +24,7 @@ HEADLINES = {
         code="LOS410",
         severity="error",
         says=("has no lower bound",),
-        fix="Bound a term that pushes things apart",
+        fix="Check the sign of each term of the loss",
     ),
     "detached_latent": Headline(
         code="GRD102",
