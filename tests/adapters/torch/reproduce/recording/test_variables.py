@@ -78,6 +78,17 @@ def test_what_has_a_graph_and_models_are_left_out() -> None:
         assert weight.shape != loss.shape
 
 
+def test_of_a_list_of_losses_nothing_is_taken_until_it_holds_more() -> None:
+    watch, found = ChangedVariables(), []
+    losses: list[torch.Tensor] = []
+    rewards: list[float] = []
+    for step in range(3):
+        found.append(_names(watch) & {"losses", "rewards"})
+        losses.append((torch.ones(2, requires_grad=True) * step).sum())
+        rewards.append(float(step))
+    assert found == [set(), {"rewards"}, {"rewards"}]
+
+
 def test_containers_are_taken_once_something_in_them_has_changed() -> None:
     watch, found = ChangedVariables(), []
     same, counts = (torch.zeros(LARGE), {"a": 1}), {"seen": 0, "more": [1, (2,)]}

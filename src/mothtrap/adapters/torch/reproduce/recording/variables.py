@@ -219,7 +219,8 @@ class _Marks:
             if kind < 0:
                 kind = kinds[type(part)] = _kind_of(type(part))
             marks.append(self.of(part, kind, kinds, depth + 1))
-        return marks
+        # Nothing but losses of a step, say: they are known by what they were computed from.
+        return marks if len(marks) == 1 or any(mark is not None for mark in marks[1:]) else None
 
 
 def _kind_of(cls: type) -> int:
