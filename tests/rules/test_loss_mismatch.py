@@ -107,6 +107,18 @@ def test_the_activation_that_is_missing_is_named() -> None:
     assert 'activation="sigmoid"' in two.fixes[0]
 
 
+def rows(greatest: float) -> TargetSample:
+    return TargetSample(dtype="float32", count=32, row_sums=(0.0, greatest))
+
+
+def test_labels_of_which_several_are_right_need_another_loss() -> None:
+    several = {"function": "categorical_crossentropy", "chain": ("softmax", "linear")}
+    [finding] = check(twice(**several, targets=rows(3.0)))
+    assert finding.severity is Severity.WARNING
+    assert finding.message.startswith("a row of labels sums to up to 3, but")
+    assert check(twice(**several, targets=rows(1.0))) == []
+
+
 def test_one_batch_outside_of_probabilities_is_not_enough() -> None:
     assert check(window(call(0, **SCORES), call(1))) == []  # type: ignore[arg-type]
 

@@ -33,8 +33,8 @@ class LossMismatch(Rule):
     What it detects:
         A loss of probabilities that is given scores; a class loss over a single output; softmax
         over a single output; softmax outputs of several classes, of which an example has one,
-        under a binary loss; sigmoid outputs under a loss over classes; class numbers that are
-        learned as quantities.
+        under a binary loss; sigmoid outputs, or labels of which several are right, under a loss
+        over classes; class numbers that are learned as quantities.
 
     Why it matters:
         All of these run without an error. The loss falls, or is 0 from the beginning, and the
@@ -74,6 +74,9 @@ class LossMismatch(Rule):
     )
 
     calls: int = threshold(2, unit="calls from one line", source="chosen by hand")
+    several: float = threshold(
+        1.9, unit="summed labels of a row", source="chosen by hand: smoothed ones sum to 1"
+    )
     most_classes: int = threshold(20, unit="different integers", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -132,6 +135,7 @@ class LossMismatch(Rule):
                 fix='Use `activation="softmax"` on the last layer, or `binary_crossentropy` where '
                 "an example may have several labels.",
             )
+        yield from self._several_labels(calls)
         yield from self._class_numbers(calls, outputs)
 
     def _scores(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
@@ -172,6 +176,20 @@ class LossMismatch(Rule):
             "each class apart, and so does an accuracy that is chosen by it",
             fix='Use `loss="categorical_crossentropy"`, or `"sparse_categorical_crossentropy"` '
             "for class numbers.",
+        )
+
+    def _several_labels(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
+        """Labels of which several are right, under a loss over classes of which one is."""
+        samples = [c.targets for c in calls if c.targets is not None and c.targets.row_sums]
+        sums = [bound for sample in samples for bound in sample.row_sums or ()]
+        if len(samples) < self.calls or max(sums) < self.several:
+            return
+        yield _Mismatch(
+            severity=Severity.WARNING,
+            message=f"a row of labels sums to up to {max(sums):.3g}, but `{calls[0].function}` is "
+            "for rows of which one class is right",
+            fix='Where several labels may be right, end in `activation="sigmoid"`, and use '
+            '`loss="binary_crossentropy"`.',
         )
 
     def _class_numbers(self, calls: list[LossCall], outputs: int) -> Iterator[_Mismatch]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.products import between
+from mothtrap.tracing import next_tokens
 
 Array = npt.NDArray[Any]
 
@@ -112,10 +113,31 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
         least=float(finite.min()) if finite.size else None,
         greatest=float(finite.max()) if finite.size else None,
         outside_share=_outside_share(called, finite),
+        input_offsets=_input_offsets(called, inputs),
         telling_columns=telling[0] if telling else None,
         columns=telling[1] if telling else None,
         confusion=_confusion(called),
+        row_sums=_row_sums(called),
     )
+
+
+def _row_sums(called: Called) -> tuple[float, float] | None:
+    if called.operation != "cross_entropy" or called.target.shape != called.prediction.shape:
+        return None
+    sums_R = called.target.sum(axis=-1, dtype=np.float64)
+    return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
+
+
+def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[int, ...] | None:
+    """Offsets at which labels are the tokens given, in the rows that were kept of both."""
+    if called.operation != "cross_entropy" or called.target.dtype.kind not in "iu":
+        return None
+    rows = len(called.target) if called.target.ndim else 0
+    tokens = list(next_tokens.sequences(inputs, called.classes))
+    kept = min([rows, *(len(given) for given in tokens)])
+    if not kept or called.target.ndim < 2:
+        return None
+    return next_tokens.offsets([given[:kept] for given in tokens], called.target[:kept], None)
 
 
 def _outside_share(called: Called, finite_N: Array) -> float | None:

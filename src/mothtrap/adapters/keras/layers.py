@@ -83,11 +83,16 @@ def chain_of(layer: Any) -> tuple[str, ...]:
 
 def kernel_of(layer: Any) -> Any:
     """Return the variable that a layer multiplies its input by; None where there is none."""
-    if isinstance(layer, keras.layers.Embedding):
+    if looks_up(layer):
         return None
     holder = getattr(layer, "cell", layer)
     kernel = getattr(holder, "kernel", None) if getattr(layer, "built", False) else None
     return kernel if kernel is not None and len(getattr(kernel, "shape", ())) >= 2 else None
+
+
+def looks_up(layer: Any) -> bool:
+    """Return whether a layer takes integers, and gives rows of a table for them."""
+    return isinstance(layer, keras.layers.Embedding)
 
 
 def fan_in(kernel: Any) -> int:

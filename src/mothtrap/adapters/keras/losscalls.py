@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
 
 from mothtrap.adapters.keras import layers, losses
 from mothtrap.adapters.tensorflow import looks
-from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Look, Slot
+from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Array, Look, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
@@ -51,7 +53,7 @@ class LossCalls:
             return
         self._tell_broadcasts(look, step, series)
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
-        inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
+        inputs = [_read(c.layer, c.given) for c in look.layers if c.data and c.given is not None]
         for call in look.losses:
             if call.prediction is None or call.target is None:
                 continue
@@ -125,3 +127,8 @@ class LossCalls:
                         location=target.location,
                     )
                 )
+
+
+def _read(layer: Any, given: Slot) -> Array:
+    """Return what a layer took; tokens as integers, which a model may get as floats."""
+    return given.read().astype(np.int64) if layers.looks_up(layer) else given.read()

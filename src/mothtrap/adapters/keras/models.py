@@ -104,7 +104,7 @@ class Models:
     def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
         """Report the shares of tokens, where an embedding reads them and none is masked."""
         leaves = list(names.leaves(model))
-        embeddings = [layer for layer in leaves if isinstance(layer, keras.layers.Embedding)]
+        embeddings = [layer for layer in leaves if layers.looks_up(layer)]
         masks = any(isinstance(layer, keras.layers.Masking) for layer in leaves)
         if not embeddings or masks or any(layer.mask_zero for layer in embeddings):
             return

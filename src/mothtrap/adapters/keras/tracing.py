@@ -121,12 +121,13 @@ class Tracing:
             return None
         if tf.executing_eagerly() and traced(self._job).recorder.plan.is_light:
             return None
-        weighted = layers.kernel_of(layer) is not None
+        looks_up = layers.looks_up(layer)
+        weighted = looks_up or layers.kernel_of(layer) is not None
         call = LayerCall(
             layer=layer,
             root=self._here.root,
             training=training,
-            given=_slot(given, look) if weighted else None,
+            given=_slot(given, look, integers=looks_up) if weighted else None,
             gave=_slot(gave, look),
             data=data and weighted,
             called_at=self._here.called_at,
@@ -261,8 +262,10 @@ def _first_tensor(values: Any) -> Any | None:
     return None
 
 
-def _slot(tensor: Any, look: Look) -> Slot | None:
-    if tensor is None or not isinstance(tensor, tf.Tensor) or not tensor.dtype.is_floating:
+def _slot(tensor: Any, look: Look, *, integers: bool = False) -> Slot | None:
+    if not isinstance(tensor, tf.Tensor):
+        return None
+    if not (tensor.dtype.is_floating or (integers and tensor.dtype.is_integer)):
         return None
     return Slot(tensor, rows=MAX_ROWS, behind=look)
 

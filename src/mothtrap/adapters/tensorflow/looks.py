@@ -153,7 +153,7 @@ class Slot:
 
 @dataclass(slots=True, eq=False)
 class LayerCall:
-    """A layer that was called: some rows of what it took and gave; None = no float tensor.
+    """A layer that was called: some rows of what it took and gave; None = not looked at.
 
     `training` is the flag that it was called with, `data`: no layer that is trained made what
     it took. `called_at`: the line that calls `root`.

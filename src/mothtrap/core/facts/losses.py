@@ -94,6 +94,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
     not of tokens.
     `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
+    `row_sums`: least and greatest sum of a row of labels that has a number for each class.
     """
 
     dtype: str
@@ -109,6 +110,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     by_position: bool = False
     confusion: tuple[int, ...] | None = None
     normalized: bool | None = None
+    row_sums: tuple[float, float] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):

@@ -23,15 +23,12 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing import next_tokens
 
 MAX_TARGETS = 65536
 """Targets of a call that are looked at: the first rows that hold so many."""
 MAX_CONFUSED = 20
 """Classes up to which the confusion is counted."""
-MAX_ONE_HOT = 1 << 20
-"""Elements of an input that are looked at to see whether it is one-hot."""
-MIN_COMPARED = 16
-"""Labels that must agree with inputs before they are called the same; chosen by hand."""
 TOLERANCE = 1e-3
 """Beyond a range by less is rounding, e.g. of an image that was resized; chosen by hand."""
 
@@ -113,7 +110,9 @@ def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forw
     for offset in (0, 1):
         for place in reversed(places):
             tokens = forward.inputs[place].to("cpu")
-            if _lies_along(tokens, target) and _agrees(tokens, target, offset, ignored):
+            if _lies_along(tokens, target) and next_tokens.agree(
+                tokens.numpy(), target.numpy(), offset, ignored
+            ):
                 return _without(forward, place)
     return forward
 
@@ -157,16 +156,22 @@ def sample(
         rows = max(1, MAX_TARGETS // max(1, math.prod(whole.shape[1:])))
         values = whole[:rows].to("cpu") if whole.ndim else whole.to("cpu")
         if forward.has_loss:
-            ignored = getattr(term.node, "_saved_ignore_index", None)
+            ignored = _ignored_by(term)
             forward = without_labels(forward, values, ignored)
         return _described(term, values, forward, columns=columns)
+
+
+def _ignored_by(term: LossTerm) -> int | None:
+    """Return the label that a loss leaves out, which its node holds without a sign."""
+    saved = getattr(term.node, "_saved_ignore_index", None)
+    return saved - (1 << 64) if saved is not None and saved >= 1 << 63 else saved
 
 
 def _described(
     term: LossTerm, target: torch.Tensor, forward: Forward, *, columns: bool
 ) -> TargetSample:
     hard = not target.is_floating_point() and not target.is_complex()
-    ignored = getattr(term.node, "_saved_ignore_index", None) if hard else None
+    ignored = _ignored_by(term) if hard else None
     counted = target if ignored is None else target[target != ignored]
     finite = counted.double() if hard else counted.double()[counted.isfinite()]
     found = telling_columns(forward.inputs, target) if columns else None
@@ -178,9 +183,7 @@ def _described(
         ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
         outside_share=_outside_share(term, finite),
         weighted=loss_values.is_weighted(term),
-        input_offsets=_input_offsets(forward.inputs, term.classes, target, ignored)
-        if hard
-        else None,
+        input_offsets=_input_offsets(forward, term, target, ignored) if hard else None,
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,
         by_position=_is_by_position(term, forward.output),
@@ -234,28 +237,10 @@ def _only_reshapes(node: Node, source: Node | None) -> bool:
 
 
 def _input_offsets(
-    inputs: Sequence[torch.Tensor], classes: int | None, target: torch.Tensor, ignored: Any
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: Any
 ) -> tuple[int, ...] | None:
-    """Offsets k, 0 or 1, at which the labels are integers that the model was given.
-
-    Sequences lie along either axis of an input of two; the labels may be flat, and one
-    position shorter than the input. Of several inputs each may have its own offset.
-    """
-    found: set[int] | None = None
-    for tokens in sequences(inputs, classes):
-        rows, length = tokens.shape
-        whole = target.numel() == tokens.numel()
-        along_rows = whole or target.numel() == rows * (length - 1)
-        along_columns = whole or target.numel() == (rows - 1) * length
-        if along_rows or along_columns:
-            found = found or set()
-        for k in (0, 1):
-            agrees = (along_rows and _agrees(tokens, target, k, ignored)) or (
-                along_columns and _agrees(tokens.t(), target, k, ignored, transposed=True)
-            )
-            if agrees and found is not None:
-                found.add(k)
-    return None if found is None else tuple(sorted(found))
+    tokens = [given.numpy() for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.offsets(tokens, target.numpy(), ignored)
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:
@@ -272,7 +257,7 @@ def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[t
             tensor.is_floating_point()
             and tensor.ndim == 3
             and tensor.shape[-1] == classes
-            and tensor.numel() <= MAX_ONE_HOT
+            and tensor.numel() <= next_tokens.MAX_ONE_HOT
         ):
             values = tensor.detach().to("cpu")
             if bool(((values == 0) | (values == 1)).all()) and bool((values.sum(-1) == 1).all()):
@@ -288,24 +273,6 @@ def are_tokens(tensor: torch.Tensor) -> bool:
         and max(tensor.shape) >= 4
         and tensor.numel() <= MAX_TARGETS
     )
-
-
-def _agrees(
-    tokens: torch.Tensor, target: torch.Tensor, k: int, ignored: Any, *, transposed: bool = False
-) -> bool:
-    """Return whether labels, shape (rows, length) or flat, are the tokens k positions later."""
-    rows, length = tokens.shape
-    positions = target.numel() // rows
-    labels = target.reshape(positions, rows).t() if transposed else target.reshape(rows, positions)
-    last = min(positions, length - k)
-    labels, given = labels[:, :last], tokens[:, k : k + last]
-    if last < 1 or labels.shape != given.shape:
-        return False
-    kept = labels != ignored if ignored is not None else torch.ones_like(labels, dtype=torch.bool)
-    if int(kept.sum()) < MIN_COMPARED:
-        return False
-    shown = labels[kept]
-    return bool((shown == given[kept]).all()) and bool((shown != shown[0]).any())
 
 
 def _is_by_position(term: LossTerm, output: torch.Tensor | None) -> bool:

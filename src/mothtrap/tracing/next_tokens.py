@@ -1,0 +1,91 @@
+"""Labels of sequences that are the integers which the model was given, here or further on.
+
+Shape suffixes: R = rows, L = positions of a sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+MAX_TARGETS: Final = 1 << 16
+MAX_ONE_HOT: Final = 1 << 20
+"""Elements of an input that are looked at to see whether it is one-hot."""
+MIN_COMPARED: Final = 16
+"""Labels that must agree with inputs before they are called the same; chosen by hand."""
+Array = npt.NDArray[Any]
+
+
+def sequences(inputs: Sequence[Array], classes: int | None) -> Iterator[Array]:
+    """Yield every input of a model that holds tokens, as integers of shape (rows, length).
+
+    A single sequence is one row. Tokens may also be one-hot over the classes of the loss.
+    """
+    for given in inputs:
+        if are_tokens(given):
+            yield given
+        elif given.ndim == 1 and are_tokens(given[None]):
+            yield given[None]
+        elif _is_one_hot(given, classes):
+            yield given.argmax(axis=-1)
+
+
+def _is_one_hot(given: Array, classes: int | None) -> bool:
+    if given.ndim != 3 or given.shape[-1] != classes or given.size > MAX_ONE_HOT:
+        return False
+    return bool(np.isin(given, (0, 1)).all() and (given.sum(axis=-1) == 1).all())
+
+
+def are_tokens(given: Array) -> bool:
+    """Return whether an input of a model holds sequences of integers: (rows, length), or turned."""
+    is_table = given.ndim == 2 and min(given.shape) >= 1 and max(given.shape) >= 4
+    return is_table and given.dtype.kind in "iu" and given.size <= MAX_TARGETS
+
+
+def offsets(tokens: Iterable[Array], target: Array, ignored: int | None) -> tuple[int, ...] | None:
+    """Return the offsets k, 0 or 1, at which labels are tokens; None where they lie along none.
+
+    Sequences lie along either axis; labels may be flat, and one position shorter. Of several
+    inputs each may have its own offset.
+
+    Args:
+        tokens: inputs of the model, each of shape (rows, length).
+        target: labels.
+        ignored: label that does not count; None = none.
+    """
+    found: set[int] | None = None
+    for given_RL in tokens:
+        rows, length = given_RL.shape
+        whole = target.size == given_RL.size
+        along_rows = whole or target.size == rows * (length - 1)
+        along_columns = whole or target.size == (rows - 1) * length
+        if along_rows or along_columns:
+            found = found or set()
+        for k in (0, 1):
+            found_k = (along_rows and agree(given_RL, target, k, ignored)) or (
+                along_columns and agree(given_RL.T, target, k, ignored, transposed=True)
+            )
+            if found_k and found is not None:
+                found.add(k)
+    return None if found is None else tuple(sorted(found))
+
+
+def agree(
+    given_RL: Array, target: Array, k: int, ignored: int | None, *, transposed: bool = False
+) -> bool:
+    """Return whether labels, shape (rows, length) or flat, are the tokens k positions later."""
+    rows, length = given_RL.shape
+    positions = target.size // rows
+    labels = target.reshape(positions, rows).T if transposed else target.reshape(rows, positions)
+    last = min(positions, length - k)
+    labels, given = labels[:, :last], given_RL[:, k : k + last]
+    if last < 1 or labels.shape != given.shape:
+        return False
+    kept = labels != ignored if ignored is not None else np.ones_like(labels, dtype=np.bool_)
+    if int(kept.sum()) < MIN_COMPARED:
+        return False
+    shown = labels[kept]
+    return bool((shown == given[kept]).all() and (shown != shown[0]).any())
