@@ -111,10 +111,69 @@ def test_the_exception_that_ended_the_script_is_named() -> None:
     run = HandMadeRun(
         state="crashed", rules=JUDGED, end=RunEnd(exit_code=1, ended_s=0.0), observed=(ended,)
     )
-    assert summary_of(run).verdict.startswith("The job ended with ValueError: bad x; nothing wrong")
+    assert summary_of(run).verdict.startswith(
+        "The job ended with ValueError: bad x; before that, nothing wrong was found in 120 steps"
+    )
     placed = msgspec.structs.replace(ended, location="train.py:12")
     known = summary_of(dataclasses.replace(run, observed=(placed,)))
-    assert known.verdict.startswith("The job ended with ValueError: bad x at train.py:12; nothing")
+    assert known.verdict.startswith(
+        "The job ended with ValueError at train.py:12: bad x; before that, nothing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            "InvalidArgumentError: Graph execution error:\n\nDetected at node a/b\n  File x\n\n"
+            "indices[0,29] = 400 is not in [0, 400)\n\t [[{{node a/b}}]]",
+            "ended with InvalidArgumentError at train.py:12: Graph execution error: indices[0,29] "
+            "= 400 is not in [0, 400); before that,",
+        ),
+        (
+            "RuntimeError: Error(s) in loading state_dict for Net:\n\tMissing key(s): a.",
+            "ended with RuntimeError at train.py:12: Error(s) in loading state_dict for Net; ",
+        ),
+        ("AssertionError: ", "ended with AssertionError at train.py:12; before that,"),
+    ],
+)
+def test_an_exception_whose_first_line_is_a_heading_is_told_by_its_message(
+    error: str, told: str
+) -> None:
+    about = {"own_s": 0.0, "wall_s": 1.0, "location": "train.py:12"}
+    ended = WorkerEnded(step=1, steps=1, exception=error, **about)  # type: ignore[arg-type]
+    end = RunEnd(exit_code=1, ended_s=0.0)
+    run = HandMadeRun(state="crashed", rules=JUDGED, steps=1, end=end, observed=(ended,))
+    assert f"The job {told}" in summary_of(run).verdict
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (
+            "ValueError: bad x",
+            "The job ended with ValueError at train.py:12 before its first optimizer step: bad x.",
+        ),
+        (
+            "KeyboardInterrupt: ",
+            "Nothing was observed: the job was interrupted (Ctrl-C) before its first optimizer "
+            "step.",
+        ),
+    ],
+)
+def test_an_exception_before_the_first_step_is_the_verdict(error: str, verdict: str) -> None:
+    about = {"own_s": 0.0, "wall_s": 0.0, "location": "train.py:12"}
+    ended = WorkerEnded(step=0, steps=0, exception=error, **about)  # type: ignore[arg-type]
+    end = RunEnd(exit_code=1, ended_s=0.0)
+    run = HandMadeRun(state="crashed", steps=0, end=end, observed=(ended,))
+    assert summary_of(run).verdict == verdict
+    if error.startswith("ValueError"):
+        why = Blind(step=0, what="the training", reason="backward ran 3 times.")
+        both = summary_of(dataclasses.replace(run, observed=(ended, why), blind=(why,))).verdict
+        assert both == (
+            "Nothing was observed: backward ran 3 times. "
+            "The job ended with ValueError at train.py:12: bad x."
+        )
 
 
 def test_the_end_of_a_job_is_told_beside_what_was_found() -> None:

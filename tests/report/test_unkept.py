@@ -35,8 +35,8 @@ def run(*observed: Any, **config: object) -> Any:
 
 def test_an_exception_before_the_inputs_of_a_step_is_told_with_what_show_says() -> None:
     assert why_unkept(run(ENDED, FAILED, snapshots=4), "seen") == (
-        "it ended with RuntimeError: Caught RuntimeError in DataLoader worker process 1 at "
-        "conv.py:67, before the next step had any inputs (in a loader, or between two steps), so "
+        "it ended with RuntimeError at conv.py:67: Caught RuntimeError in DataLoader worker "
+        "process 1, before the next step had any inputs (in a loader, or between two steps), so "
         "there is no step to do again; `mothtrap show seen` says of it: the samples of loader 1 "
         "(conv.py:67) do not fit into one batch"
     )

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.harness.running import MOTHTRAP, environment, finish, run, start
+from tests.harness.running import ITSELF, MOTHTRAP, environment, finish, run, start
 
 import mothtrap
 from mothtrap.core.config import Config, inherited_config
@@ -150,6 +150,38 @@ def test_a_relative_folder_of_runs_holds_when_the_job_changes_its_own(tmp_path: 
     seen = run([*MOTHTRAP, "run", "--name", "seen", script], cwd=tmp_path)
     assert seen.returncode == 0, seen.stderr
     assert layout.workers(tmp_path / "runs" / "seen" / "1") == [0]
+
+
+FAILS = """
+import os, subprocess, sys
+import torch
+if len(sys.argv) > 1:
+    subprocess.run([sys.executable, __file__])
+else:
+    {}["learning_rate"]
+"""
+
+
+def test_an_exception_before_the_first_step_is_in_the_verdict(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FAILS, encoding="utf-8")
+    seen = run([*ITSELF, "-m", "mothtrap", "run", "--name", "seen", script], cwd=tmp_path)
+    assert seen.returncode == 1
+    told = " ".join(seen.stderr.partition("mothtrap: ")[2].split())
+    assert told.startswith(
+        "The job ended with KeyError at train.py:7 before its first optimizer step: "
+        "'learning_rate'."
+    )
+
+
+def test_an_exception_of_a_helper_process_is_not_the_end_of_the_job(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FAILS, encoding="utf-8")
+    command = [*ITSELF, "-m", "mothtrap", "run", "--name", "seen", script, "helper"]
+    seen = run(command, cwd=tmp_path)
+    assert seen.returncode == 0
+    assert "KeyError" in seen.stderr  # it was raised
+    assert layout.workers(tmp_path / "runs" / "seen" / "1") == []
 
 
 def test_the_start_up_hook_reaches_a_child() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from typing import TYPE_CHECKING
 
+from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.workers import WorkerEnded
 
 if TYPE_CHECKING:
@@ -16,9 +17,19 @@ MAX_WORKERS = 8
 """Workers that are named; chosen by hand."""
 
 
-def how_it_ended(run: Run) -> str:
-    """Say how a job ended that did not end well: `ended with exit code 7`."""
-    return _ended(run) + _lost(run)
+def how_it_ended(run: Run, when: str = "") -> str:
+    """Say how a job ended that did not end well: `ended with exit code 7`.
+
+    Args:
+        run: an opened run.
+        when: words to put before the message of an exception, else at the end.
+    """
+    return _ended(run, when) + _lost(run)
+
+
+def ended_by_exception(run: Run) -> bool:
+    """Return whether an exception of its own ended the job, rather than a signal or Ctrl-C."""
+    return _exception(run) is not None and _ended(run).startswith("ended with")
 
 
 def ending_word(run: Run) -> str:
@@ -35,10 +46,17 @@ def ending_word(run: Run) -> str:
     return f"exit code {code}" if code and run.state == "finished" else run.state
 
 
-def _ending_place(run: Run) -> str:
-    """The line of the user's own code at which an exception ended the script, if known."""
+def _exception(run: Run) -> tuple[str, str] | None:
+    """The exception that ended the script: its type with its message, and " at train.py:12"."""
     ends = [end for end in run.observations(WorkerEnded) if end.exception]
-    return f" at {ends[0].location}" if ends and ends[0].location else ""
+    if not ends:
+        return None
+    error, location = str(ends[0].exception), ends[0].location
+    for seen in run.observations(ScriptFailed):
+        if seen.error.partition(":")[0] == error.partition(":")[0]:
+            error, location = seen.error, seen.location or location
+            break
+    return error, f" at {location}" if location else ""
 
 
 def _lost(run: Run) -> str:
@@ -52,29 +70,40 @@ def _lost(run: Run) -> str:
     return f"; workers {named} were lost"
 
 
-def _first_line(error: str) -> str:
-    """An exception without what follows its first line; long ones are cut."""
-    line = (error.splitlines() or [""])[0].rstrip(". ")
+def _message(error: str) -> str:
+    """The first line of an exception's message; long ones are cut.
+
+    A first line that ends with a colon is a heading: the last line that is not indented is
+    added, which is what TensorFlow writes after "Graph execution error:" and a traceback.
+    """
+    first, *others = error.splitlines() or [""]
+    line = first.rstrip(".: ")
+    last = [other.strip() for other in others if other.strip() and not other[0].isspace()][-1:]
+    if first.rstrip().endswith(":") and last:
+        line = f"{line}: {last[0].rstrip('.: ')}"
     return line if len(line) <= MAX_ERROR else line[:MAX_ERROR] + "…"
 
 
-def _ended(run: Run) -> str:
+def _ended(run: Run, when: str = "") -> str:
     code = run.end.exit_code if run.end else None
-    exceptions = [end.exception for end in run.observations(WorkerEnded) if end.exception]
+    exception = _exception(run)
     after = f" after {run.steps:,} step{'' if run.steps == 1 else 's'}" if run.steps else ""
     if _interrupted(run):
-        return f"was interrupted (Ctrl-C){after}"
+        return f"was interrupted (Ctrl-C){after}{when}"
     if code is not None and code < 0:
-        return f"was killed by signal {_signal(code)}{after}"
+        return f"was killed by signal {_signal(code)}{after}{when}"
     if run.stop_reason is not None:
         return f"was stopped before step {run.stopped_at}, as asked"
     if run.stopped_at is not None:
         return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
-    if exceptions:
-        return f"ended with {_first_line(exceptions[0])}{_ending_place(run)}"
+    if exception is not None:
+        kind, _, text = exception[0].partition(":")
+        message = _message(text.strip())
+        told = f"{kind}{exception[1]}{when}"
+        return f"ended with {told}: {message}" if message else f"ended with {told}"
     if code:
-        return f"ended with exit code {code}"
-    return "stopped without closing its run"
+        return f"ended with exit code {code}{when}"
+    return f"stopped without closing its run{when}"
 
 
 def _interrupted(run: Run) -> bool:

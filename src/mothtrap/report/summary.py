@@ -15,12 +15,13 @@ from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.facts.trees import BoostingBegan
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
-from mothtrap.report.ending import how_it_ended
+from mothtrap.report.ending import ended_by_exception, how_it_ended
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 NO_LOSS = "the loss"
 """Unseen subject, in words, when the loss is unknown."""
+UNSTEPPED = " before its first optimizer step"
 COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
@@ -201,10 +203,11 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
         text = worst_root(diagnosis, steps=run.steps)
         return f"{text} The job {how_it_ended(run)}." if _failed(run) else text
     if run.steps == 0:
-        return f"Nothing was observed: {_why_nothing(run)}."
+        return _without_steps(run)
     text = _judgment(run, diagnosis, rules, known)
     if _failed(run):
-        text = f"The job {how_it_ended(run)}; {text[0].lower()}{text[1:]}"
+        before = "before that, " if ended_by_exception(run) else ""
+        text = f"The job {how_it_ended(run)}; {before}{text[0].lower()}{text[1:]}"
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: pass it with dbg.step(loss=loss)"
     if lost := sum(seen.count for seen in run.observations(Dropped) if _was_captured(seen)):
@@ -214,6 +217,15 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
     if run.tool_errors or any(rule.state == RuleState.RULE_FAILED for rule in rules):
         text += "; a part of mothtrap failed"
     return text + "."
+
+
+def _without_steps(run: Run) -> str:
+    """Return the verdict on a run that made no step: an exception comes before all else."""
+    failed = _failed(run) and ended_by_exception(run)
+    if failed and not run.tool_errors and (run.observations(ScriptFailed) or not run.blind):
+        return f"The job {how_it_ended(run, UNSTEPPED)}."
+    text = f"Nothing was observed: {_why_nothing(run)}."
+    return f"{text} The job {how_it_ended(run)}." if failed else text
 
 
 def unit_of(run: Run) -> str:
@@ -272,12 +284,13 @@ def _why_nothing(run: Run) -> str:
         return f"mothtrap failed in {error.part} ({error.error})"
     logged = bool(run.observations(ItemLogged)) or bool(run.observations(ParametersLogged))
     stepped = bool(run.rules or (run.workers and not logged))  # a monitor opens at the first step
-    if run.observations(ScriptFailed):
-        return f"the job {how_it_ended(run)} before its first optimizer step"
+    excepted = any(end.exception for end in run.observations(WorkerEnded))
+    if run.observations(ScriptFailed) or (excepted and not run.blind):
+        return f"the job {how_it_ended(run, UNSTEPPED)}"
     if run.end is not None and run.end.exit_code > 0 and not stepped:
         return f"exit code {run.end.exit_code} before any optimizer step"
     if run.end is not None and run.end.exit_code != 0 and not stepped:
-        return f"the job {how_it_ended(run)} before its first optimizer step"
+        return f"the job {how_it_ended(run, UNSTEPPED)}"
     if run.blind:
         return run.blind[0].reason.rstrip(".")
     if run.damage:
@@ -290,7 +303,7 @@ def _why_nothing(run: Run) -> str:
             "mothtrap could not write there, or was ended before it did"
         )
     if run.state == "crashed":
-        return f"the job {how_it_ended(run)} before its first optimizer step"
+        return f"the job {how_it_ended(run, UNSTEPPED)}"
     return "no process of the job made an optimizer step of a framework that mothtrap knows"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import functools
 import os
+import socket
 import sys
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.adapters import Adapter
 from mothtrap.core.config import Config, inherited_config
+from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.adapters import framework_of, load
 from mothtrap.session.record import parsed
@@ -81,12 +83,21 @@ def _begin(adapter: Adapter, config: Config) -> Worker:
         adapter.ARRAYS,
         say_on_stderr,
         launched=True,
+        is_job=_is_started_by_the_launcher(opened),
         is_compared=lambda: True,
     )
     if int(own.name) > layout.FIRST_ATTEMPT:
         worker.job.resumption = Resumption(opened, own, lambda: worker.adapters.environment().rank)
     keep(worker)
     return worker
+
+
+def _is_started_by_the_launcher(attempt: Path) -> bool:
+    try:
+        info = layout.read_info(attempt)
+    except (DamagedDataError, OSError):
+        return False
+    return info is not None and info.pid == os.getppid() and info.host == socket.gethostname()
 
 
 def process_worker() -> Worker | None:

@@ -63,7 +63,8 @@ class Worker:
         arrays: the module of `mothtrap.statistics` for values that no adapter hands over.
         say: prints one line for the user.
         last_word: called with the run's folder when everything is closed.
-        launched: a launcher of mothtrap has started this process.
+        launched: this process belongs to a job that a launcher of mothtrap has started.
+        is_job: the launcher itself has started it.
         is_compared: whether this worker is compared with others; asked once its
             attempt is there.
 
@@ -82,9 +83,11 @@ class Worker:
         say: Callable[[str], None],
         last_word: Callable[[Path, Config], None] | None = None,
         launched: bool = False,
+        is_job: bool = False,
         is_compared: Callable[[], bool] = lambda: False,
     ) -> None:
         self._last_word, self._launched, self._is_compared = last_word, launched, is_compared
+        self._is_job = is_job
         self._afterwards: list[Callable[[], object]] = []
         self._attempt, self.config, self._say = attempt, config, say
         self._rules = () if config.capture == "off" else load_rules(config)
@@ -239,13 +242,18 @@ class Worker:
             store_facts(folder, [*failed, *[dropped] * (lost > 0), ending])
 
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
-        """Store why there was no step; nothing of a process that never trained."""
+        """Store why there was no step; nothing of a process that never trained.
+
+        An exception is a reason in the job's own process and in ranks: that of a helper process,
+        such as a probe whether something can be imported, is not the end of the job.
+        """
         reasons = (
             *self._containment.failures,
             *self.recorder.notes.unstepped,
             *self.record.waiting,
         )
-        attempt = self._folder = self._attempt() if reasons else None
+        failed = ending.exception is not None and (self._is_job or rank is not None)
+        attempt = self._folder = self._attempt() if reasons or failed else None
         if attempt is not None:
             self.record.open(store_reasons(attempt, rank, reasons, ending))
             self._snapshots.open(attempt, rank or 0, taker)

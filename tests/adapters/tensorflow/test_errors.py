@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,13 +12,17 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
+from mothtrap.adapters.keras.failed_fits import FailedFits  # noqa: E402
 from mothtrap.adapters.tensorflow import names  # noqa: E402
 from mothtrap.adapters.tensorflow.errors import explain  # noqa: E402
+from mothtrap.adapters.tensorflow.scene import MadeLayer, Scene  # noqa: E402
 from mothtrap.tracing import frames  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 X = np.random.default_rng(0).random((40, 6)).astype("float32")
+NUMBERS = np.arange(40) % 3
+ONE_HOT = keras.utils.to_categorical(NUMBERS, 3)
 ZEROS = np.zeros((40, 1), "float32")
 Dense = keras.layers.Dense
 
@@ -49,6 +54,41 @@ def variables_in_each_call() -> None:
     made()
 
 
+def fit_with_metric(metric: str) -> None:
+    model = keras.Sequential([keras.Input((6,)), Dense(3)])
+    model.compile("sgd", "mse", metrics=[metric])
+    model.fit(X, ONE_HOT, batch_size=8, verbose=0)
+
+
+def fit_generator(batch: Callable[[], Any]) -> None:
+    model = keras.Sequential([keras.Input((6,)), Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit((batch() for _ in range(4)), steps_per_epoch=2, verbose=0)
+
+
+def fit_other_than_the_signature() -> None:
+    signature = tf.TensorSpec((None, 6)), tf.TensorSpec((None, 1))
+    data = tf.data.Dataset.from_generator(lambda: iter([(X[:8],)]), output_signature=signature)
+    model = keras.Sequential([keras.Input((6,)), Dense(1)])
+    model.compile("sgd", "mse")
+    model.fit(data, verbose=0)
+
+
+class Raising(keras.layers.Layer):
+    def call(self, x: tf.Tensor) -> tf.Tensor:
+        raise ValueError("too few rows")
+
+
+def without_output() -> None:
+    class Returnless(keras.Model):
+        def call(self, x: tf.Tensor) -> None:
+            del x
+
+    model = Returnless()
+    model.compile("sgd", "mse")
+    model.fit(X, ZEROS, batch_size=8, verbose=0)
+
+
 CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "label": (
         lambda: fit([Dense(3, "softmax")], np.full(40, 3), "sparse_categorical_crossentropy"),
@@ -73,13 +113,49 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "input": (
         lambda: keras.Sequential([keras.Input((6,)), Dense(1)])(np.ones((2, 5), "float32")),
         "shape",
-        "expected axis -1 of input shape to have value 6",
+        "takes inputs with 6 features in the last axis, but was given shape (2, 5)",
     ),
     "target": (
         lambda: fit([Dense(10, "softmax")], ZEROS, "categorical_crossentropy"),
         "shape",
-        "targets of shape (8, 1) are compared with outputs of shape (8, 10)",
+        "class numbers of shape (8, 1) were given to `categorical_crossentropy`",
     ),
+    "axes": (
+        lambda: keras.layers.Conv2D(2, 3)(np.ones((2, 8, 8), "float32")),
+        "shape",
+        "takes inputs of 4 axes, the batch included, but was given shape (2, 8, 8)",
+    ),
+    "metric": (
+        lambda: fit_with_metric("sparse_categorical_accuracy"),
+        "label",
+        "labels of shape (8,3) are compared with predicted classes of shape (8)",
+    ),
+    "list": (
+        lambda: fit_generator(lambda: [X[:8], ZEROS[:8]]),
+        "data",
+        "the generator that was given to `fit` does not yield tuples",
+    ),
+    "parts": (
+        lambda: fit_generator(lambda: (X[:8], X[:8], ZEROS[:8], ZEROS[:8])),
+        "data",
+        "a batch has 4 parts",
+    ),
+    "signature": (
+        fit_other_than_the_signature,
+        "data",
+        "its `output_signature` does not describe",
+    ),
+    "none in": (
+        through(lambda x: None),
+        "data",
+        "`call` of the model, or of a layer, returned nothing",
+    ),
+    "call": (
+        lambda: Raising()(np.ones((2, 3), "float32")),
+        "other",
+        "`Raising.call` raised: too few rows",
+    ),
+    "none": (without_output, "data", "returned nothing, or labels are missing"),
     "branch": (
         lambda: tf.function(lambda x: 1 if x > 0 else 0, autograph=False)(tf.constant(1.0)),
         "graph",
@@ -118,8 +194,145 @@ def test_the_error_is_told_with_its_place(name: str) -> None:
     assert sentence in found.sentence
     assert found.location is not None
     assert "test_errors.py" in found.location
-    assert found.fixes
+    assert found.fixes or kind == "other"
     assert not any("other" in line for line in found.inputs)
+
+
+SPARSE, ONE_HOT_LOSS = "sparse_categorical_crossentropy", "categorical_crossentropy"
+CLASSES = "Use `categorical_crossentropy` for one-hot labels, or give class numbers: `y.argmax"
+TO_ONE_HOT = "Use `sparse_categorical_crossentropy` for class numbers, or give one-hot labels: "
+LOSSES: dict[str, tuple[Any, int, np.ndarray, str, str]] = {
+    "one-hot": (SPARSE, 3, ONE_HOT, "one-hot labels of shape (8, 3) were given to", CLASSES),
+    "numbers": (ONE_HOT_LOSS, 3, NUMBERS, "class numbers of shape (8,) were given", TO_ONE_HOT),
+    "fewer": (ONE_HOT_LOSS, 4, ONE_HOT, "3 classes against 4 units", "Give the last layer 3 units"),
+    "binary": (
+        "binary_crossentropy",
+        2,
+        NUMBERS > 0,
+        "labels of shape (8,) were given to `binary_crossentropy`",
+        'Give the last layer one unit: `Dense(1, activation="sigmoid")`',
+    ),
+    "one unit": (
+        "binary_crossentropy",
+        1,
+        ONE_HOT,
+        "labels of shape (8, 3) were given to `binary_crossentropy`",
+        "Give the last layer 3 units",
+    ),
+    "mse": (
+        "mean_squared_error",
+        3,
+        ZEROS[:, [0, 0]],
+        "targets of shape (8, 2) are compared with outputs of shape (8, 3)",
+        "Give the last layer 2 units, or the targets 3 columns.",
+    ),
+}
+
+
+def train(loss: Any, units: int, y: np.ndarray, how: str) -> Any:
+    """Train a model by `fit`, or in a loop whose step is a function of Python or of TensorFlow."""
+    model = keras.Sequential([keras.Input((6,)), Dense(units, "sigmoid")])
+    if how == "fit":
+        model.compile("sgd", loss)
+        model.fit(X, y.astype("float32"), batch_size=8, verbose=0)
+        return model
+
+    def step(inputs: Any, labels: Any) -> Any:
+        with tf.GradientTape() as tape:
+            value = tf.reduce_mean(loss(labels, model(inputs)))
+        return tape.gradient(value, model.trainable_variables)
+
+    (tf.function(step) if how == "graph" else step)(X[:8], y[:8].astype("float32"))
+    return model
+
+
+@pytest.mark.parametrize("how", ["fit", "tape", "graph"])
+@pytest.mark.parametrize("name", list(LOSSES))
+def test_targets_that_do_not_fit_the_loss_are_told_by_its_name(name: str, how: str) -> None:
+    loss, units, y, sentence, fix = LOSSES[name]
+    function = loss if how == "fit" else getattr(keras.losses, loss)
+    with pytest.raises(Exception) as raised:  # noqa: PT011
+        train(function, units, y, how)
+    scene = Scene(fitted=True, loss=loss, loss_at="a.py:3") if how == "fit" else Scene()
+    found = explain(raised.value, 0, [], scene)
+    assert found is not None
+    assert found.sentence.startswith(sentence) or sentence in found.sentence
+    assert f"`{loss}`" in found.sentence
+    assert ("(chosen at a.py:3)" in found.sentence) == (how == "fit")
+    assert found.fixes[0].startswith(fix)
+    assert found.location is not None
+    assert "test_errors.py" in found.location
+
+
+@pytest.mark.parametrize(
+    ("message", "sentence", "fix"),
+    [
+        (
+            "logits and labels must have the same first dimension, got logits shape [32,10] and "
+            "labels shape [320]",
+            "one-hot labels of shape (32, 10) were given to `sparse_categorical_crossentropy`",
+            CLASSES,
+        ),
+        (
+            "Received: target.shape=(None, 10), output.shape=(None, 10)",
+            "which takes class numbers of shape (batch,); the output has shape (batch, 10)",
+            CLASSES,
+        ),
+        (
+            "Received: target.shape=(None,), output.shape=(None, 5, 10)",
+            "one class number for each row of the output, shape (batch, 5)",
+            "Bring the output to one row for each label",
+        ),
+    ],
+)
+def test_shapes_are_told_with_the_batch_as_a_word(message: str, sentence: str, fix: str) -> None:
+    found = explain(ValueError(message), 0, [], Scene(loss=SPARSE))
+    assert found is not None
+    assert sentence in found.sentence
+    assert found.fixes[0].startswith(fix)
+
+
+@pytest.mark.parametrize("name", ["words", "tags", None])
+def test_an_index_out_of_range_is_told_with_the_embedding(name: str | None) -> None:
+    words = MadeLayer(name="words", kind="Embedding", location="a.py:3", rows=10)
+    tags = dataclasses.replace(words, name="tags", location="a.py:4")
+    node = f"Detected at node model_1/{name}_1/GatherV2 defined at\n" if name else ""
+    error = ValueError(f"Graph execution error:\n\n{node}\nindices[0,2] = 11 is not in [0, 10)")
+    found = explain(error, 1, [], Scene(layers=(words, tags)))
+    assert found is not None
+    assert found.error == "ValueError: indices[0,2] = 11 is not in [0, 10)"
+    assert "`input_dim=12` or more" in found.fixes[0]
+    line = {"words": 3, "tags": 4}.get(name or "")
+    table = f'Embedding "{name}" (made at a.py:{line})' if name else "a table"
+    assert f"is looked up in {table} of 10 rows" in found.sentence
+    alone = explain(error, 1, [], Scene(layers=(words,)))
+    assert alone is not None
+    assert 'Embedding "words" (made at a.py:3)' in alone.sentence
+
+
+def test_a_loss_without_gradients_is_told_by_its_name_and_without_a_tape() -> None:
+    error = ValueError("No gradients provided for any variable.")
+    found = explain(error, 0, [], Scene(fitted=True, loss="f1_loss"))
+    assert found is not None
+    assert "`f1_loss` was not computed from the outputs" in found.sentence
+    told = " ".join(found.fixes)
+    assert "tape" not in told
+    assert all(word in told for word in ("`round`", "(`>`)", "`argmax`", "casts to int"))
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_the_fit_that_failed_is_known(fails: bool) -> None:
+    fits = FailedFits()
+    model = train(keras.losses.SparseCategoricalCrossentropy(), 3, NUMBERS, "fit")
+    error = ValueError("x")
+    fits.note(error, model, (X,), {})
+    scene = fits.scene(error if fails else ValueError("another"))
+    assert scene.fitted == fails
+    assert scene.loss == SPARSE * fails
+    assert scene.unlabeled == fails
+    found = explain(ValueError("None values not supported."), 0, [], scene)
+    assert found is not None
+    assert ("`fit` was given no labels" in found.sentence) == fails
 
 
 def test_an_error_of_the_users_own_is_not_explained() -> None:

@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from mothtrap.adapters.tensorflow.loss_shapes import explain_loss
+from mothtrap.adapters.tensorflow.scene import MadeLayer, Scene, told
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
 
 MAX_ERROR = 300
 MAX_LIKE = 6
+UNKNOWN: Final = Scene()
 Named = tuple[str, tuple[int | None, ...]]
 """A tensor of the step by name, with its shape; None or 0 where an axis is that of the batch."""
 
@@ -30,6 +33,10 @@ def _of(kind: str, pattern: str, sentence: str, *fixes: str) -> _Message:
     return _Message(kind, re.compile(pattern, re.DOTALL), sentence, fixes)
 
 
+INPUT: Final = (
+    r"[Ii]nput \d+ (?:of|with name '[^']*' of) layer [\"']?([\w/]+)[\"']? is incompatible with the "
+    r"layer"
+)
 SHAPE: Final = r"\[([\d,? ]*)\]"
 MESSAGES: Final = (
     _of(
@@ -41,8 +48,8 @@ MESSAGES: Final = (
     _of(
         "index",
         r"indices\[?([\d, ]*)\]? = (-?\d+) is not in \[0, (\d+)\)",
-        "index {1}, at place [{0}], is looked up in a table of {2} rows",
-        "Make the table one row longer than the largest index (`input_dim` of an Embedding), or "
+        "index {1}, at place [{0}], is looked up in {table} of {2} rows, numbered from 0",
+        "Make the table one row longer than the largest index ({input_dim} of an Embedding), or "
         "map unknown tokens to a row of their own.",
     ),
     _of(
@@ -58,6 +65,15 @@ MESSAGES: Final = (
         rf"match).*?shape\[0\] = {SHAPE} vs\. shape\[(\d+)\] = {SHAPE}",
         "tensors of shapes ({0}) and ({2}) are concatenated: all axes but one must be equal",
         "Concatenate along the axis in which they differ, or pad the shorter one.",
+    ),
+    _of(
+        "label",
+        rf"Dimensions must be equal, but are \d+ and \d+ for '{{{{node Equal(?:_\d+)?}}}}.*?"
+        rf"input shapes: {SHAPE}, {SHAPE}",
+        "labels of shape ({0}) are compared with predicted classes of shape ({1}): a metric was "
+        "given labels of the other kind",
+        "One-hot labels take `categorical_accuracy`, class numbers `sparse_categorical_accuracy`; "
+        '"accuracy" takes the one that the loss implies.',
     ),
     _of(
         "shape",
@@ -96,20 +112,28 @@ MESSAGES: Final = (
     ),
     _of(
         "shape",
-        r"[Ii]nput (\d+) (?:of|with name '[^']*' of) layer [\"']?([\w/]+)[\"']? is incompatible "
-        r"with the layer: (.*?)(?:\n|$)",
-        'layer "{1}" cannot take its input {0}: {2}',
-        "Give the data the shape that `keras.Input` names, or change that: Flatten for images "
-        "before a Dense layer, `x[..., None]` for images without channels.",
+        rf"{INPUT}: expected axis -1 of input shape to have value (\d+), but received input with "
+        r"shape [(\[]([^)\]]*)",
+        "{layer} takes inputs with {1} features in the last axis, but was given shape ({2})",
+        "Give data with {1} features, or make the layer, and `keras.Input`, for what the data has: "
+        "weights that were made for one number of features take no other.",
+        "Images and sequences need `Flatten` or pooling before a Dense layer.",
     ),
     _of(
         "shape",
-        r"`target` and `output` must have the same (?:shape|rank \(ndim\))\. Received: "
-        r"target\.shape=\(([^)]*)\), output\.shape=\(([^)]*)\)",
-        "targets of shape ({0}) are compared with outputs of shape ({1})",
-        "Class numbers take `sparse_categorical_crossentropy`, one-hot rows "
-        "`categorical_crossentropy`; one class against the rest takes `Dense(1)` and "
-        "`binary_crossentropy`.",
+        rf"{INPUT}: expected (?:min_)?ndim=(\d+), found ndim=\d+\. Full shape received: "
+        r"[(\[]([^)\]]*)",
+        "{layer} takes inputs of {1} axes, the batch included, but was given shape ({2})",
+        "Images without channels, and series of single values, need a last axis: `x[..., None]`.",
+        "Before a recurrent layer another one must have `return_sequences=True`, and text an "
+        "`Embedding`.",
+    ),
+    _of(
+        "shape",
+        rf"{INPUT}: (.*?)(?:\n|$)",
+        "{layer} cannot take its input: {1}",
+        "Give the data the shape that `keras.Input` names, or change that: Flatten for images "
+        "before a Dense layer, `x[..., None]` for images without channels.",
     ),
     _of(
         "graph",
@@ -148,6 +172,37 @@ MESSAGES: Final = (
         "Build both from the same rows, and drop or shuffle rows of both together.",
     ),
     _of(
+        "data",
+        r"the generator must return a tuple, either .*? Received: (\[?)",
+        "the generator that was given to `fit` does not yield tuples",
+        "Yield a tuple of inputs and labels: `yield x, y`. Several inputs are a tuple or a dict in "
+        "it: `yield (x1, x2), y`. A list is not taken for a tuple.",
+    ),
+    _of(
+        "data",
+        r"Data is expected to be in format .*?found: (\(.*)",
+        "a batch has {parts} parts, where `(x, y)` or `(x, y, sample_weight)` is expected",
+        "Put several inputs, or several labels, into a tuple or a dict of their own: "
+        "`(x1, x2), y`.",
+    ),
+    _of(
+        "data",
+        r"`generator` yielded an element (?:that did not match the expected structure|of shape|"
+        r"that could not be converted).*?",
+        "the generator of a `tf.data.Dataset` yielded an element that its `output_signature` does "
+        "not describe",
+        "Yield the same structure each time, a tuple `(x, y)` where the signature has two parts, "
+        "of the dtypes and shapes that it names; None is an axis of any length.",
+    ),
+    _of(
+        "data",
+        r"(?:^|: |\n)(?:None values not supported|Attempt to convert a value \(None\) with an "
+        r"unsupported type|Inputs to a layer should be tensors\. Got 'None')",
+        "{none}",
+        "End `call` of the model and of each layer of your own with `return`; labels are `y` of "
+        "`fit`, or the second part of what a dataset yields: `(x, y)`.",
+    ),
+    _of(
         "dtype",
         r"(?:Failed to convert a NumPy array to a Tensor \(Unsupported object type (\w+)\)"
         r"|Invalid dtype: object)",
@@ -158,10 +213,11 @@ MESSAGES: Final = (
     _of(
         "graph",
         r"No gradients provided for any variable",
-        "no weight has a gradient: the loss was not computed from the outputs by operations that "
+        "no weight has a gradient: {loss} was not computed from the outputs by operations that "
         "have one",
-        "Look for `argmax`, casts to integers, `.numpy()` and `stop_gradient` between outputs and "
-        "loss; compute the loss inside of the tape.",
+        "Take out what has no gradient between outputs and loss: `round`, comparisons (`>`), "
+        "`argmax`, casts to int, `.numpy()`, `stop_gradient`. A score that counts is a metric; as "
+        "a loss take one of probabilities, such as `binary_crossentropy`.",
     ),
     _of(
         "memory",
@@ -170,43 +226,104 @@ MESSAGES: Final = (
         "Make the batch smaller and accumulate (`gradient_accumulation_steps`), or use "
         "`mixed_float16`.",
     ),
+    _of(
+        "other",
+        r"Exception encountered when calling ([\w.]+)\(\)\.\s+(?P<line>[^\n]+)",
+        "`{0}` raised: {1}",
+    ),
 )
 _COLORS = re.compile(r"\x1b\[\d*m")
 _NODE = re.compile(r"Detected at node (\S+) defined at")
+_BRACED_NODE = re.compile(r"\[\[{{node ([^}]*)}}\]\]")
+_RAW = re.compile(r"{{function_node [^}]*}} ?|\[Op:[^\]]*\]| name: $")
+_PART = re.compile(r"shape=\(")
 _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 _ENTRY = re.compile(r"^[\d,? ]+$")
 
 
-def explain(error: BaseException, step: int, tensors: Iterable[Named]) -> ScriptFailed | None:
+def explain(
+    error: BaseException, step: int, tensors: Iterable[Named], scene: Scene = UNKNOWN
+) -> ScriptFailed | None:
     """Explain an uncaught exception.
 
     Args:
         error: the exception.
         step: in which it was raised.
         tensors: of that step, by name; those of a shape that the message names are listed.
+        scene: layers, and the `fit` that failed.
 
     Returns:
         None where the message is none of those that are known here.
     """
     text = _COLORS.sub("", str(error))
+    node = _NODE.search(text) or _BRACED_NODE.search(text)
+    module = _module(node.group(1)) if node else None
+    by_loss = explain_loss(error, text, scene)
+    if by_loss is not None:
+        (sentence, fixes), start = by_loss
+        return ScriptFailed(
+            step=step,
+            mode=Mode.TRAIN,
+            kind="shape",
+            error=_line(error, text, start),
+            sentence=sentence,
+            location=_location(error, text),
+            fixes=fixes,
+        )
     for message in MESSAGES:
         found = message.pattern.search(text)
         if found is None:
             continue
         groups = [group or "?" for group in found.groups()]
-        node = _NODE.search(text)
+        layer, words = _words(message, groups, node.group(1) if node else "", scene)
         return ScriptFailed(
             step=step,
             mode=Mode.TRAIN,
             kind=message.kind,
-            error=f"{type(error).__name__}: {text.splitlines()[0] if text else ''}"[:MAX_ERROR],
-            sentence=message.sentence.format(*groups),
-            module=_module(node.group(1)) if node else None,
+            error=_line(error, text, found.start("line" if message.kind == "other" else 0)),
+            sentence=message.sentence.format(*groups, **words),
+            module=layer or module,
             inputs=tuple(_alike(groups, tensors)) if message.kind == "shape" else (),
             location=_location(error, text),
-            fixes=message.fixes,
+            fixes=tuple(fix.format(*groups, **words) for fix in message.fixes),
         )
     return None
+
+
+def _words(
+    message: _Message, groups: list[str], node: str, scene: Scene
+) -> tuple[str | None, dict[str, str]]:
+    """The layer that a message is about, and what its sentence may say of it and of the script."""
+    layer: MadeLayer | None = None
+    words = {"table": "a table", "loss": "the loss", "parts": "?", "input_dim": "`input_dim`"}
+    if message.kind == "index":
+        if int(groups[1]) >= 0:
+            words["input_dim"] = f"`input_dim={int(groups[1]) + 1}` or more"
+        layer = scene.embedding(int(groups[2]), node)
+        words["table"] = told(layer) if layer is not None else "a table"
+    elif "{layer}" in message.sentence:
+        layer = scene.layer(groups[0])
+        words["layer"] = told(layer) if layer is not None else f'layer "{groups[0]}"'
+        groups[1:] = [re.sub(r"^None\b", "batch", group) for group in groups[1:]]
+    elif "{parts}" in message.sentence:
+        words["parts"] = str(len(_PART.findall(groups[0])))
+    if scene.loss:
+        words["loss"] = f"`{scene.loss}`"
+    words["none"] = (
+        "`fit` was given no labels (`y`), which the loss needs"
+        if scene.unlabeled
+        else "there is None where a tensor is needed: `call` of the model, or of a layer, returned "
+        "nothing, or labels are missing"
+    )
+    return (layer.name if layer is not None else None), words
+
+
+def _line(error: BaseException, text: str, start: int) -> str:
+    """The type of an exception, and the line of its message that says most."""
+    begin = text.rfind("\n", 0, start) + 1
+    line = _RAW.sub("", text[begin:].partition("\n")[0]).strip() or text.partition("\n")[0]
+    kind = f"{type(error).__name__}: "
+    return f"{kind}{line.removeprefix(kind)}"[:MAX_ERROR]
 
 
 def _module(node: str) -> str:
@@ -237,10 +354,10 @@ def _alike(groups: Iterable[str], tensors: Iterable[Named]) -> Iterator[str]:
         for group in groups
         if _ENTRY.match(group) and "," in group
     ]
-    told = 0
+    count = 0
     for name, shape in tensors:
-        if any(_fits(shape, other) for other in shapes) and told < MAX_LIKE:
-            told += 1
+        if any(_fits(shape, other) for other in shapes) and count < MAX_LIKE:
+            count += 1
             yield f"{name}: ({', '.join(str(size or '?') for size in shape)})"
 
 

@@ -1,0 +1,67 @@
+"""Models whose `fit` was left by an exception, for the words in which it is told."""
+
+from __future__ import annotations
+
+import re
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.keras import layers
+from mothtrap.adapters.tensorflow.scene import MadeLayer, Scene
+
+_WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
+class FailedFits:
+    """Remembers the latest `fit` that an exception left; holds neither it nor the model."""
+
+    def __init__(self) -> None:
+        self._error: int | None = None
+        self._model: weakref.ref[Any] | None = None
+        self._unlabeled = False
+
+    def note(
+        self, error: BaseException, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> None:
+        """Take the exception that has left a `fit`, and what that was given."""
+        given = dict(zip(("x", "y"), args, strict=False)) | dict(kwargs)
+        is_array = isinstance(given.get("x"), np.ndarray | tf.Tensor)
+        self._unlabeled = is_array and given.get("y") is None
+        self._error, self._model = id(error), weakref.ref(model)
+
+    def scene(self, error: BaseException) -> Scene:
+        """Return what is known of the model in which an exception arose."""
+        model = self._model() if self._model is not None and self._error == id(error) else None
+        if model is None:
+            return Scene(layers=tuple(_layers()))
+        return Scene(
+            layers=tuple(_layers()),
+            fitted=True,
+            loss=_name(getattr(model, "loss", None)),
+            loss_at=layers.COMPILED.get(model),
+            unlabeled=self._unlabeled,
+        )
+
+
+def _layers() -> Iterator[MadeLayer]:
+    for layer, place in list(layers.LOCATIONS.items()):
+        if isinstance(layer, keras.layers.Layer):
+            is_table = isinstance(layer, keras.layers.Embedding)
+            rows = int(layer.input_dim) if is_table else None
+            kind = layers.type_of(layer)
+            yield MadeLayer(name=layer.name, kind=kind, location=place, rows=rows)
+
+
+def _name(loss: Any) -> str:
+    """Name of the function that a model was compiled with; empty where there are several."""
+    if isinstance(loss, str):
+        loss = keras.losses.get(loss)
+    if isinstance(loss, keras.losses.Loss):
+        function = getattr(loss, "fn", None)
+        return getattr(function, "__name__", "") or _WORDS.sub("_", type(loss).__name__).lower()
+    return str(getattr(loss, "__name__", ""))

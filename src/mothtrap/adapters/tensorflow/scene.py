@@ -1,0 +1,69 @@
+"""Facts about a model that make the exception which ended a script clearer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MadeLayer:
+    """A layer: its name and class, the line that made it, and the rows of an embedding."""
+
+    name: str
+    kind: str
+    location: str | None = None
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """Layers of the process, and the `fit` in which the exception arose.
+
+    Attributes:
+        layers: of the process.
+        fitted: whether the exception arose under `fit`.
+        loss: name of the function that the model was compiled with; empty where that is unknown.
+        loss_at: the line of `compile`.
+        unlabeled: whether `fit` was given arrays without labels.
+    """
+
+    layers: tuple[MadeLayer, ...] = ()
+    fitted: bool = False
+    loss: str = ""
+    loss_at: str | None = None
+    unlabeled: bool = False
+
+    def layer(self, name: str) -> MadeLayer | None:
+        """Return the only layer of a name; None where there are several, or none."""
+        return _only(layer for layer in self.layers if layer.name == name)
+
+    def embedding(self, rows: int, node: str) -> MadeLayer | None:
+        """Return the embedding with so many rows, or None where several may be meant.
+
+        Args:
+            rows: of its table.
+            node: name of the operation in the graph, `model_1/words_1/GatherV2`; may be empty.
+        """
+        found = [layer for layer in self.layers if layer.rows == rows]
+        parts = node.split("/")
+        named = [one for one in found if any(_is_scope(part, one.name) for part in parts)]
+        exact = [one for one in named if one.name in parts]
+        return _only(found) or _only(named) or _only(exact)
+
+
+def told(layer: MadeLayer) -> str:
+    """Return a layer in words: `Embedding "words" (made at train.py:3)`."""
+    made = f" (made at {layer.location})" if layer.location else ""
+    return f'{layer.kind} "{layer.name}"{made}'
+
+
+def _is_scope(part: str, name: str) -> bool:
+    """Return whether a part of an operation's name is a layer's, with or without a number."""
+    rest = part.removeprefix(name)
+    return part.startswith(name) and (not rest or rest.removeprefix("_").isdigit())
+
+
+def _only(found: Iterable[MadeLayer]) -> MadeLayer | None:
+    several = list(found)
+    return several[0] if len(several) == 1 else None
