@@ -71,3 +71,12 @@ def test_saturated_units_lie_at_the_ends_in_all_rows() -> None:
     found = layer_looks.saturated_units(gave, "sigmoid")
     assert found is not None
     assert found.tolist() == [True, False]
+
+
+@pytest.mark.parametrize("values", [[np.inf, 1.0], [np.nan], []])
+def test_what_is_not_finite_has_no_central_range(values: list[float]) -> None:
+    assert layer_looks.central_range(np.array(values)) is None
+
+
+def test_the_central_range_leaves_out_the_ends() -> None:
+    assert layer_looks.central_range(np.arange(101.0)) == pytest.approx(90.0)

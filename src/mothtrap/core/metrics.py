@@ -50,7 +50,7 @@ OF_CLASSES: Final = frozenset(
 OF_NUMBERS: Final = frozenset({"rmse", "mse", "mae", "mape", "rmsle", "counts", "robust", "r2"})
 _RISING_WORDS: Final = (
     r"(\w*auc|acc|(\w*_)?accuracy|f1|fscore|f_score|precision|recall|r2"
-    r"|ndcg|map|kappa|mcc|gini|score)"
+    r"|ndcg|map|kappa|mcc|gini|score|auroc|dice|iou|jaccard)"
 )
 _FALLING_WORDS: Final = (
     r"(loss|logloss|error|err|rmse|mse|mae|mape|rmsle|deviance|nloglik|entropy|brier)"

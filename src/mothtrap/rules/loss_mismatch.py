@@ -42,7 +42,8 @@ class LossMismatch(Rule):
 
     Fires:
         Error for scores outside of 0 to 1 under a loss of probabilities in `calls` calls, for a
-        class loss over one output, and for softmax over one output. Warning for the others.
+        class loss over one output, and for softmax over one output. Warning for the others;
+        several labels are right where a row sums to `several`.
 
     Stays quiet:
         Several labels for an example under a binary loss, squared errors of probabilities, and

@@ -44,6 +44,7 @@ class NonfiniteLoss(Rule):
         - JAX: Use the numerically safe form of the loss: `optax.softmax_cross_entropy` or
           `optax.sigmoid_binary_cross_entropy` of logits.
         - Lower the learning rate, or clip gradients, when the loss grew before it broke.
+        - In half precision, sum and average in float32: float16 ends at 65,504.
 
     Example:
         loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()  # p can be 0 or 1

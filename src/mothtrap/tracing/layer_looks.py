@@ -112,6 +112,14 @@ def spread(values: Array) -> tuple[float, float, float] | None:
     return between, float(np.sqrt(np.square(rows_RF).mean())), largest
 
 
+def central_range(values: Array) -> float | None:
+    """Return the width of the middle 90 % of values; None where some are not finite."""
+    if not values.size or not np.isfinite(values).all():
+        return None
+    low, high = np.quantile(values, (0.05, 0.95))
+    return float(high - low)
+
+
 def rows_differ(values: Array) -> bool | None:
     """Return whether the rows of an array are not all the same; None with fewer than 2."""
     if values.ndim < 1 or len(values) < 2 or not values.size:

@@ -45,13 +45,20 @@ class TestKeras(AdapterTests):
     def reported(self) -> Sequence[Callable[[], object]]:
         return [
             *(self.train, self.train_with_faults, self.train_in_half_precision),
-            *(self.trace_often, self.train_on_tokens, self.train_nothing),
+            *(self.trace_often, self.train_on_tokens, self.train_nothing, self.train_until),
         ]
 
     def train_on_tokens(self) -> None:
         model = keras.Sequential([keras.layers.Embedding(4, 2), keras.layers.Flatten()])
         model.compile("sgd", "mse")
         model.fit(np.eye(4, dtype="int64"), np.zeros((4, 8)), verbose=0)
+
+    def train_until(self) -> None:
+        """Early stopping that is told which way its metric is better."""
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        stopping = keras.callbacks.EarlyStopping(monitor="loss", mode="min")
+        model.fit(X, Y, callbacks=[stopping], verbose=0)
 
     def train_nothing(self) -> None:
         """Gradients that no optimizer gets, of a model with a batch norm."""

@@ -12,8 +12,14 @@ keras = pytest.importorskip("keras")
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.adapters import tensorflow as base  # noqa: E402
-from mothtrap.core.facts.evaluations import Evaluation, TrainingMode  # noqa: E402
+from mothtrap.core.facts.data import InputDistribution  # noqa: E402
+from mothtrap.core.facts.evaluations import (  # noqa: E402
+    Evaluation,
+    EvaluationPhase,
+    TrainingMode,
+)
 from mothtrap.core.facts.losses import LossSeries  # noqa: E402
+from mothtrap.core.facts.modules import FrozenParameters  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
@@ -123,3 +129,83 @@ def test_a_missing_flag_is_told_at_the_line_that_calls_the_model() -> None:
     [mode] = [one for one in process.facts() if isinstance(one, TrainingMode)]
     line = int((mode.location or "").rpartition(":")[2])
     assert linecache.getline(__file__, line).rstrip().endswith("# the line")
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("flag", [True, False])
+def test_an_evaluation_tells_the_mode_in_which_the_model_runs(compiled: bool, flag: bool) -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        layers = [
+            keras.layers.BatchNormalization(name="norm"),
+            keras.layers.Dropout(0.5, name="drop"),
+        ]
+        model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(2)], name="net")
+        optimizer = keras.optimizers.SGD(0.1)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+        def step(x: object, y: object) -> None:
+            with tf.GradientTape() as tape:
+                loss = loss_of(y, model(x, training=True))
+            weights = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+        def evaluate(x: object, y: object) -> object:
+            return loss_of(y, model(x, training=flag))
+
+        if compiled:
+            step, evaluate = tf.function(step), tf.function(evaluate)
+        for _ in range(3):
+            for _ in range(5):
+                step(X, Y)
+            evaluate(X[:20], Y[:20])
+            evaluate(X[20:], Y[20:])
+        step(X, Y)
+    phases = [one for one in process.facts() if isinstance(one, EvaluationPhase)]
+    assert [(p.module, p.forwards, p.labelled, p.trains) for p in phases] == [
+        ("net", 2, 2, flag)
+    ] * 3
+    assert [(p.step, p.number, p.steps) for p in phases] == [(5, 0, 5), (10, 1, 5), (15, 2, 5)]
+    assert phases[0].dropouts == (("drop",) if flag else ())
+    assert phases[0].norms == (("net/norm",) if flag else ())
+    assert not any(phase.repeated for phase in phases)
+
+
+def test_the_scale_of_data_sets_is_told_in_training_and_in_evaluation() -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)], name="net")
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        training = tf.data.Dataset.from_tensor_slices((X, Y)).batch(20)
+        other = tf.data.Dataset.from_tensor_slices((X * 50, Y)).batch(20)
+        model.fit(training, epochs=3, validation_data=other, verbose=0)
+    seen = [one for one in process.facts() if isinstance(one, InputDistribution)]
+    spread = {mode: [one.std for one in seen if one.mode == mode] for mode in ("train", "eval")}
+    assert len(spread["train"]) >= 2
+    assert spread["train"] == pytest.approx([1.0] * len(spread["train"]), rel=0.2)
+    assert spread["eval"] == pytest.approx([50.0] * len(spread["eval"]), rel=0.2)
+    assert {one.module for one in seen} == {"net"}
+
+
+def test_arrays_that_fit_is_given_are_told_as_a_whole() -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(X, Y, epochs=3, batch_size=10, verbose=0)
+    seen = [one.rows for one in process.facts() if isinstance(one, InputDistribution)]
+    assert seen == [len(X)]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_weights_that_were_given_are_none_of_a_new_layer(loaded: bool) -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        frozen = keras.layers.Dense(32, trainable=False)
+        model = keras.Sequential([keras.Input((6,)), frozen, keras.layers.Dense(2)])
+        if loaded:
+            frozen.set_weights([value[::-1] for value in frozen.get_weights()])
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(X, Y, verbose=0)
+    [told] = [one for one in process.facts() if isinstance(one, FrozenParameters)]
+    assert told.untouched == (0 if loaded else 6 * 32)

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
+from mothtrap.tracing import layer_looks
 from mothtrap.tracing.adapter_job import AdapterJob
 
 LOOKS: Final = 12
@@ -70,7 +71,6 @@ class Symmetry:
         layer = name.rpartition(".")[0] or name
         units = now.shape[axis]
         if suspect.looks == 1:
-            ends = np.quantile(gradient, (0.05, 0.95))
             self._job.fact(
                 InitialWeights(
                     step=self._job.now.step,
@@ -81,7 +81,7 @@ class Symmetry:
                     fan_in=now.size // units,
                     rms=float(np.sqrt(np.square(now, dtype=np.float64).mean())),
                     std=float(now.std(dtype=np.float64)),
-                    gradient_range=float(ends[1] - ends[0]),
+                    gradient_range=layer_looks.central_range(gradient),
                 )
             )
         self._job.fact(

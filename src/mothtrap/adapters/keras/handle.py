@@ -12,7 +12,8 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import monitored, names
+from mothtrap.adapters.keras.failed_fits import FailedFits
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
 from mothtrap.adapters.keras.models import Fit, Models, began
@@ -58,12 +59,14 @@ class KerasHandle:
         self._batches = Batches()
         self._taker = KerasSnapshotTaker(traced(job), self._batches)
         self._guard = Guard(traced(job), self._taker)
-        self._steps, self._models = Steps(job, self._guard), Models(job)
+        self._steps = Steps(job, self._guard)
+        self._models = Models(job, self._steps.models)
+        self._monitored = monitored.Monitored(job)
         self._traces = Traces(job)
         self._tracing = Tracing(job, self._steps)
         self._rests = Rests(traced(job), FAMILY, lambda: not self._taker.is_awaited)
         self._steps.broke = self._models.broke
-        self._here = _Thread()
+        self._here, self._failed = _Thread(), FailedFits()
         self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._described: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
@@ -105,6 +108,7 @@ class KerasHandle:
         """Explain what has ended the script, restore everything that was replaced."""
         self._job.contain(self._rests.end)
         self._job.contain(self._steps.calls.evaluations.tell)
+        self._job.contain(self._steps.models.tell)
         self._job.contain_part("explanation of the exception", self._explain)
         self._put_back()
 
@@ -122,7 +126,9 @@ class KerasHandle:
     def _explain(self) -> None:
         recorder, step = traced(self._job).recorder, self._job.now.step
         error = recorder.containment.ended_by
-        found = explain(error, step, shapes_of_latest()) if error is not None else None
+        if error is None:
+            return
+        found = explain(error, step, shapes_of_latest(), self._failed.scene(error))
         if found is not None:
             recorder.evaluation(StepKey(step=step, mode=Mode.PREDICT), (), (found,))
             recorder.notes.unstepped.append(found)
@@ -142,6 +148,11 @@ class KerasHandle:
         replace.around(trainer, "make_train_function", *make)
         replace.replace(trainer, "fit", self._around_fit)
         replace.around(trainer, "evaluate", None, self._evaluated)
+        for kind in monitored.WATCHING:
+            replace.around(kind, "__init__", None, monitored.made)
+        every = keras.callbacks.CallbackList
+        replace.around(every, "on_train_begin", self._callbacks_begin, None)
+        replace.around(every, "on_epoch_end", None, self._epoch_ended)
         if not (names.is_tried() and tensorflow_names.is_tried()):
             versions = f"Keras {keras.version()} and TensorFlow {tf.__version__}"
             self._job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
@@ -169,6 +180,7 @@ class KerasHandle:
                 return original(self, *args, **kwargs)
             except BaseException as err:
                 drop_own_frame(err)
+                handle._job.contain(handle._failed.note, err, self, args, kwargs)
                 raise
             finally:
                 here.fit = before
@@ -183,6 +195,9 @@ class KerasHandle:
         given = _bound(signature, model, args, kwargs)
         location = frames.user_location()
         fit = began(model, location)
+        fit.weighted = any(
+            given.get(name) is not None for name in ("class_weight", "sample_weight")
+        )
         self._fits[model] = fit
         if given and given.get("x") is None:
             traced(self._job).recorder.notes.never_stepped(
@@ -310,6 +325,18 @@ class KerasHandle:
             location=location,
         )
 
+    def _callbacks_begin(self, callbacks: Any, *_: object) -> None:
+        fit = self._here.fit
+        if fit is not None and callbacks.model is fit.model:
+            self._job.contain_part("callbacks", self._monitored.begin, callbacks.callbacks, fit)
+
+    def _epoch_ended(self, callbacks: Any, _: Any, args: Any, kwargs: Any, __: object) -> None:
+        fit, given = self._here.fit, dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
+        if fit is None or callbacks.model is not fit.model or not given.get("logs"):
+            return
+        told = fit.model, int(given["epoch"]), given["logs"], fit
+        self._job.contain_part("metrics of epochs", self._monitored.epoch_ended, *told)
+
     def _around_apply(self, original: Function) -> Function:
         handle, here = self, self._here
 
@@ -373,6 +400,7 @@ class KerasHandle:
             self._steps.tell_by_hand(looks)
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
+                self._steps.models.ran(looks, self._steps.given())
             return False
         before.location = frames.user_location()
         self._look_for_left_out(looks)

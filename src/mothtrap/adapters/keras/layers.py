@@ -22,6 +22,8 @@ COMPILED: Final[weakref.WeakKeyDictionary[Any, str]] = weakref.WeakKeyDictionary
 """The lines that compiled models."""
 OWNERS: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
 """The layer of a variable, by the variable's identity."""
+GIVEN: Final[weakref.WeakValueDictionary[int, Any]] = weakref.WeakValueDictionary()
+"""Variables that were given values since they were made, by their identity."""
 
 _OWNED: Final[weakref.WeakKeyDictionary[Any, int]] = weakref.WeakKeyDictionary()
 """Number of known variables, by root."""
@@ -143,6 +145,8 @@ def looks_untouched(kernel: Any, layer: Any, values: Any) -> bool | None:
         layer: with a `kernel_initializer`.
         values: of the kernel, on the host.
     """
+    if GIVEN.get(id(kernel)) is kernel:
+        return False
     initializer = getattr(layer, "kernel_initializer", None)
     scale, mode = getattr(initializer, "scale", None), getattr(initializer, "mode", "")
     if scale is None or values.size < 64:

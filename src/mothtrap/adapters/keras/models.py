@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.adapters.keras import layers, losses, names, wiring
+from mothtrap.adapters.keras.modelcalls import MAX_CELLS, ModelCalls, scale
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.data import InputDistribution, LoaderBegan, NonfiniteInput, RowsShared
+from mothtrap.core.facts.data import LoaderBegan, NonfiniteInput, RowsShared
 from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.facts.losses import TokenShares
 from mothtrap.core.facts.modules import FrozenParameters
@@ -26,8 +27,6 @@ from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.loss_looks import Called
 
 Array = npt.NDArray[Any]
-MAX_CELLS: Final = 1 << 24
-"""Cells of an array that are searched for NaN and equal rows: some 50 ms, once."""
 MAX_TOKENS: Final = 1 << 20
 MAX_SHARES: Final = 16
 DEFAULT_BATCH: Final = 32
@@ -38,13 +37,17 @@ PARTS: Final = ("x", "y", "sample_weight")
 
 @dataclass(slots=True, eq=False)
 class Fit:
-    """One call of `fit`: its line, what it was given, and digests of the rows."""
+    """One call of `fit`: its line, what it was given, and digests of the rows.
+
+    `weighted`: it was given weights of rows or classes.
+    """
 
     model: Any
     location: str | None
     label: str
     digests: npt.NDArray[np.uint64] | None = None
     duplicates: float = 0.0
+    weighted: bool = False
 
 
 def began(model: Any, location: str | None) -> Fit:
@@ -61,10 +64,11 @@ class Models:
 
     Args:
         job: takes the facts.
+        calls: told of models whose inputs are reported here.
     """
 
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def __init__(self, job: Job, calls: ModelCalls) -> None:
+        self._job, self._calls = job, calls
         self._described: set[tuple[int, ...]] = set()
         self._nonfinite: set[tuple[int, str]] = set()
         self._bad: list[NonfiniteInput] = []
@@ -247,24 +251,10 @@ class Models:
     def _distribution(
         self, model: Any, place: int, array: Array, mode: Mode, location: str | None
     ) -> None:
-        if array.dtype.kind not in "fiu" or array.ndim < 2 or not len(array):
-            return
-        rows = array[:: max(1, len(array) // 4096)]
-        values = rows.reshape(-1)[:MAX_CELLS].astype(np.float64)
-        if not np.isfinite(values).all():
-            return
-        self._job.fact(
-            InputDistribution(
-                step=self._job.now.step,
-                mode=mode,
-                module=str(model.name),
-                argument="x" if place == 0 else f"x[{place}]",
-                rows=len(rows),
-                mean=float(values.mean()),
-                std=float(values.std()),
-                location=location,
-            )
-        )
+        found = scale(model, place, array, mode, self._job.now.step, location)
+        if found is not None:
+            self._calls.told(model, mode)
+            self._job.fact(found)
 
     def _share(self, fit: Fit, array: Array, name: str) -> None:
         theirs, _ = _digests(array)

@@ -167,6 +167,17 @@ def losses_of(loss: Any) -> Any:
     return getattr(loss, "fn", None)
 
 
+def metric_senses(model: Any) -> dict[str, bool]:
+    """Return, of the metrics of a model that know it, whether they grow as it becomes better."""
+    found: dict[str, bool] = {}
+    for held in getattr(model, "metrics", ()):
+        for metric in (held, *getattr(held, "metrics", ())):
+            sense = getattr(metric, "_direction", None)
+            if sense in ("up", "down"):
+                found[str(metric.name)] = sense == "up"
+    return found
+
+
 def has_logits(prediction: Any) -> bool:
     """Return whether a prediction shows Keras' crossentropies what the softmax was given."""
     if hasattr(prediction, "_keras_logits"):

@@ -13,8 +13,11 @@ from mothtrap.core.facts.data import (
     TargetOrder,
 )
 from mothtrap.core.facts.evaluations import (
+    EpochMetrics,
     Evaluation,
     EvaluationMetrics,
+    EvaluationPhase,
+    MetricWatched,
     NormBatches,
     TrainingMode,
 )
@@ -36,13 +39,14 @@ from mothtrap.core.steps import Mode
 EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, InputDistribution, FrozenParameters),
-    *(TokenShares, UpdateDropped),
+    *(TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
 )
 """Facts that are looked for in each step, whatever can be seen of the program."""
 
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
+    EvaluationPhase,
 )
 """Facts that are looked for in full steps, inside the program."""
 

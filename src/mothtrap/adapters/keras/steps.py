@@ -17,6 +17,7 @@ from mothtrap.adapters.keras.forwards import Forwards
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.losscalls import LossCalls
+from mothtrap.adapters.keras.modelcalls import ModelCalls
 from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
@@ -81,7 +82,7 @@ class Steps:
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights = Weights(job)
-        self.forwards, self.calls = Forwards(job), LossCalls(job)
+        self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
@@ -184,6 +185,7 @@ class Steps:
             self.broke(place, made.batch, before.location)
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self.calls.evaluations.tell()
+        self.models.tell()
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
 
@@ -326,6 +328,7 @@ class Steps:
             if not is_light:
                 series = losses[0].series if len(losses) == 1 else None
                 chosen = before.chosen()
+                job.contain_part("inputs", self.models.trained, looks)
                 for look in looks:
                     job.contain_part("layers", self.forwards.tell, look, step)
                     job.contain_part("losses", self.calls.tell, look, step, series, chosen)

@@ -22,6 +22,7 @@ from mothtrap.adapters.tensorflow.looks import (
     LayerCall,
     Look,
     LossCall,
+    ModelCall,
     Slot,
 )
 from mothtrap.core.adapters import Job
@@ -68,9 +69,12 @@ class Tracing:
         here, contain = self._here, self._job.contain
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not LOOKS.tapes or contain(names.is_symbolic):
+            if not LOOKS.tapes:
+                return outside(self, original, args, kwargs)
+            if contain(names.is_symbolic):
                 return original(self, *args, **kwargs)
-            if here.depth == 0:
+            is_root = here.depth == 0
+            if is_root:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)
                 here.called_at = contain(frames.user_location)
             here.depth += 1
@@ -82,11 +86,60 @@ class Tracing:
                 raise
             finally:
                 here.depth -= 1
+            if is_root:
+                contain(model_called, self, args, kwargs, result, training)
             contain(after, self, args, kwargs, result, training)
             return result
 
-        after = self._layer_called
+        after, model_called, outside = self._layer_called, self._model_called, self._outside
         return call
+
+    def _outside(
+        self,
+        layer: Any,
+        original: Callable[..., Any],
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """Call a layer outside of any tape; of a model that is trained it is an evaluation."""
+        here, contain = self._here, self._job.contain
+        is_root = not here.outside and self._steps.has_optimizers
+        training = contain(names.training_flag, kwargs) if is_root else None
+        here.outside += 1
+        try:
+            result = original(layer, *args, **kwargs)
+        except BaseException as err:
+            drop_own_frame(err)
+            raise
+        finally:
+            here.outside -= 1
+        if is_root and not contain(names.is_symbolic):
+            contain(self._model_called, layer, args, kwargs, result, training)
+        return result
+
+    def _model_called(
+        self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
+    ) -> None:
+        look = LOOKS.current() if isinstance(model, keras.Model) else None
+        if look is None or look.why:
+            return
+        outside = not LOOKS.tapes
+        if tf.executing_eagerly() and not outside and traced(self._job).recorder.plan.is_light:
+            return
+        gave = _first_tensor(result) if len(tf.nest.flatten(result)) == 1 else None
+        given = _first_tensor([*args, *kwargs.values()])
+        behind = None if outside else look
+        call = ModelCall(
+            model=model,
+            training=training,
+            given=None if given is None else Slot(given, rows=MAX_ROWS, behind=behind),
+            shape=None if gave is None else tuple(int(size or 0) for size in gave.shape),
+            location=frames.user_location() if outside else self._here.called_at,
+        )
+        if outside and look.counter is None:
+            self._steps.models.evaluated(call, self._steps.given())
+        else:
+            look.models.append(call)
 
     def _layer_called(
         self, layer: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
@@ -184,6 +237,7 @@ class Tracing:
                 look.evaluated.append((call, value))
             elif self._steps.has_optimizers:
                 self._steps.calls.evaluated(call, value)
+                self._steps.models.lost()
 
     def _scaled(self, _: Any, result: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
         look = LOOKS.current()
@@ -192,7 +246,9 @@ class Tracing:
             hooks.scaled(look, loss, result)
 
     def _assigned(self, variable: Any, *_: object) -> None:
-        """Take a value that no optimizer gives a variable."""
+        """Take a value that no optimizer gives a variable, such as one of a file of weights."""
+        if tf.executing_eagerly():
+            layers.GIVEN[id(variable)] = variable
         look = None if self._steps.has_optimizers else LOOKS.current()
         if look is not None and not look.applied:
             look.assigned(variable)
@@ -248,6 +304,7 @@ class _Thread(threading.local):
     """The layers that are being called, one within the other."""
 
     depth: int = 0
+    outside: int = 0
     in_compiled: int = 0
     root: Any = None
     called_at: str | None = None

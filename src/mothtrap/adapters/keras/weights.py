@@ -18,6 +18,7 @@ from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import norm
+from mothtrap.tracing import layer_looks
 from mothtrap.tracing.adapter_job import traced
 
 Array = npt.NDArray[Any]
@@ -146,7 +147,6 @@ class Weights:
                 continue
             sample = _sample(values)
             slot = gradients.get(id(variable))
-            ends = np.quantile(_sample(slot.read()), (0.05, 0.95)) if slot is not None else None
             self._job.fact(
                 InitialWeights(
                     step=self._job.now.step,
@@ -157,7 +157,9 @@ class Weights:
                     fan_in=layers.fan_in(variable),
                     rms=float(np.sqrt(np.square(sample).mean())),
                     std=float(sample.std()),
-                    gradient_range=float(ends[1] - ends[0]) if ends is not None else None,
+                    gradient_range=None
+                    if slot is None
+                    else layer_looks.central_range(_sample(slot.read())),
                     location=layers.LOCATIONS.get(layer),
                 )
             )

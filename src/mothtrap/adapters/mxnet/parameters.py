@@ -17,7 +17,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.facts.layers import InitialWeights
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.tracing import frames
+from mothtrap.tracing import frames, layer_looks
 
 Array = npt.NDArray[Any]
 SECOND_MOMENTS: Final = ("Adam", "RMSProp", "AdaGrad", "AdaDelta", "LAMB", "FTML", "Adamax")
@@ -103,7 +103,6 @@ class Parameters:
         if len(parameter.shape) < 2:
             return
         value_N = parameter.list_data()[0].asnumpy().reshape(-1).astype(np.float64)
-        low, high = np.quantile(gradient, (0.05, 0.95))
         self._job.fact(
             InitialWeights(
                 step=self._job.now.step,
@@ -114,7 +113,7 @@ class Parameters:
                 fan_in=math.prod(parameter.shape[1:]),
                 rms=float(np.sqrt(np.square(value_N).mean())),
                 std=float(value_N.std()),
-                gradient_range=float(high - low),
+                gradient_range=layer_looks.central_range(gradient),
             )
         )
 

@@ -175,6 +175,26 @@ class LayerCall:
 
 
 @dataclass(slots=True, eq=False)
+class ModelCall:
+    """A model that was called from outside of any other: some rows of what it took.
+
+    `training` is the flag that it ran with; `shape` is that of its one output, None where it
+    gave several; `location` is the line of the call.
+    """
+
+    model: Any
+    training: bool | None
+    given: Slot | None
+    shape: tuple[int, ...] | None
+    location: str | None
+
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program writes what it took."""
+        return self.given is None or self.given.written
+
+
+@dataclass(slots=True, eq=False)
 class LossCall:
     """A loss that was computed; `chain` as in the fact of this name.
 
@@ -265,6 +285,7 @@ class Look:
     ran: int = 0
     why: str = ""
     layers: list[LayerCall] = field(default_factory=list)
+    models: list[ModelCall] = field(default_factory=list)
     losses: list[LossCall] = field(default_factory=list)
     targets: list[Target] = field(default_factory=list)
     applied: list[Applied] = field(default_factory=list)
@@ -325,6 +346,7 @@ class Look:
             self.waiting.clear()
             self.layers = [c for c in self.layers if c.is_written]
             self.losses = [c for c in self.losses if c.is_written]
+            self.models = [c for c in self.models if c.is_written]
 
 
 class Looks(threading.local):

@@ -1,0 +1,216 @@
+"""LOS411: a metric stays at nothing, or gets worse, while the loss falls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import EpochMetrics
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._epochs import (
+    OVERLAPS,
+    QUALITIES,
+    SHARES_OF_RIGHT,
+    Epochs,
+    trainings,
+)
+from mothtrap.rules._evaluations import trend
+
+CHECKS = ("Check the sign", "Check which class")
+"""Beginnings of the advice: for a loss that is the metric itself, and for other losses."""
+SAME = 0.05
+"""Share by which a loss may differ from the metric that it is; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class MetricContradictsLoss(Rule):
+    """A metric stays at nothing, or gets worse and worse, while the loss falls.
+
+    What it detects:
+        An accuracy that does not change, at or near 0, and an accuracy, AUC, dice or IoU
+        of the training data that falls epoch after epoch, while the loss of the same data falls.
+
+    Why it matters:
+        One of the two is wrong. A metric that compares classes with probabilities, or numbers
+        with numbers, is never right: it says nothing of the model. A loss with the wrong
+        sign, or with classes the wrong way round, trains the opposite of what is wanted.
+
+    Fires:
+        Warning when an accuracy below `low` does not change in the first epochs, at least
+        `flat_epochs`, while the loss fell by `fall`. And when, in at least `epochs` epochs, the
+        rank correlations of metric and epoch and of loss and epoch are at most
+        -`rank_correlation` on the training data, the metric has lost `worse` of its value and is
+        below `guessed`, and it did not get better on the validation data.
+
+    Stays quiet:
+        Constant metrics above `low` (an accuracy at the share of the largest class), recalls and
+        precisions, a dice or IoU where the loss is another one, trainings with weights of rows
+        or classes, and sums of several losses.
+
+    What to do:
+        - Check the metric: `Accuracy` compares classes with classes. For probabilities take
+          `"accuracy"`, `BinaryAccuracy` or `SparseCategoricalAccuracy`.
+        - Check the metric: an accuracy says nothing of a regression; take `"mae"`.
+        - Check the sign of the loss: a score that is better when it is greater is trained as
+          `1 - score`.
+        - Check which class the loss takes for 1: pairs that are alike, or those that are not.
+
+    Example:
+        return dice_coef(y_true, y_pred)          # as a loss
+        return 1.0 - dice_coef(y_true, y_pred)
+
+    References:
+        https://keras.io/api/metrics/accuracy_metrics/#accuracy-class
+        Milletari et al. 2016, V-Net, section 3, https://arxiv.org/abs/1606.04797
+    """
+
+    code = "LOS411"
+    title = "metric contradicts the loss"
+    needs = (Need(facts=(EpochMetrics,)),)
+    explains = ("class_imbalance", "confusion")
+    passes = True
+
+    flat_epochs: int = threshold(4, unit="epochs", source="chosen by hand")
+    low: float = threshold(
+        0.05,
+        unit="of the rows",
+        source="chosen by hand: a loss that falls by a third names more of 20 classes and fewer",
+    )
+    fall: float = threshold(1 / 3, unit="of the loss", source="chosen by hand")
+    epochs: int = threshold(5, unit="epochs", source="chosen by hand")
+    rank_correlation: float = threshold(
+        0.8, unit="of 1", source="chosen by hand: nearly each epoch"
+    )
+    worse: float = threshold(0.2, unit="of the first value", source="chosen by hand")
+    guessed: float = threshold(
+        0.5, unit="of 1", source="two classes: what is above may be the share of the larger one"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge the metrics of every training."""
+        every = trainings(window)
+        if not every:
+            raise NotEnoughData("no epoch whose metrics are told has ended")
+        single = [one for one in every if one.seen[-1].loss and not _is_sum(one)]
+        if not single:
+            raise NotApplicable("the loss is a sum of several")
+        if not any(map(_metrics, single)):
+            raise NotApplicable("no accuracy or the like is computed in the training")
+        if max(len(one.seen) for one in single) < min(self.flat_epochs, self.epochs):
+            raise NotEnoughData(f"fewer than {min(self.flat_epochs, self.epochs)} epochs were seen")
+        found = [
+            finding
+            for one in single
+            for metric in _metrics(one)
+            if (finding := self._flat(window, one, metric) or self._worse(window, one, metric))
+        ]
+        return sorted(found, key=lambda finding: finding.step)[:1]
+
+    def _flat(self, window: Window, one: Epochs, metric: str) -> Finding | None:
+        if not SHARES_OF_RIGHT.fullmatch(metric):
+            return None
+        held_out = bool(np.isfinite(one.values(metric, held_out=True)).any())
+        value_E = one.values(metric, held_out=held_out)
+        loss_E = one.values(one.seen[-1].loss or "", held_out=held_out)
+        known_E = np.isfinite(value_E) & np.isfinite(loss_E)
+        train_E = one.values(metric, held_out=False)[known_E]
+        value_E, loss_E = value_E[known_E], loss_E[known_E]
+        if not len(value_E) or value_E[-1] >= self.guessed:
+            return None
+        # A sigmoid that is rounded to 1 is right by chance, once the model is sure of itself.
+        flat = int(np.argmin([*(value_E == value_E[0]), False]))
+        if flat < self.flat_epochs or max(value_E[0], np.max(train_E[:flat])) >= self.low:
+            return None
+        least = float(np.min(loss_E[:flat]))
+        if not 0 <= least <= (1 - self.fall) * loss_E[0]:
+            return None
+        name = f"{metric} of evaluation" if held_out else metric
+        during = f"all {flat}" if flat == len(value_E) else f"the first {flat}"
+        return self._finding(
+            window,
+            one,
+            message=(
+                f"{name} is {value_E[0]:.3g} in {during} epochs, while the loss fell from "
+                f"{loss_E[0]:.3g} to {least:.3g}: no prediction counts as right"
+            ),
+            fixes=self._advice(window, "Check the metric"),
+            evidence={"metric": metric, "value": float(value_E[0]), "loss": least},
+        )
+
+    def _worse(self, window: Window, one: Epochs, metric: str) -> Finding | None:
+        value_E = one.values(metric, held_out=False)
+        loss_E = one.values(one.seen[-1].loss or "", held_out=False)
+        known_E = np.isfinite(value_E) & np.isfinite(loss_E)
+        value_E, loss_E = value_E[known_E], loss_E[known_E]
+        if len(value_E) < self.epochs or one.seen[-1].weighted:
+            return None
+        if max(trend(value_E), trend(loss_E)) > -self.rank_correlation:
+            return None
+        if value_E[-1] > min((1 - self.worse) * value_E[0], self.guessed):
+            return None
+        is_score = np.allclose(value_E, loss_E, rtol=SAME)
+        if OVERLAPS.search(metric.lower()) and not is_score:
+            return None  # a crossentropy has the model forget small areas first
+        other_E = one.values(metric, held_out=True)
+        other_E = other_E[np.isfinite(other_E)]
+        if len(other_E) and other_E[-1] > other_E[0]:
+            return None
+        return self._finding(
+            window,
+            one,
+            message=(
+                f"{metric} fell from {value_E[0]:.3g} to {value_E[-1]:.3g} while the loss fell "
+                f"from {loss_E[0]:.3g} to {loss_E[-1]:.3g}: the loss rewards the opposite of what "
+                "the metric counts"
+            ),
+            fixes=self._advice(window, *CHECKS[:: 1 if is_score else -1]),
+            evidence={
+                "metric": metric,
+                "value": float(value_E[-1]),
+                "loss": float(loss_E[-1]),
+                "limit": -self.rank_correlation,
+            },
+        )
+
+    def _advice(self, window: Window, *beginnings: str) -> tuple[str, ...]:
+        every = self.fixes(window)
+        return tuple(fix for begin in beginnings for fix in every if fix.startswith(begin))
+
+    def _finding(
+        self,
+        window: Window,
+        one: Epochs,
+        *,
+        message: str,
+        fixes: tuple[str, ...],
+        evidence: dict[str, str | float],
+    ) -> Finding:
+        step_E = one.steps
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(step_E[0]),
+            last_step=int(step_E[-1]),
+            count=len(step_E),
+            message=message,
+            fixes=fixes,
+            evidence={**evidence, "epochs": len(step_E), "fit": one.fit},
+            location=one.seen[-1].location,
+        )
+
+
+def _is_sum(one: Epochs) -> bool:
+    """Return whether a loss is the sum of those of several outputs."""
+    return any(name.endswith("_loss") for name in one.seen[-1].values)
+
+
+def _metrics(one: Epochs) -> list[str]:
+    """Return the metrics of a training that a falling loss improves."""
+    names = one.seen[-1].values
+    return [name for name in names if one.is_rising(name) and QUALITIES.search(name.lower())]

@@ -1,0 +1,129 @@
+"""OPT611: a training acts by a metric that it watches in the wrong direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.evaluations import EpochMetrics, MetricWatched
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.metrics import sense_by_name
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
+from mothtrap.rules._epochs import Epochs, of_fit, trainings
+
+
+@dataclass(frozen=True)
+class MetricWatchedBackwards(Rule):
+    """A training stops, saves or lowers its rate by a metric watched in the wrong direction.
+
+    What it detects:
+        Early stopping, a schedule that waits for a plateau, and checkpoints of the best
+        epoch that take the greatest loss for the best, or the smallest accuracy.
+
+    Why it matters:
+        Each better epoch counts as a worse one: the training stops at once, its learning rate
+        falls to nothing, or the worst weights are kept as the best.
+
+    Fires:
+        Warning at the start of the training, where the metric's name, or the framework, says that
+        the other direction is better. Error when the metric did get better, and one of
+        the first `epochs` epochs is taken for the best.
+
+    Stays quiet:
+        Where no direction is given and the framework looks it up (`mode="auto"`), for metrics
+        whose direction is not known, and for checkpoints of every epoch.
+
+    What to do:
+        - Pass `mode="min"` for a loss or an error, or leave `mode` out: `"auto"` knows the
+          direction of the loss and of the framework's metrics.
+        - Pass `mode="max"` for an accuracy or a score, or leave `mode` out: `"auto"` knows
+          the direction of the framework's metrics.
+
+    Example:
+        EarlyStopping(monitor="val_loss", mode="max", patience=4)
+        EarlyStopping(monitor="val_loss", mode="min", patience=4)
+
+    References:
+        https://keras.io/api/callbacks/early_stopping/
+    """
+
+    code = "OPT611"
+    title = "metric watched in the wrong direction"
+    needs = (Need(facts=(MetricWatched,)), Need(facts=(EpochMetrics,), optional=True))
+    explains = (
+        *UNLEARNED,
+        "learning_rate_too_low",
+        "learning_rate_zero",
+        "overtraining",
+        "unchanged_tensor",
+        "update_ratio",
+    )
+
+    epochs: int = threshold(2, unit="epochs", source="chosen by hand, as of early_stopping_misled")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every part of a training that acts by a metric."""
+        seen = list(window.seen(MetricWatched))
+        if not seen:
+            raise NotApplicable("nothing that acts by a metric was told which way it is better")
+        every = trainings(window)
+        found = [finding for one in seen if (finding := self._judge(window, one, every))]
+        return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
+
+    def _judge(self, window: Window, one: MetricWatched, every: list[Epochs]) -> Finding | None:
+        mine = of_fit(every, one.fit)
+        rising = mine[-1].is_rising(one.metric) if mine else sense_by_name(one.metric)
+        if rising is None or rising == (one.direction == "max"):
+            return None
+        looked, right, fix = (
+            ("smallest", "greater", "max") if rising else ("greatest", "smaller", "min")
+        )
+        message = (
+            f"{one.callback} takes the {looked} {one.monitor} for the best "
+            f'(`mode="{one.direction}"`), but a {right} one is better'
+        )
+        best = next((best for own in mine if (best := self._misled(one, own, rising))), None)
+        if best is not None:
+            message += f": {_outcome(one, *best)}"
+        return self.finding(
+            window,
+            severity=Severity.WARNING if best is None else Severity.ERROR,
+            step=one.step,
+            message=message,
+            fixes=tuple(text for text in self.fixes(window) if f'mode="{fix}"' in text),
+            evidence={
+                "callback": one.callback,
+                "monitor": one.monitor,
+                "mode": one.direction,
+                "epoch": best[0] if best else None,
+                "epochs": best[1] if best else None,
+            },
+            location=one.location,
+        )
+
+    def _misled(self, one: MetricWatched, own: Epochs, rising: bool) -> tuple[int, int] | None:
+        """Return the epoch taken for the best, and how many there were; None where none is yet."""
+        value_E = own.values(one.metric, held_out=one.held_out)
+        known = np.flatnonzero(np.isfinite(value_E))
+        if len(known) < 2:
+            return None
+        better_E = value_E[known] if rising else -value_E[known]
+        taken = int(np.argmin(better_E))
+        if taken >= self.epochs or better_E[-1] <= better_E[taken]:
+            return None
+        return own.seen[int(known[taken])].epoch + 1, own.seen[-1].epoch + 1
+
+
+def _outcome(one: MetricWatched, epoch: int, epochs: int) -> str:
+    if one.lowers_rate:
+        return f"after epoch {epoch} of {epochs} every better one lowers the learning rate"
+    what = f"epoch {epoch} of {epochs} is taken for the best"
+    if one.saves:
+        return f"{what}, and its weights are kept"
+    return f"{what}, and its weights are restored" if one.restores else what
