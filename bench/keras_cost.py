@@ -27,6 +27,7 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from bench.capturing.figures import interval
+from mothtrap.statistics import built
 
 KEY = b"bench"
 
@@ -177,7 +178,9 @@ def main() -> None:
         train(options.train, options.address)
         return
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-    print(f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load}")
+    parts = "with" if built.arrays is not None else "WITHOUT"
+    about = f"Python {platform.python_version()}, {os.cpu_count()} CPUs, load {load}"
+    print(f"{about}, mothtrap {parts} its compiled part")
     for name in options.model.split(","):
         report(name, options.rounds)
 

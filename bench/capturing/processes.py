@@ -98,8 +98,19 @@ def machine(threads: int) -> str:
     return (
         f"{platform.machine()}, {_processor()}, {os.cpu_count()} CPUs, {threads} threads, "
         f"Linux {'.'.join(platform.release().split('.')[:2])}, Python {platform.python_version()}, "
-        f"torch {torch.__version__}, numpy {numpy.__version__}, mothtrap {commit or 'unknown'}"
+        f"torch {torch.__version__}, numpy {numpy.__version__}, mothtrap {commit or 'unknown'} "
+        + compiled_parts()
     )
+
+
+def compiled_parts() -> str:
+    """Say whether the compiled parts are there: a bare checkout has none, and is slower."""
+    from mothtrap.adapters.torch.forward.fast_path import compiled
+    from mothtrap.statistics import built
+
+    parts = {"_passage": compiled, "_arrays": built.arrays}
+    missing = [name for name, part in parts.items() if part is None]
+    return f"WITHOUT its compiled {' and '.join(missing)}" if missing else "with its compiled parts"
 
 
 def _processor() -> str:
