@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from mothtrap.tracing.loop_evaluations import GUESSED, LoopEvaluations
+from mothtrap.core.steps import StepKey
+from mothtrap.tracing.loop_evaluations import EACH_STEP, GUESSED, LoopEvaluations
 from mothtrap.tracing.loss_looks import Called
 
 
 class Job:
     def __init__(self) -> None:
+        self.now = StepKey(step=0)
         self.told: list[dict[str, Any]] = []
 
     def evaluation(self, name: str, values: dict[str, float], **more: Any) -> None:
@@ -62,3 +64,16 @@ def test_an_evaluation_of_which_a_part_cannot_be_seen_has_no_guess() -> None:
     evaluations.add("train.py:9", 1.0, 2, lambda: None)
     evaluations.tell()
     assert (job.told[0]["guess"], job.told[0]["label_counts"]) == (None, None)
+
+
+def test_what_every_step_computes_is_no_evaluation_for_long() -> None:
+    job = Job()
+    evaluations = LoopEvaluations(job)
+    for step in range(EACH_STEP):
+        job.now = StepKey(step=step)
+        assert evaluations.wants("train.py:9")
+        evaluations.add("train.py:9", 1.0, 2)
+        evaluations.add("train.py:20", 1.0, 2) if step % 4 == 0 else None
+        evaluations.tell()
+    assert not evaluations.wants("train.py:9")
+    assert evaluations.wants("train.py:20")

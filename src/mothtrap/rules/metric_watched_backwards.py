@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._epochs import Epochs, of_fit, trainings
+
+UNSURE = re.compile(r"(?<!f1)(?<!f)_?score$|entropy$|gini$|map$")
+"""Names of metrics of which the greater may be better, or the smaller: they do not say."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +83,7 @@ class MetricWatchedBackwards(Rule):
     def _judge(self, window: Window, one: MetricWatched, every: list[Epochs]) -> Finding | None:
         mine = of_fit(every, one.fit)
         rising = mine[-1].is_rising(one.metric) if mine else sense_by_name(one.metric)
-        if rising is None or rising == (one.direction == "max"):
+        if rising is None or rising == (one.direction == "max") or UNSURE.search(one.metric):
             return None
         looked, right, fix = (
             ("smallest", "greater", "max") if rising else ("greatest", "smaller", "min")

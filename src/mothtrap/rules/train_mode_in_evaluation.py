@@ -146,6 +146,8 @@ class TrainModeInEvaluation(Rule):
         if all(phase.labelled for phase in phases):
             return Severity.ERROR if apart or several else Severity.WARNING
         enough = len(phases) >= self.evaluations
+        if not enough and not any(phase.dropouts for phase in phases):
+            return None  # statistics of batch norms that are taken anew
         if not apart or not (enough or several):
             return None
         if _feeds_the_loss(window, phases) and not has_players(window):

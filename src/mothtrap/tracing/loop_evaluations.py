@@ -16,6 +16,8 @@ from mothtrap.tracing.loss_looks import Called
 
 GUESSED: Final = 3
 """Evaluations of a line whose targets are looked at: they are the same ones every time."""
+EACH_STEP: Final = 64
+"""Evaluations after which a line may be one that every step computes."""
 GUESSED_CALLS: Final = 64
 """Calls of an evaluation whose targets are looked at."""
 
@@ -41,6 +43,7 @@ class LoopEvaluations:
         self._job = job
         self._open: dict[str, _Open] = {}
         self._told: Counter[str] = Counter()
+        self._first: dict[str, int] = {}
         self._guesses: dict[str, float | None] = {}
 
     def add(
@@ -65,13 +68,21 @@ class LoopEvaluations:
         one.calls += 1
         if look is not None and one.calls <= GUESSED_CALLS and self._told[where] < GUESSED:
             called = look()
-            one.looked += [called] if called is not None else []
+            if called is not None:  # what was predicted is large, and not asked for
+                one.looked.append(replace(called, prediction=called.target))
+
+    def wants(self, place: str | None) -> bool:
+        """Return whether a line is looked at: what each step computes is no evaluation."""
+        where = place or ""
+        told = self._told[where]
+        return told < EACH_STEP or self._job.now.step - self._first[where] >= 2 * told
 
     def tell(self) -> None:
         """Report the evaluations that have ended."""
         found, self._open = self._open, {}
         for place, one in found.items():
             self._told[place] += 1
+            self._first.setdefault(place, self._job.now.step)
             every = _joined(one.looked) if len(one.looked) == one.calls else None
             if every is not None:
                 self._guesses[place] = loss_looks.guess(every)

@@ -124,6 +124,8 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
 def _row_sums(called: Called) -> tuple[float, float] | None:
     if called.operation != "cross_entropy" or called.target.shape != called.prediction.shape:
         return None
+    if not np.isin(called.target, (0, 1)).all():
+        return None
     sums_R = called.target.sum(axis=-1, dtype=np.float64)
     return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
 
@@ -133,7 +135,7 @@ def _input_offsets(called: Called, inputs: Sequence[Array]) -> tuple[int, ...] |
     if called.operation != "cross_entropy" or called.target.dtype.kind not in "iu":
         return None
     rows = len(called.target) if called.target.ndim else 0
-    tokens = list(next_tokens.sequences(inputs, called.classes))
+    tokens = [t for t in next_tokens.sequences(inputs, called.classes) if len(t) > 1]
     kept = min([rows, *(len(given) for given in tokens)])
     if not kept or called.target.ndim < 2:
         return None

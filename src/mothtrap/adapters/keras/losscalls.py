@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -53,7 +54,10 @@ class LossCalls:
             return
         self._tell_broadcasts(look, step, series)
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
-        inputs = [_read(c.layer, c.given) for c in look.layers if c.data and c.given is not None]
+        given = [c for c in look.layers if c.data and c.given is not None]
+        if any(layers.type_of(c.layer) == "RepeatVector" for c in look.layers):
+            given = [c for c in given if not layers.looks_up(c.layer)]  # it is to say them again
+        inputs = [_read(c.layer, c.given) for c in given if c.given is not None]
         for call in look.losses:
             if call.prediction is None or call.target is None:
                 continue
@@ -103,14 +107,8 @@ class LossCalls:
             value: mean loss of a row and the number of rows, shape (2,).
         """
         mean, rows = value.read().tolist()
-
-        def look() -> Called | None:
-            assert call.target is not None
-            assert call.prediction is not None
-            return losses.called(call, call.target.read(), call.prediction.read())
-
-        seen = look if rows <= LOSS_ROWS else None
-        self.evaluations.add(call.location, mean, int(rows), seen)
+        look = partial(_labels, call) if call.target is not None and rows <= LOSS_ROWS else None
+        self.evaluations.add(call.location, mean, int(rows), look)
 
     def _tell_broadcasts(self, look: Look, step: int, series: str | None) -> None:
         for target in look.targets:
@@ -127,6 +125,11 @@ class LossCalls:
                         location=target.location,
                     )
                 )
+
+
+def _labels(call: looks.LossCall) -> Called | None:
+    assert call.target is not None
+    return losses.labels(call, call.target.read())
 
 
 def _read(layer: Any, given: Slot) -> Array:

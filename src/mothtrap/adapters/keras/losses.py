@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,6 +18,8 @@ _CLASSES: Final = (
     "categorical_focal_crossentropy",
 )
 _BINARY: Final = ("binary_crossentropy", "binary_focal_crossentropy")
+MAX_SCORES: Final = 1 << 20
+"""Scores of a batch up to which the labels of an evaluation are looked at."""
 _ACTIVATIONS: Final = (("softmax",), ("sigmoid",))
 _ELEMENTWISE: Final = (
     *("mean_squared_error", "mean_absolute_error", "mean_absolute_percentage_error"),
@@ -93,6 +96,19 @@ def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | N
     return Called(
         operation=operation, chain=chain, classes=classes, target=target, prediction=probability
     )
+
+
+def labels(call: looks.LossCall, target: Array) -> Called | None:
+    """Return a loss call of which only the targets are known; None of a loss that is not known."""
+    if name_of(call.loss).startswith("sparse"):
+        target = target.reshape(-1)
+        prediction = np.zeros((target.size, call.classes or 1), np.float32)
+    else:
+        prediction = np.zeros(target.shape, np.float32)
+    if prediction.size > MAX_SCORES:
+        return None
+    one = called(call, target, prediction)
+    return None if one is None else replace(one, prediction=np.zeros(0))
 
 
 def fact(

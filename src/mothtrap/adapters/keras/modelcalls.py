@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -19,24 +19,33 @@ from mothtrap.core.steps import Mode
 MAX_NAMES: Final = 8
 MAX_CELLS: Final = 1 << 24
 """Cells of an array that are looked at: some 50 ms, once."""
-TRAIN_LOOKS: Final = 4
-"""Batches of training whose scale is told."""
-EVALUATIONS: Final = 3
+FIRST_LOOKS: Final = 4
+"""Batches of training whose scale is told, at first; from then on one in so many steps:"""
+EVERY: Final = 50
+TRAIN_LOOKS: Final = 64
+"""Batches of training whose scale is told at most."""
+SCALES: Final = 3
 """Evaluations in which the scale is told."""
 EVAL_LOOKS: Final = 4
 """Batches of an evaluation whose scale is told."""
+EVALUATIONS: Final = 8
+"""Evaluations of a model that are described."""
+FOREIGN: Final = 3
+"""Calls after which a model that no optimizer holds is none that is trained."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Phase:
-    """The evaluation in progress of one model."""
+    """The evaluation in progress of one model; `first`: no other was called before it."""
 
-    first: ModelCall
+    call: ModelCall
+    first: bool
     forwards: int = 0
     losses: int = 0
     trains: bool = True
     repeated: bool = False
-    rows: Array | None = None
+    seen: set[int] = field(default_factory=set)
+    gave: Any = None
 
 
 class ModelCalls:
@@ -48,24 +57,26 @@ class ModelCalls:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._told: set[tuple[int, Mode]] = set()
-        self._looks: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._told: weakref.WeakKeyDictionary[Any, set[Mode]] = weakref.WeakKeyDictionary()
+        self._looks: weakref.WeakKeyDictionary[Any, list[int]] = weakref.WeakKeyDictionary()
         self._evaluations: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+        self._foreign: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._latest: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._open: dict[int, _Phase] = {}
 
     def told(self, model: Any, mode: Mode) -> None:
         """Take that the inputs of a model were looked at as a whole."""
-        self._told.add((id(model), mode))
+        self._told.setdefault(model, set()).add(mode)
 
     def trained(self, looks: Sequence[Look]) -> None:
-        """Take what models were called with in a step of training."""
-        for look in looks:
-            for call in look.models:
-                count = self._looks.get(call.model, 0)
-                if call.given is not None and count < TRAIN_LOOKS:
-                    self._looks[call.model] = count + 1
-                    self._tell_scale(call, call.given.read(), Mode.TRAIN)
+        """Take what the first model of a step was called with."""
+        step = self._job.now.step
+        for call in [call for look in looks for call in look.models][:1]:
+            steps = self._looks.setdefault(call.model, [])
+            is_due = len(steps) < FIRST_LOOKS or step - steps[-1] >= EVERY
+            if call.given is not None and is_due and len(steps) < TRAIN_LOOKS:
+                steps.append(step)
+                self._tell_scale(call, call.given.read(), Mode.TRAIN)
 
     def ran(self, looks: Sequence[Look], trained: Collection[int]) -> None:
         """Take programs that made no step.
@@ -77,29 +88,51 @@ class ModelCalls:
         for look in looks:
             for call in look.models:
                 self.evaluated(call, trained)
-            for _ in look.evaluated:
-                self.lost()
+            phase = self._open.get(id(look.models[0].model)) if len(look.models) == 1 else None
+            if phase is not None:
+                phase.losses += len(look.evaluated)
+
+    def wants(self, model: Any) -> bool:
+        """Return whether evaluations of a model are still described."""
+        if self._foreign.get(model, 0) >= FOREIGN:
+            return False
+        return self._evaluations.get(model, 0) < EVALUATIONS
 
     def evaluated(self, call: ModelCall, trained: Collection[int]) -> None:
-        """Take a call of a model outside of any tape."""
-        weights = call.model.trainable_variables
-        if call.model not in self._looks and not any(id(one) in trained for one in weights):
+        """Take a call of a model outside of any tape.
+
+        Args:
+            call: of the model.
+            trained: identities of the variables that optimizers hold.
+        """
+        model = call.model
+        if not self.wants(model):
             return
-        phase = self._open.setdefault(id(call.model), _Phase(first=call))
+        phase = self._open.get(id(model))
+        if phase is None:
+            if not any(id(one) in trained for one in model.trainable_variables):
+                self._foreign[model] = self._foreign.get(model, 0) + 1
+                return
+            phase = self._open[id(model)] = _Phase(call=call, first=not self._open)
         phase.forwards += 1
         phase.trains &= bool(call.training)
-        number = self._evaluations.get(call.model, 0)
-        if call.given is None or number >= EVALUATIONS or phase.forwards > EVAL_LOOKS:
+        phase.gave = None if call.gave is None else weakref.ref(call.gave)
+        number = self._evaluations.get(model, 0)
+        scales = phase.first and number < SCALES and phase.forwards <= EVAL_LOOKS
+        if call.given is None or not (scales or call.training):
             return
         rows = call.given.read()
-        phase.repeated |= phase.rows is not None and np.array_equal(rows, phase.rows)
-        phase.rows = rows
-        self._tell_scale(call, rows, Mode.EVAL)
+        if call.training:
+            digest = hash(rows.tobytes())
+            phase.repeated |= digest in phase.seen
+            phase.seen.add(digest)
+        if scales:
+            self._tell_scale(call, rows, Mode.EVAL)
 
-    def lost(self) -> None:
-        """Take that a loss was computed of what models gave."""
-        for phase in self._open.values():
-            phase.losses += 1
+    def lost(self, prediction: Any) -> None:
+        """Take that a loss was computed of what a model gave."""
+        for phase in list(self._open.values()):
+            phase.losses += phase.gave is not None and phase.gave() is prediction
 
     def tell(self) -> None:
         """Report the evaluations that have ended."""
@@ -107,7 +140,7 @@ class ModelCalls:
             return
         found, self._open = self._open, {}
         for phase in found.values():
-            model, step = phase.first.model, self._job.now.step
+            model, step = phase.call.model, self._job.now.step
             number = self._evaluations.get(model, 0)
             self._evaluations[model] = number + 1
             steps, self._latest[model] = step - self._latest.get(model, 0), step
@@ -128,13 +161,13 @@ class ModelCalls:
                     repeated=phase.repeated,
                     dropouts=tuple(dropouts[:MAX_NAMES]),
                     norms=tuple(norms[:MAX_NAMES]),
-                    output_shape=phase.first.shape,
-                    location=phase.first.location,
+                    output_shape=phase.call.shape,
+                    location=phase.call.location,
                 )
             )
 
     def _tell_scale(self, call: ModelCall, rows: Array, mode: Mode) -> None:
-        if (id(call.model), mode) in self._told:
+        if mode in self._told.get(call.model, ()):
             return
         found = scale(call.model, 0, rows, mode, self._job.now.step, call.location)
         if found is not None:

@@ -166,6 +166,8 @@ class Steps:
         losses = self.losses(before, looks)
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
+        self.calls.evaluations.tell()
+        self.models.tell()
         made = Made(
             site=before.location,
             optimizer=name,
@@ -184,8 +186,6 @@ class Steps:
             place = self._job.now.step if made.step is None else made.step
             self.broke(place, made.batch, before.location)
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
-        self.calls.evaluations.tell()
-        self.models.tell()
         self._job.step(losses, skipped=skipped, optimizer=name)
         return True
 

@@ -12,6 +12,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, losses, names, optimizers
 from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
+from mothtrap.adapters.keras.outside import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
 from mothtrap.adapters.tensorflow.hooks import LOOKS
@@ -54,7 +55,7 @@ class Tracing:
 
     def __init__(self, job: Job, steps: Steps) -> None:
         self._job, self._steps = job, steps
-        self._here = _Thread()
+        self._here, self._outside = _Thread(), Outside(job, steps)
 
     def install(self, replacements: Replacements) -> None:
         """Replace the methods."""
@@ -70,7 +71,7 @@ class Tracing:
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
             if not LOOKS.tapes:
-                return outside(self, original, args, kwargs)
+                return outside.call(self, original, args, kwargs)
             if contain(names.is_symbolic):
                 return original(self, *args, **kwargs)
             is_root = here.depth == 0
@@ -87,59 +88,32 @@ class Tracing:
             finally:
                 here.depth -= 1
             if is_root:
-                contain(model_called, self, args, kwargs, result, training)
+                contain_part("inputs", model_called, self, args, kwargs, result, training)
             contain(after, self, args, kwargs, result, training)
             return result
 
         after, model_called, outside = self._layer_called, self._model_called, self._outside
+        contain_part = self._job.contain_part
         return call
-
-    def _outside(
-        self,
-        layer: Any,
-        original: Callable[..., Any],
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-    ) -> Any:
-        """Call a layer outside of any tape; of a model that is trained it is an evaluation."""
-        here, contain = self._here, self._job.contain
-        is_root = not here.outside and self._steps.has_optimizers
-        training = contain(names.training_flag, kwargs) if is_root else None
-        here.outside += 1
-        try:
-            result = original(layer, *args, **kwargs)
-        except BaseException as err:
-            drop_own_frame(err)
-            raise
-        finally:
-            here.outside -= 1
-        if is_root and not contain(names.is_symbolic):
-            contain(self._model_called, layer, args, kwargs, result, training)
-        return result
 
     def _model_called(
         self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
     ) -> None:
+        """Take the first model that a step calls."""
         look = LOOKS.current() if isinstance(model, keras.Model) else None
-        if look is None or look.why:
+        if look is None or look.why or look.models:
             return
-        outside = not LOOKS.tapes
-        if tf.executing_eagerly() and not outside and traced(self._job).recorder.plan.is_light:
+        if tf.executing_eagerly() and traced(self._job).recorder.plan.is_light:
             return
-        gave = _first_tensor(result) if len(tf.nest.flatten(result)) == 1 else None
-        given = _first_tensor([*args, *kwargs.values()])
-        behind = None if outside else look
+        values = [value for value in tf.nest.flatten((args, kwargs)) if tf.is_tensor(value)]
         call = ModelCall(
             model=model,
             training=training,
-            given=None if given is None else Slot(given, rows=MAX_ROWS, behind=behind),
-            shape=None if gave is None else tuple(int(size or 0) for size in gave.shape),
-            location=frames.user_location() if outside else self._here.called_at,
+            given=input_slot(values[0], behind=look) if len(values) == 1 else None,
+            shape=shape_of(result),
+            location=self._here.called_at,
         )
-        if outside and look.counter is None:
-            self._steps.models.evaluated(call, self._steps.given())
-        else:
-            look.models.append(call)
+        look.models.append(call)
 
     def _layer_called(
         self, layer: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
@@ -211,6 +185,9 @@ class Tracing:
         is_compiled = isinstance(loss, names.compiled_loss_type())
         if is_compiled or (self._here.in_compiled and not LOOKS.tapes):
             return
+        if not LOOKS.tapes:
+            self._job.contain_part("evaluations", self._outside.lost, loss, result, args, kwargs)
+            return
         target = args[0] if args else kwargs.get("y_true")
         prediction: Any = args[1] if len(args) > 1 else kwargs.get("y_pred")
         look = LOOKS.current()
@@ -219,25 +196,17 @@ class Tracing:
         if not tf.is_tensor(target):
             target = tf.convert_to_tensor(target)
         chain = _chain(look, prediction)
-        behind = look if LOOKS.tapes else None
-        call = LossCall(
-            loss=loss,
-            target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=behind),
-            prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=behind),
-            chain=chain,
-            location=frames.user_location(),
-            classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
-            taken_back=losses.taken_back(loss, chain, prediction),
+        look.losses.append(
+            LossCall(
+                loss=loss,
+                target=None if look.why else Slot(target, rows=LOSS_ROWS, behind=look),
+                prediction=None if look.why else Slot(prediction, rows=LOSS_ROWS, behind=look),
+                chain=chain,
+                location=frames.user_location(),
+                classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
+                taken_back=losses.taken_back(loss, chain, prediction),
+            )
         )
-        if LOOKS.tapes:
-            look.losses.append(call)
-        elif not look.why and prediction.shape.rank:
-            value = Slot(_mean_of_rows(loss, result, prediction))
-            if look.counter is not None:
-                look.evaluated.append((call, value))
-            elif self._steps.has_optimizers:
-                self._steps.calls.evaluated(call, value)
-                self._steps.models.lost()
 
     def _scaled(self, _: Any, result: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
         look = LOOKS.current()
@@ -249,6 +218,8 @@ class Tracing:
         """Take a value that no optimizer gives a variable, such as one of a file of weights."""
         if tf.executing_eagerly():
             layers.GIVEN[id(variable)] = variable
+        if not LOOKS.tapes:
+            self._outside.assigned()
         look = None if self._steps.has_optimizers else LOOKS.current()
         if look is not None and not look.applied:
             look.assigned(variable)
@@ -304,7 +275,6 @@ class _Thread(threading.local):
     """The layers that are being called, one within the other."""
 
     depth: int = 0
-    outside: int = 0
     in_compiled: int = 0
     root: Any = None
     called_at: str | None = None
@@ -343,13 +313,6 @@ def _finite(look: Look, squares: Any) -> Any:
     if tf.executing_eagerly():
         return None
     return is_finite(squares, losses_in(look))
-
-
-def _mean_of_rows(loss: Any, result: Any, prediction: Any) -> Any:
-    """Return the mean loss of a row and the number of rows, shape (2,)."""
-    rows = tf.cast(tf.shape(prediction)[0], tf.float32)
-    mean = tf.cast(tf.reduce_mean(result), tf.float32)
-    return tf.stack([mean / rows if loss.reduction == "sum" else mean, rows])
 
 
 def _chain(look: Look, prediction: Any) -> tuple[str, ...]:

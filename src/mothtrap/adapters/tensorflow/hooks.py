@@ -64,6 +64,10 @@ class Shared:
             self._replacements.around(tape, "gradient", None, _differentiated)
             self._replacements.replace(names.function_type(), "__call__", self._around_call)
 
+    def is_running(self) -> bool:
+        """Return whether a program that this thread has called is running, or being traced."""
+        return self._depth.now > 0
+
     def leave(self, listener: Listener) -> None:
         """Let an adapter hear no more; restore everything when it was the last."""
         self._listeners = [each for each in self._listeners if each[0] is not listener]

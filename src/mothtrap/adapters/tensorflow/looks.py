@@ -179,7 +179,7 @@ class ModelCall:
     """A model that was called from outside of any other: some rows of what it took.
 
     `training` is the flag that it ran with; `shape` is that of its one output, None where it
-    gave several; `location` is the line of the call.
+    gave several; `location` is the line of the call; `gave` the output, of an eager evaluation.
     """
 
     model: Any
@@ -187,6 +187,7 @@ class ModelCall:
     given: Slot | None
     shape: tuple[int, ...] | None
     location: str | None
+    gave: Any = None
 
     @property
     def is_written(self) -> bool:
@@ -389,9 +390,17 @@ class Looks(threading.local):
                 look.counter.write(tf.constant(0, tf.int64))
             look.counter.count()
         self._programs[id(graph)] = graph, look
-        while len(self._programs) > MAX_PROGRAMS:
-            self._programs.popitem(last=False)
+        if len(self._programs) > MAX_PROGRAMS:
+            self._forget_one()
         return look
+
+    def _forget_one(self) -> None:
+        """Forget the oldest program, one that makes no step before one that does."""
+        older = list(self._programs)[:-1]
+        del self._programs[next((key for key in older if self._makes_no_step(key)), older[0])]
+
+    def _makes_no_step(self, key: int) -> bool:
+        return not self._programs[key][1].targets
 
     def take(self, *, programs_only: bool = False) -> list[Look]:
         """Return what ran since the last call: programs, and the eager step, which is over."""

@@ -94,7 +94,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `confusion`: labels (rows) against predicted classes, row by row, of at most 20 classes;
     not of tokens.
     `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
-    `row_sums`: least and greatest sum of a row of labels that has a number for each class.
+    `row_sums`: least and greatest sum of a row of labels that has 0 or 1 for each class.
     """
 
     dtype: str
