@@ -50,8 +50,8 @@ class MetricContradictsLoss(Rule):
 
     Stays quiet:
         Constant metrics above `low` (an accuracy at the share of the largest class), recalls and
-        precisions, a dice or IoU where the loss is another one, trainings with weights of rows
-        or classes, and sums of several losses.
+        precisions, a dice or IoU where the loss is another one, metrics that fall in trainings
+        with weights of rows or classes, and sums of several losses.
 
     What to do:
         - Check the metric: `Accuracy` compares classes with classes. For probabilities take
@@ -169,7 +169,7 @@ class MetricContradictsLoss(Rule):
                 f"from {loss_E[0]:.3g} to {loss_E[-1]:.3g}: the loss rewards the opposite of what "
                 "the metric counts"
             ),
-            fixes=self._advice(window, *CHECKS[:: 1 if is_score else -1]),
+            fixes=self._advice(window, *CHECKS[:: 1 if is_score else -1], "Check the metric"),
             evidence={
                 "metric": metric,
                 "value": float(value_E[-1]),
