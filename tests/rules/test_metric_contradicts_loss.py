@@ -70,7 +70,7 @@ def test_it_says_what_the_metric_and_the_loss_did() -> None:
         "pair_accuracy fell from 0.57 to 0.41 while the loss fell from 1 to 0.26: the loss "
         "rewards the opposite of what the metric counts"
     )
-    assert [fix.split()[1] for fix in finding.fixes] == ["which", "the"]
+    assert [fix.split()[1] for fix in finding.fixes] == ["which", "the", "the", "the"]
 
 
 def test_an_accuracy_of_nothing_is_told_even_if_a_rounded_sigmoid_is_right_later() -> None:

@@ -47,11 +47,13 @@ class TestMetricWatchedBackwards(RuleTests):
         yield window(watched("val_accuracy", "min"), *TRAINED)
         yield window(watched("loss", "max"), *TRAINED)
         yield window(watched("val_auc", "min"))  # before the first epoch has ended
+        yield window(watched("val_f1_score", "min"))
 
     def healthy(self) -> Iterable[Window]:
         yield window(watched("val_loss", "min"), *TRAINED)
         yield window(watched("val_accuracy", "max"), *TRAINED)
         yield window(watched("val_own", "min"), *TRAINED)  # not known which way it is better
+        yield window(watched("val_fid_score", "min"), *TRAINED)
         yield window(*TRAINED)
 
 

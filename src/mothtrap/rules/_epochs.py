@@ -23,6 +23,8 @@ OVERLAPS: Final = re.compile(r"(^|_)(dice|iou|io_u|jaccard)($|[_\d])")
 QUALITIES: Final = re.compile(rf"(^|_)(accuracy|acc|auc|auroc)($|[_\d])|{OVERLAPS.pattern}")
 """Names of metrics that a falling loss improves; a recall and a precision make way for one another,
 and what is not of 0 to 1 has no level of guessing."""
+UNSURE: Final = re.compile(r"(^|_)(?<!f1_)(?<!f_)score$|(^|_)(entropy|gini|map)$")
+"""Names of metrics of which the greater may be better, or the smaller: they do not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

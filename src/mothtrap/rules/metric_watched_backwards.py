@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +15,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
-from mothtrap.rules._epochs import Epochs, of_fit, trainings
-
-UNSURE = re.compile(r"(?<!f1)(?<!f)_?score$|entropy$|gini$|map$")
-"""Names of metrics of which the greater may be better, or the smaller: they do not say."""
+from mothtrap.rules._epochs import UNSURE, Epochs, of_fit, trainings
 
 
 @dataclass(frozen=True)
