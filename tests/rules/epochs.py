@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from mothtrap.core.facts.evaluations import EpochMetrics
+from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.metrics import sense_by_name
 
 STEPS = 10

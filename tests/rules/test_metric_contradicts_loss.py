@@ -8,7 +8,7 @@ from tests.rules.epochs import epochs
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.evaluations import EpochMetrics
+from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.metric_contradicts_loss import MetricContradictsLoss

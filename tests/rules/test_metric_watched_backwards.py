@@ -7,7 +7,7 @@ from tests.rules.epochs import epochs
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.facts.evaluations import MetricWatched
+from mothtrap.core.facts.epochs import MetricWatched
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
 from mothtrap.rules.metric_watched_backwards import MetricWatchedBackwards

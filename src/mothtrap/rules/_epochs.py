@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from mothtrap.core.facts.evaluations import EpochMetrics
+from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.window import Floats, Ints, Window
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.facts.evaluations import EpochMetrics, MetricWatched
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.core.needs import Need

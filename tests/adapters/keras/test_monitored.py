@@ -7,7 +7,7 @@ pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
-from mothtrap.core.facts.evaluations import EpochMetrics, MetricWatched  # noqa: E402
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched  # noqa: E402# noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -12,7 +12,7 @@ from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.models import Fit
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.evaluations import EpochMetrics, MetricWatched
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.metrics import sense_by_name
 from mothtrap.tracing import frames
 

@@ -12,12 +12,11 @@ from mothtrap.core.facts.data import (
     RowsShared,
     TargetOrder,
 )
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.facts.evaluations import (
-    EpochMetrics,
     Evaluation,
     EvaluationMetrics,
     EvaluationPhase,
-    MetricWatched,
     NormBatches,
     TrainingMode,
 )
