@@ -2,10 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from msgspec import structs
 from tests.rules.evaluations import PLACE, evaluations
 from tests.rules.windows import loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
@@ -28,6 +30,16 @@ def test_fires_where_evaluation_turned_up_while_training_fell() -> None:
     assert (finding.mode, finding.location) == ("eval", PLACE)
     assert finding.evidence["best"] == 0.5
     assert "was 0.5 at step 60" in finding.message
+
+
+def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
+    shared = RowsShared(
+        step=0, module="net", argument="x", source=PLACE, train_rows=200, eval_rows=200, shared=200
+    )
+    with pytest.raises(NotApplicable, match="are those that were trained on"):
+        Overfit().check(window(shared, *evaluations(VALID, FALLING)))
+    some = structs.replace(shared, shared=20)
+    assert Overfit().check(window(some, *evaluations(VALID, FALLING)))
 
 
 def test_fires_on_fine_tuning_whose_first_evaluation_was_its_best() -> None:

@@ -7,10 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints, Window
+
+ALL_ROWS = 0.9
+"""Share of the rows of an evaluation from which on they are those of training; chosen by hand."""
 
 COMPARABLE_RATIO = 10.0
 """Training losses this much above those of evaluation are on another scale (a sum over the
@@ -76,6 +80,21 @@ def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evalu
     others = [one for one in every if one.last.site not in stopping]
     if every and not others:
         raise NotApplicable("the training stops early by itself, and keeps its best round")
+    return others
+
+
+def held_out(window: Window, every: list[Evaluated]) -> list[Evaluated]:
+    """Return the evaluations of rows that were not trained on, so far as that was seen.
+
+    Raises:
+        NotApplicable: there are no others.
+    """
+    same = {
+        one.source for one in window.seen(RowsShared) if one.shared >= ALL_ROWS * one.eval_rows > 0
+    }
+    others = [one for one in every if one.last.site not in same]
+    if every and not others:
+        raise NotApplicable("the rows that are evaluated are those that were trained on")
     return others
 
 

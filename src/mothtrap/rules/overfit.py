@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
@@ -14,7 +15,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated, without_early_stopping
+from mothtrap.rules._evaluations import Evaluated, evaluated, held_out, without_early_stopping
 from mothtrap.rules._losses import has_players
 
 
@@ -43,7 +44,8 @@ class Overfit(Rule):
         While the loss of evaluation falls, or where it only hovers at its best. A small loss
         near its floor that doubles: next to what was gained that is nothing. Training
         loss above that of evaluation (dropout, augmentation). Losses of a GAN. Evaluations
-        whose loss is not seen: an accuracy, or a loss written by hand.
+        whose loss is not seen: an accuracy, or a loss written by hand. Evaluations of the rows
+        that were trained on.
 
     What to do:
         - Stop at the best evaluation, or go back to the weights saved there.
@@ -62,7 +64,7 @@ class Overfit(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(BoostingBegan,), optional=True),
+        Need(facts=(BoostingBegan, RowsShared), optional=True),
     )
     explains = ("overtraining",)
     passes = True
@@ -85,7 +87,7 @@ class Overfit(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site that evaluates a loss."""
-        every = without_early_stopping(window, evaluated(window))
+        every = held_out(window, without_early_stopping(window, evaluated(window)))
         every = [one for one in every if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
@@ -14,7 +15,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated, without_early_stopping
+from mothtrap.rules._evaluations import Evaluated, evaluated, held_out, without_early_stopping
 from mothtrap.rules._losses import has_players
 
 
@@ -60,7 +61,7 @@ class Overtraining(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(BoostingBegan,), optional=True),
+        Need(facts=(BoostingBegan, RowsShared), optional=True),
     )
     passes = True
 
@@ -87,7 +88,7 @@ class Overtraining(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site that evaluates a loss."""
-        every = without_early_stopping(window, evaluated(window))
+        every = held_out(window, without_early_stopping(window, evaluated(window)))
         every = [one for one in every if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")
