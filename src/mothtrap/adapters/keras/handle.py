@@ -400,7 +400,7 @@ class KerasHandle:
             self._steps.tell_by_hand(looks)
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
-                self._steps.models.ran(looks, self._steps.given())
+                self._steps.models.ran(looks, self._steps.given)
             return False
         before.location = frames.user_location()
         self._look_for_left_out(looks)

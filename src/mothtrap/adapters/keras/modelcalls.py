@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -78,12 +78,12 @@ class ModelCalls:
                 steps.append(step)
                 self._tell_scale(call, call.given.read(), Mode.TRAIN)
 
-    def ran(self, looks: Sequence[Look], trained: Collection[int]) -> None:
+    def ran(self, looks: Sequence[Look], trained: Callable[[], Collection[int]]) -> None:
         """Take programs that made no step.
 
         Args:
             looks: at them.
-            trained: identities of the variables that optimizers hold.
+            trained: returns the identities of the variables that optimizers hold.
         """
         for look in looks:
             for call in look.models:
@@ -98,19 +98,20 @@ class ModelCalls:
             return False
         return self._evaluations.get(model, 0) < EVALUATIONS
 
-    def evaluated(self, call: ModelCall, trained: Collection[int]) -> None:
+    def evaluated(self, call: ModelCall, trained: Callable[[], Collection[int]]) -> None:
         """Take a call of a model outside of any tape.
 
         Args:
             call: of the model.
-            trained: identities of the variables that optimizers hold.
+            trained: returns the identities of the variables that optimizers hold.
         """
         model = call.model
         if not self.wants(model):
             return
         phase = self._open.get(id(model))
         if phase is None:
-            if not any(id(one) in trained for one in model.trainable_variables):
+            held = trained()
+            if not any(id(one) in held for one in model.trainable_variables):
                 self._foreign[model] = self._foreign.get(model, 0) + 1
                 return
             phase = self._open[id(model)] = _Phase(call=call, first=not self._open)

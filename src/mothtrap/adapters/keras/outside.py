@@ -11,7 +11,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras import losses, names
+from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, MAX_ROWS, LossCall, ModelCall, Slot
@@ -70,7 +70,7 @@ class Outside:
         if tf.executing_eagerly():
             self._here.waiting.clear()
             if models.wants(model):
-                models.evaluated(_model_call(model, values, result, training), self._steps.given())
+                models.evaluated(_model_call(model, values, result, training), self._steps.given)
         elif SHARED.is_running():
             graph = tf.compat.v1.get_default_graph()
             if self._here.waiting and self._here.waiting[0][0] is not graph:
@@ -109,7 +109,6 @@ class Outside:
             chain=(),
             location=place,
             classes=int(prediction.shape[-1] or 0),
-            taken_back=losses.taken_back(loss, (), prediction),
         )
         value = Slot(_mean_of_rows(loss, result, prediction))
         if is_eager:
