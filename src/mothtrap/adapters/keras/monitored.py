@@ -112,9 +112,18 @@ class Monitored:
                 higher_is_better=tuple(sorted(name for name in rising if rising[name])),
                 lower_is_better=tuple(sorted(name for name in rising if rising[name] is False)),
                 weighted=fit.weighted,
+                output_losses=tuple(sorted(_losses_of_outputs(model) & values.keys())),
                 location=fit.location,
             )
         )
+
+
+def _losses_of_outputs(model: Any) -> set[str]:
+    """Return the names under which Keras logs the loss of each of several outputs."""
+    outputs = set(getattr(model, "output_names", None) or ())
+    for named in (getattr(model, "loss", None), getattr(model, "output", None)):
+        outputs |= set(named) if isinstance(named, dict) else set()
+    return {f"{output}_loss" for output in outputs}
 
 
 def _numbers(logs: Mapping[str, Any]) -> dict[str, float]:

@@ -12,7 +12,8 @@ class EpochMetrics(Fact, frozen=True, kw_only=True, tag=True):
     trained on, means over the epoch, `held_out` of the validation after it, if there was one, both
     by the metric's name. `loss` is the one that is trained. A metric is in one of
     `higher_is_better` and `lower_is_better` where it is known which way it is better.
-    `weighted`: `fit` was given weights of rows or classes.
+    `weighted`: `fit` was given weights of rows or classes. `output_losses`: names of those values
+    that are the losses of single outputs of the model, before they are weighed and added.
     """
 
     fit: str
@@ -23,6 +24,7 @@ class EpochMetrics(Fact, frozen=True, kw_only=True, tag=True):
     higher_is_better: tuple[str, ...] = ()
     lower_is_better: tuple[str, ...] = ()
     weighted: bool = False
+    output_losses: tuple[str, ...] = ()
     location: str | None = None
 
 

@@ -1,0 +1,118 @@
+"""LOS412: the loss of one output is nothing beside that of another, and does not fall."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.epochs import EpochMetrics
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._epochs import Epochs, trainings
+
+UNWEIGHED = 0.05
+"""Share by which the sum of the losses may differ from the total if none is weighed; the rest is
+of penalties. Chosen by hand."""
+
+
+@dataclass(frozen=True)
+class LossSwamped(Rule):
+    """The loss of one output is nothing beside that of another, and does not fall.
+
+    What it detects:
+        A model of several outputs whose losses are added as they are, though they are of
+        different orders of magnitude.
+
+    Why it matters:
+        The layers that the outputs share learn for the largest loss alone. The other output
+        stays as it was, and the total, which falls, does not show it.
+
+    Fires:
+        Warning when, in all epochs and at least `epochs` of them, the loss of one output was less
+        than `share` of the total, and in the last third of them is not below `stays` of what it
+        was in the first, while the total fell below `fell` of its first value.
+
+    Stays quiet:
+        Losses that are weighed (`loss_weights`). A small loss that falls all the same.
+
+    What to do:
+        - Keras: Weigh the losses: `compile(..., loss_weights={"price": 1e-4, "kind": 1.0})`.
+        - Bring the targets to a common scale: subtract the mean, divide by the deviation.
+
+    Example:
+        model.compile("adam", {"price": "mse", "kind": "binary_crossentropy"})
+        y["price"] = (y["price"] - mean) / deviation
+
+    References:
+        Kendall, Gal, Cipolla 2018, Multi-task learning using uncertainty to weigh losses,
+        https://arxiv.org/abs/1705.07115
+    """
+
+    code = "LOS412"
+    title = "one loss swamps another"
+    needs = (Need(facts=(EpochMetrics,)),)
+    passes = True
+
+    epochs: int = threshold(3, unit="epochs", source="chosen by hand")
+    share: float = threshold(0.01, unit="of the total", source="chosen by hand")
+    stays: float = threshold(0.9, unit="of its first value", source="chosen by hand")
+    fell: float = threshold(0.9, unit="of its first value", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every training of a model with several outputs."""
+        every = trainings(window)
+        if not every:
+            raise NotEnoughData("no epoch whose metrics are told has ended")
+        every = [one for one in every if one.seen[-1].loss and len(one.seen[-1].output_losses) > 1]
+        if not every:
+            raise NotApplicable("no model with losses of several outputs is trained")
+        if max(len(one.seen) for one in every) < self.epochs:
+            raise NotEnoughData(f"fewer than {self.epochs} epochs were seen")
+        found = [finding for one in every if (finding := self._judge(window, one))]
+        return found[:1]
+
+    def _judge(self, window: Window, one: Epochs) -> Finding | None:
+        last = one.seen[-1]
+        total_E = one.values(last.loss or "", held_out=False)
+        loss_OE = np.array([one.values(name, held_out=False) for name in last.output_losses])
+        if len(total_E) < self.epochs or not np.isfinite([total_E, *loss_OE]).all():
+            return None
+        if (loss_OE < 0).any() or not np.allclose(loss_OE.sum(axis=0), total_E, rtol=UNWEIGHED):
+            return None
+        if not total_E[-1] < self.fell * total_E[0]:
+            return None
+        is_small_O = (loss_OE < self.share * total_E).all(axis=1)
+        stays_O = np.array([self._stays(loss_E) for loss_E in loss_OE])
+        swamped = np.flatnonzero(is_small_O & stays_O)
+        if not len(swamped):
+            return None
+        small, large = int(swamped[0]), int(loss_OE[:, -1].argmax())
+        name, other = (last.output_losses[place] for place in (small, large))
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(one.steps[0]),
+            last_step=int(one.steps[-1]),
+            count=len(total_E),
+            message=(
+                f"{name} was {loss_OE[small, 0]:.3g} and is {loss_OE[small, -1]:.3g}: beside "
+                f"{other} ({loss_OE[large, -1]:.3g}) it is {loss_OE[small, -1] / total_E[-1]:.2g} "
+                "of the total, so that nothing is learned for it"
+            ),
+            evidence={
+                "value": float(loss_OE[small, -1]),
+                "other": float(loss_OE[large, -1]),
+                "limit": self.share,
+                "fit": one.fit,
+            },
+            location=last.location,
+        )
+
+    def _stays(self, loss_E: Floats) -> bool:
+        late = loss_E[-max(1, len(loss_E) // 3) :]
+        return bool(np.median(late) >= self.stays * loss_E[0])
