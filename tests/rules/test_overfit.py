@@ -8,7 +8,7 @@ from tests.rules.windows import loss, noise, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.steps import Mode
 from mothtrap.rules.overfit import Overfit
@@ -40,6 +40,20 @@ def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
         Overfit().check(window(shared, *evaluations(VALID, FALLING)))
     some = structs.replace(shared, shared=20)
     assert Overfit().check(window(some, *evaluations(VALID, FALLING)))
+
+
+def test_says_nothing_of_averages_that_lag_behind() -> None:
+    slow = NormAverages(step=0, module="bn", momentum=0.01, updates=1)
+    # 200 steps: 13 % of the averages are still what they began with.
+    with pytest.raises(NotEnoughData, match="averages of batch norms"):
+        Overfit().check(window(slow, *evaluations(VALID, FALLING)))
+    quick = structs.replace(slow, momentum=0.1)
+    [finding] = Overfit().check(window(quick, *evaluations(VALID, FALLING)))
+    assert finding.evidence["best_step"] == 60
+    lagging = np.concatenate([np.linspace(0.4, 1.0, 30), np.full(20, 0.9)])
+    falling = 0.9 ** np.arange(50)
+    assert Overfit().check(window(*evaluations(lagging, falling)))
+    assert Overfit().check(window(slow, *evaluations(lagging, falling))) == []
 
 
 def test_fires_on_fine_tuning_whose_first_evaluation_was_its_best() -> None:

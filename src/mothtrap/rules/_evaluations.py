@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from msgspec import structs
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.steps import Mode
-from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.core.window import Bools, Floats, Ints, Window
 
 ALL_ROWS = 0.9
 """Share of the rows of an evaluation from which on they are those of training; chosen by hand."""
@@ -25,6 +26,10 @@ the steps before lies far above that behind them; chosen by hand."""
 LEAST_SHARE = 0.05
 """Share of all evaluations so far that a stretch of them must span, as some programs evaluate
 at every step; chosen by hand."""
+
+SETTLED = 0.05
+"""Share of running averages that is still what they began with, below which an evaluation counts;
+chosen by hand: 300 steps where a batch counts for 1 %, 30 where it counts for 10 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -96,6 +101,53 @@ def held_out(window: Window, every: list[Evaluated]) -> list[Evaluated]:
     if every and not others:
         raise NotApplicable("the rows that are evaluated are those that were trained on")
     return others
+
+
+def initial_share(one: NormAverages, step_E: Ints) -> Floats:
+    """Return which share of a batch norm's averages is what they began with, by step."""
+    updates_E = one.updates + np.maximum(step_E - one.step, 0)
+    return np.asarray(np.power(1.0 - one.momentum, updates_E), dtype=np.float64)
+
+
+def of_new_rows(window: Window) -> list[Evaluated]:
+    """Return the evaluations by call site that tell how a model does on rows that are new to it.
+
+    Raises:
+        NotEnoughData: no such loss was seen.
+        NotApplicable: whatever is evaluated, worse losses do no harm.
+    """
+    return settled(window, held_out(window, without_early_stopping(window, evaluated(window))))
+
+
+def settled(window: Window, every: list[Evaluated]) -> list[Evaluated]:
+    """Return the evaluations whose batch norms go by averages of what they were trained on.
+
+    The loss of an earlier one says nothing: it rises and falls with the averages.
+
+    Raises:
+        NotEnoughData: there are none.
+    """
+    slow = list(window.seen(NormAverages))
+    if not slow:
+        return every
+    found = []
+    for one in every:
+        is_settled_E = np.all([initial_share(norm, one.step_E) < SETTLED for norm in slow], axis=0)
+        if is_settled_E.any():
+            found.append(_part(one, is_settled_E))
+    if every and not found:
+        raise NotEnoughData("the averages of batch norms are still what they began with")
+    return found
+
+
+def _part(one: Evaluated, chosen_E: Bools) -> Evaluated:
+    """Return some of the evaluations, with the best among these."""
+    step_E, value_E = one.step_E[chosen_E], one.value_E[chosen_E]
+    last = one.last
+    if last.best_step < step_E[0]:
+        best = int(value_E.argmin())
+        last = structs.replace(last, best=float(value_E[best]), best_step=int(step_E[best]))
+    return replace(one, step_E=step_E, value_E=value_E, train_E=one.train_E[chosen_E], last=last)
 
 
 def trend(value_E: Floats) -> float:

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._evaluations import Evaluated, evaluated, trend
+from mothtrap.rules._evaluations import Evaluated, evaluated, settled, trend
 from mothtrap.rules._losses import has_players
 
 
@@ -42,7 +42,8 @@ class LabelsUnrelated(Rule):
         Where evaluation was better than guessing at any time (a model that overfits begins
         so). Losses for which the best guess is not known: weighted ones, soft targets,
         absolute errors. Training that was already far below guessing at the first
-        evaluation. Losses of a GAN.
+        evaluation. Losses of a GAN. While the averages that batch norms evaluate with lag
+        behind.
 
     What to do:
         - PyTorch: Look at some rows: does each label belong to its input? Shuffle both with
@@ -65,7 +66,7 @@ class LabelsUnrelated(Rule):
     code = "DAT511"
     needs = (
         Need(facts=(Evaluation,)),
-        Need(scalars=("loss",), optional=True),
+        Need(facts=(NormAverages,), scalars=("loss",), optional=True),
     )
     explains = ("overfit", "overtraining")
     passes = True
@@ -108,6 +109,7 @@ class LabelsUnrelated(Rule):
         known = [one for one in known if one.last.rows >= self.min_rows]
         if not known:
             raise NotEnoughData(f"no evaluation has {self.min_rows} rows")
+        settled(window, known)  # before, no evaluation can be better than guessing
         known = [one for one in known if one.last.number + 1 >= self.evaluations]
         if not known:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations were seen")

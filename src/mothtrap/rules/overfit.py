@@ -8,14 +8,14 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated, held_out, without_early_stopping
+from mothtrap.rules._evaluations import Evaluated, of_new_rows
 from mothtrap.rules._losses import has_players
 
 
@@ -45,7 +45,7 @@ class Overfit(Rule):
         near its floor that doubles: next to what was gained that is nothing. Training
         loss above that of evaluation (dropout, augmentation). Losses of a GAN. Evaluations
         whose loss is not seen: an accuracy, or a loss written by hand. Evaluations of the rows
-        that were trained on.
+        that were trained on. While the averages that batch norms evaluate with lag behind.
 
     What to do:
         - Stop at the best evaluation, or go back to the weights saved there.
@@ -64,7 +64,7 @@ class Overfit(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(BoostingBegan, RowsShared), optional=True),
+        Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
     )
     explains = ("overtraining",)
     passes = True
@@ -87,8 +87,7 @@ class Overfit(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site that evaluates a loss."""
-        every = held_out(window, without_early_stopping(window, evaluated(window)))
-        every = [one for one in every if self.site in one.last.site]
+        every = [one for one in of_new_rows(window) if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         if not any(len(one.value_E) > self.patience for one in every):

@@ -8,14 +8,14 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
-from mothtrap.rules._evaluations import Evaluated, evaluated, held_out, without_early_stopping
+from mothtrap.rules._evaluations import Evaluated, of_new_rows
 from mothtrap.rules._losses import has_players
 
 
@@ -42,7 +42,8 @@ class Overtraining(Rule):
 
     Stays quiet:
         While both improve now and then. Boosting that has come to rest, as all does in the end.
-        Losses of a GAN. Evaluations whose loss is not seen.
+        Losses of a GAN. Evaluations whose loss is not seen. While the averages that batch norms
+        evaluate with lag behind.
 
     What to do:
         - Keep the weights of the best evaluation, and stop some evaluations after it.
@@ -61,7 +62,7 @@ class Overtraining(Rule):
     needs = (
         Need(facts=(Evaluation,)),
         Need(scalars=("loss",), optional=True),
-        Need(facts=(BoostingBegan, RowsShared), optional=True),
+        Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
     )
     passes = True
 
@@ -88,8 +89,7 @@ class Overtraining(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every call site that evaluates a loss."""
-        every = held_out(window, without_early_stopping(window, evaluated(window)))
-        every = [one for one in every if self.site in one.last.site]
+        every = [one for one in of_new_rows(window) if self.site in one.last.site]
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         trains = [int(np.isfinite(one.train_E).sum()) for one in every]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,7 +14,7 @@ from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.looks import LayerCall, Look, Slot
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
+from mothtrap.core.facts.evaluations import DropoutRate, NormAverages, TrainingMode
 from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
@@ -51,6 +52,7 @@ class Forwards:
         self._masks: dict[tuple[int, str], deque[Array]] = {}
         self._modes: dict[int, tuple[object, ...]] = {}
         self._samples: ByIdentity[Any, NormSamples] = ByIdentity()
+        self._averaging: weakref.WeakSet[Any] = weakref.WeakSet()
 
     def tell(self, look: Look, step: int) -> None:
         """Report what a forward has shown."""
@@ -59,6 +61,7 @@ class Forwards:
             return
         self._tell_modes(calls, step)
         self._tell_samples(calls, step)
+        self._tell_averages(calls, step)
         self._take_activations(calls)
         if WHEN.is_due(step):
             self._tell_layers(calls, step)
@@ -170,6 +173,24 @@ class Forwards:
         seen.add(rows)
         if seen.is_due:
             self._job.fact(seen.fact(step, layers.name_of(layer), layers.LOCATIONS.get(layer)))
+
+    def _tell_averages(self, calls: Sequence[LayerCall], step: int) -> None:
+        """Report the slowest of the batch norms that are trained for the first time."""
+        norms = [call.layer for call in calls if layers.is_batch_norm(call.layer) and call.training]
+        new = [norm for norm in norms if norm not in self._averaging and layers.is_fresh(norm)]
+        self._averaging.update(norms)
+        if not new:
+            return
+        slowest = max(new, key=lambda norm: norm.momentum)
+        self._job.fact(
+            NormAverages(
+                step=step,
+                module=layers.name_of(slowest),
+                momentum=1.0 - float(slowest.momentum),
+                updates=1,
+                location=layers.LOCATIONS.get(slowest),
+            )
+        )
 
     def _tell_layers(self, calls: Sequence[LayerCall], step: int) -> None:
         scales: list[LayerScale] = []

@@ -216,9 +216,9 @@ class Tracing:
 
     def _assigned(self, variable: Any, *_: object) -> None:
         """Take a value that no optimizer gives a variable, such as one of a file of weights."""
-        if tf.executing_eagerly():
-            layers.GIVEN[id(variable)] = variable
         if not LOOKS.tapes:
+            if tf.executing_eagerly():
+                layers.GIVEN[id(variable)] = variable
             self._outside.assigned()
         look = None if self._steps.has_optimizers else LOOKS.current()
         if look is not None and not look.applied:

@@ -144,3 +144,17 @@ class EvaluationNorms(Fact, frozen=True, kw_only=True, tag=True):
     last_rows: int
     rows: int
     location: str | None = None
+
+
+class NormAverages(Fact, frozen=True, kw_only=True, tag=True):
+    """The slowest batch norm of a model that is trained from the averages that it was made with.
+
+    Evaluations go by running averages. Those of `module` have taken `updates` batches up to
+    `step`, each of which has the weight `momentum` (in the sense of PyTorch: that of the new
+    one), and about one a step from then on. Observed once a model.
+    """
+
+    module: str
+    momentum: float
+    updates: int
+    location: str | None = None

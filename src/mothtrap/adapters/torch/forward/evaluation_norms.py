@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.forward.modes import is_batch_norm
-from mothtrap.core.facts.evaluations import EvaluationNorms
+from mothtrap.core.facts.evaluations import EvaluationNorms, NormAverages
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.identity import ByIdentity
 
@@ -53,6 +53,25 @@ class NormStatistics:
             batches = self._batches[module] = _Batches()
         batches.last = rows = int(given.shape[0])
         batches.sizes[rows] = batches.sizes.get(rows, 0) + 1
+
+    def averages(self, module: nn.Module, book: NameBook, step: int) -> NormAverages | None:
+        """Return how far the averages of a module's slowest batch norm are, at first."""
+        batches = self._batches.get(module)
+        if batches is None or batches.reported:
+            return None
+        counted = [part for part in module.modules() if is_batch_norm(part) and _momentum(part)]
+        slowest = min(counted, key=_momentum, default=None)
+        updates: Any = getattr(slowest, "num_batches_tracked", None)
+        if slowest is None or updates is None:
+            return None
+        return NormAverages(
+            step=step,
+            mode=Mode.EVAL,
+            module=book.module_name(slowest),
+            momentum=_momentum(slowest),
+            updates=int(updates),
+            location=book.location(slowest),
+        )
 
     def evaluated(self, module: nn.Module, book: NameBook, step: int) -> EvaluationNorms | None:
         """Return what the batch norms of a module that is evaluated go by; None without any."""

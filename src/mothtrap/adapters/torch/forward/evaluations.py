@@ -206,9 +206,10 @@ class EvaluationObserver:
             told = counts.number < TOLD_FIRST or counts.number % TOLD_EVERY == 0
             name = self._job.book.module_name(module)
             ran = self.open.ran[id(module)] = _Ran(name, class_name(module), counts, told)
-            norms = self._norms.evaluated(module, self._job.book, self.open.step)
-            if norms is not None:
-                self._job.recorder.notes.observe(norms)
+            norms, where = self._norms, (self._job.book, self.open.step)
+            for fact in norms.averages(module, *where), norms.evaluated(module, *where):
+                if fact is not None:
+                    self._job.recorder.notes.observe(fact)
         if module.training and not ran.trains:
             ran.trains = True
             if ran.told:

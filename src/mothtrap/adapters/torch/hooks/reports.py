@@ -18,6 +18,7 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
+    NormAverages,
     NormBatches,
     TrainingMode,
 )
@@ -66,7 +67,7 @@ IN_EACH_STEP: Final = (
     *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
-    *(EvaluationGraphsKept, EvaluationNorms),
+    *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
     *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""

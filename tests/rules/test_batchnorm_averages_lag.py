@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from msgspec import structs
+from tests.rules.evaluations import evaluations
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.evaluations import NormAverages, TrainingMode
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Series
+from mothtrap.rules.batchnorm_averages_lag import BatchnormAveragesLag
+
+SLOW = NormAverages(step=0, module="net/bn", momentum=0.0001, updates=1, location="model.py:4")
+FALLING = 0.8 ** np.arange(20)
+
+
+def check(*parts: Fact | Series) -> list[Finding]:
+    return BatchnormAveragesLag().check(window(*parts))
+
+
+def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
+    [finding] = check(SLOW, *evaluations(np.full(20, 2.0), FALLING))
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 10, 20)
+    assert (finding.layers, finding.location) == (("net/bn",), "model.py:4")
+    assert "98% is still what it was made with" in finding.message
+
+
+@pytest.mark.parametrize(
+    "healthy",
+    [
+        pytest.param((SLOW, *evaluations(FALLING, FALLING)), id="evaluations are good anyhow"),
+        pytest.param(
+            (structs.replace(SLOW, momentum=0.1), *evaluations(np.full(20, 2.0), FALLING)),
+            id="the averages have followed: something else is wrong",
+        ),
+        pytest.param(
+            (SLOW, *evaluations(np.append(np.full(19, 2.0), 0.01), FALLING)), id="the last is good"
+        ),
+    ],
+)
+def test_stays_quiet(healthy: tuple[Fact, ...]) -> None:
+    assert check(*healthy) == []
+
+
+def test_the_slowest_of_several_counts() -> None:
+    quick = structs.replace(SLOW, module="quick", momentum=0.5)
+    [finding] = check(quick, SLOW, *evaluations(np.full(20, 2.0), FALLING))
+    assert finding.layers == ("net/bn",)
+
+
+def test_few_evaluations_are_not_judged() -> None:
+    with pytest.raises(NotEnoughData, match="evaluated 3 times"):
+        check(SLOW, *evaluations([2.0, 2.0], [0.1, 0.1]))
+
+
+def test_without_batch_norms_it_does_not_apply() -> None:
+    with pytest.raises(NotApplicable, match="no model that is trained has batch norms"):
+        check(TrainingMode(step=0, module="net", module_type="Net", trains=True))
+
+
+def test_a_game_is_not_judged() -> None:
+    turns = np.arange(0, 40, 2)
+    game = (
+        loss(np.ones(20), of="gan.py:5", optimizers=("D",), steps=turns),
+        loss(np.ones(20), of="gan.py:9", optimizers=("G",), steps=turns + 1),
+    )
+    with pytest.raises(NotApplicable, match="against each other"):
+        check(SLOW, *game, *evaluations(np.full(20, 2.0), FALLING))
