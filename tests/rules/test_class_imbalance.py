@@ -41,6 +41,13 @@ def test_a_class_that_is_being_learned_is_none() -> None:
     assert check([*begun, *classified([[40, 0, 0], [0, 40, 0], [5, 8, 7]], looks=12)[6:]]) == []
 
 
+def test_what_was_seen_before_the_loss_fell_may_have_been_learned_since() -> None:
+    calls = classified([[40, 0, 0], [0, 40, 0], [6, 13, 1]])
+    fallen = np.where(np.arange(600) < 200, 1.0, 0.5)
+    assert ClassImbalance().check(window(loss(fallen[:150]), *calls))
+    assert ClassImbalance().check(window(loss(fallen), *calls)) == []
+
+
 def test_only_the_last_looks_tell_what_is_mispredicted() -> None:
     begun, learned = classified([[50, 0], [45, 5]], looks=6), classified(EVEN, looks=16)[6:]
     assert check([*begun, *learned]) == []

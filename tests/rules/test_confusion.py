@@ -79,6 +79,14 @@ def test_what_is_being_learned_is_no_confusion() -> None:
     assert finding.evidence["value"] == pytest.approx(0.65)
 
 
+def test_what_was_seen_before_the_loss_fell_may_have_been_learned_since() -> None:
+    steps = np.arange(600)
+    fallen = np.where(steps < 200, 1.0, 0.5)
+    calls = classified(PAIR)
+    assert Confusion().check(window(loss(fallen[:150]), *calls))
+    assert Confusion().check(window(loss(fallen), *calls)) == []
+
+
 def test_does_not_apply_to_several_labels_an_example() -> None:
     several = [
         msgspec.structs.replace(

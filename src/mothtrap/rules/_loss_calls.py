@@ -127,6 +127,26 @@ def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
     )
 
 
+LATER_STEPS = 20
+"""Latest steps whose median loss is the present one; chosen by hand."""
+FALLEN_TO = 0.8
+"""Share of the loss at the time of some calls, below which it has fallen since; chosen by hand."""
+
+
+def has_fallen_since(window: Window, calls: Sequence[LossCall]) -> bool:
+    """Return whether the loss is much less by now than when some calls were looked at.
+
+    Looks become rare in a long training: what they show may have been unlearned since.
+    """
+    then = losses_at(window, calls)
+    mine = {call.series for call in calls}
+    series = [one for one in window.scalars("loss") if one.of in mine and len(one) >= LATER_STEPS]
+    if not len(then) or len(series) != 1:
+        return False
+    now = float(np.median(series[0].values_S[-LATER_STEPS:]))
+    return bool(now < FALLEN_TO * float(np.median(then)))
+
+
 def made_at(call: LossCall, what: str) -> str:
     """Return the line of what made the prediction as the end of a message, where it is known."""
     return f"; the {what} is called at {call.made_at}" if call.made_at else ""

@@ -26,6 +26,7 @@ from mothtrap.rules._loss_calls import (
     by_place,
     class_calls,
     finding_of_calls,
+    has_fallen_since,
     is_classifier,
     label_counts,
 )
@@ -59,7 +60,8 @@ class ClassImbalance(Rule):
 
     Stays quiet:
         Tokens, pixels, tags of every position, several labels an example, soft targets, games (a
-        GAN's real and fake batches), and classes that do not occur.
+        GAN's real and fake batches), and classes that do not occur. A class that is mispredicted
+        while the loss still falls.
 
     What to do:
         - Look at the error of each class, not at the accuracy.
@@ -233,7 +235,7 @@ class ClassImbalance(Rule):
         if np.isnan(wrong_K).all():
             return None
         worst = int(np.nanargmax(wrong_K))
-        if not wrong_K[worst] > self.threshold_misprediction:
+        if not wrong_K[worst] > self.threshold_misprediction or has_fallen_since(window, late):
             return None
         return finding_of_calls(
             self,

@@ -15,7 +15,13 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._confusions import by_row, confusion, require_rows, two_stretches
-from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, is_classifier
+from mothtrap.rules._loss_calls import (
+    by_place,
+    class_calls,
+    finding_of_calls,
+    has_fallen_since,
+    is_classifier,
+)
 from mothtrap.rules._losses import has_players
 
 KEPT = 0.9
@@ -43,9 +49,10 @@ class Confusion(Rule):
         of all examples are right.
 
     Stays quiet:
-        While the model as a whole has not learned yet; games; more than 20 classes; several
-        labels an example; a class taken for one with more than `imbalance` times its
-        labels: that is class_imbalance. By default a low diagonal alone does not fire.
+        While the model as a whole has not learned yet, or the loss still falls; games; more
+        than 20 classes; several labels an example; a class taken for one with more than
+        `imbalance` times its labels: that is class_imbalance. By default a low diagonal alone
+        does not fire.
 
     What to do:
         - Look at examples of both classes with their predictions: are the labels right?
@@ -109,7 +116,7 @@ class Confusion(Rule):
                 continue
             judged = True
             found = self._judge(window, [*before, *late], before_KK, late_KK)
-            if found is not None:
+            if found is not None and not has_fallen_since(window, late):
                 return [found]
         if not judged:
             raise NotEnoughData(f"{seen} labels were seen, {2 * self.samples} are needed")
