@@ -15,6 +15,7 @@ def classified(
     *,
     looks: int = 10,
     weighted: bool = False,
+    class_weights: Sequence[float] = (),
     series: str = LOSS,
     model_inputs: tuple[str, ...] = ("float32",),
 ) -> list[LossCall]:
@@ -36,7 +37,8 @@ def classified(
             targets=TargetSample(
                 dtype="int64",
                 count=count,
-                weighted=weighted,
+                weighted=weighted or bool(class_weights),
+                class_weights=tuple(class_weights),
                 confusion=tuple(counts_KK.reshape(-1).tolist()),
             ),
         )

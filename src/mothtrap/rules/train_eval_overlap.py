@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import IndicesShared, RowsShared
 from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
@@ -35,7 +36,8 @@ class TrainEvalOverlap(Rule):
         model is used.
 
     Fires:
-        Error when two loaders draw `samples` of the same samples, or when at least
+        Error when two loaders draw `samples` of the same samples, when both are parts of one
+        shuffle that deals its rows anew in each epoch, or when at least
         `low_share` and less than `high_share` of an evaluation's rows (`rows` of them
         or more) were trained on, which is `chance_ratio` times what equal rows in
         the data explain, or which are copies of one another. Warning when all are, but
@@ -68,7 +70,11 @@ class TrainEvalOverlap(Rule):
     code = "DAT510"
     title = "overlap of training and evaluation data"
     needs = (
-        *any_of(Need(facts=(IndicesShared,)), Need(facts=(RowsShared,))),
+        *any_of(
+            Need(facts=(IndicesShared,)),
+            Need(facts=(RowsShared,)),
+            Need(facts=(SplitReshuffled,)),
+        ),
         Need(facts=(EvaluationPhase,), optional=True),
     )
     explains = ("too_good_to_be_true",)
@@ -86,6 +92,8 @@ class TrainEvalOverlap(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Judge what loaders draw, else what rows are equal."""
         indices, rows = list(window.seen(IndicesShared)), list(window.seen(RowsShared))
+        for split in window.seen(SplitReshuffled):
+            return [self._reshuffled(window, split)]
         if not indices and not rows:
             raise NotEnoughData(
                 "no evaluation was seen after the training data had come around once"
@@ -166,6 +174,24 @@ class TrainEvalOverlap(Rule):
             },
             location=one.location,
             mode=Mode.EVAL.value,
+        )
+
+    def _reshuffled(self, window: Window, one: SplitReshuffled) -> Finding:
+        """Judge parts of one shuffle: sooner or later every row is in both."""
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=one.step,
+            message=(
+                f"training and evaluation ({one.source}) take parts of one shuffle, which deals "
+                "its rows anew in each epoch: in the end every row is trained on"
+            ),
+            location=one.location,
+            mode=Mode.EVAL.value,
+            fixes=(
+                "Shuffle once: `shuffle(size, reshuffle_each_iteration=False)` before `take` and "
+                "`skip`; or split first, and shuffle the part that is trained on.",
+            ),
         )
 
     def _copied(self, window: Window, one: RowsShared) -> Finding | None:

@@ -46,6 +46,7 @@ class TestKeras(AdapterTests):
         return [
             *(self.train, self.train_with_faults, self.train_in_half_precision),
             *(self.trace_often, self.train_on_tokens, self.train_nothing, self.train_until),
+            self.train_on_a_part,
         ]
 
     def train_on_tokens(self) -> None:
@@ -59,6 +60,14 @@ class TestKeras(AdapterTests):
         model.compile("sgd", "mse")
         stopping = keras.callbacks.EarlyStopping(monitor="loss", mode="min")
         model.fit(X, Y, callbacks=[stopping], verbose=0)
+
+    def train_on_a_part(self) -> None:
+        """Parts of one shuffle, which mixes them anew in each epoch."""
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        rows = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(96)
+        given = {"validation_data": rows.take(20).batch(8)}
+        model.fit(rows.skip(20).batch(8), **given, verbose=0)
 
     def train_nothing(self) -> None:
         """Gradients that no optimizer gets, of a model with a batch norm."""

@@ -198,6 +198,7 @@ class KerasHandle:
         fit.weighted = any(
             given.get(name) is not None for name in ("class_weight", "sample_weight")
         )
+        fit.class_weights = _by_class(given.get("class_weight"))
         self._fits[model] = fit
         if given and given.get("x") is None:
             traced(self._job).recorder.notes.never_stepped(
@@ -213,6 +214,7 @@ class KerasHandle:
             self._pipelines[location or "fit"] = found
 
     def _tell_data(self, fit: Fit, given: dict[str, Any]) -> None:
+        self._steps.calls.class_weights = fit.class_weights
         self._steps.calls.loader = self._models.data(fit, given)
 
     def _making_train_function(self, model: Any, *_: object) -> None:
@@ -430,6 +432,13 @@ def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> 
         return {}  # Keras itself will say so
     found.apply_defaults()
     return dict(found.arguments)
+
+
+def _by_class(weights: Any) -> tuple[float, ...]:
+    """Return the weights of classes that `fit` was given, in order; those not named weigh 1."""
+    if not isinstance(weights, dict) or not weights:
+        return ()
+    return tuple(float(weights.get(label, 1.0)) for label in range(1 + int(max(weights))))
 
 
 def _numbers(values: Any) -> dict[str, float]:

@@ -31,6 +31,7 @@ class LossCalls:
 
     Attributes:
         loader: whose batches are trained on; None where that is not known.
+        class_weights: by which `fit` weighs the losses; empty for none.
         evaluations: that the script computes in loops of its own.
     """
 
@@ -39,6 +40,7 @@ class LossCalls:
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
         self.loader: LoaderBegan | None = None
+        self.class_weights: tuple[float, ...] = ()
         self.evaluations = LoopEvaluations(job)
 
     def tell(self, look: Look, step: int, series: str | None, chosen: Mapping[str, str]) -> None:
@@ -80,6 +82,7 @@ class LossCalls:
                     alone=alone,
                     columns=times < FIRST_LOOKS,
                     softmax=softmax,
+                    class_weights=self.class_weights,
                 )
             )
             order = self._orders.setdefault(site, TargetsInOrder(site, call.location))

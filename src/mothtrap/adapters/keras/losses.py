@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
+from msgspec import structs
 
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.tensorflow import looks
@@ -123,6 +124,7 @@ def fact(
     alone: bool,
     columns: bool,
     softmax: int | None,
+    class_weights: tuple[float, ...],
 ) -> LossCall:
     """Return what is recorded of a loss call.
 
@@ -137,8 +139,11 @@ def fact(
         alone: the loss has no other term.
         columns: also look for columns of the input that give the target away.
         softmax: size of the axis of a softmax at the model's end.
+        class_weights: by which the loss is weighed; empty for none.
     """
     finite = prediction[np.isfinite(prediction)]
+    targets = loss_looks.sample(one, inputs, columns=columns)
+    weights = {"weighted": bool(class_weights), "class_weights": class_weights}
     return LossCall(
         step=step,
         operation=one.operation,
@@ -155,7 +160,7 @@ def fact(
         reduction=_reduction(call.loss),
         softmax_sizes=(softmax,) if softmax is not None else (),
         model_inputs=tuple(given.dtype.name for given in inputs),
-        targets=loss_looks.sample(one, inputs, columns=columns),
+        targets=structs.replace(targets, **weights),
         alone=alone,
         predicts_probabilities=not _takes_logits(call) and one.operation != "elementwise",
         predicted_least=float(finite.min()) if finite.size else None,

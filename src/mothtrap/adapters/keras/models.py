@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -12,18 +13,23 @@ import keras
 import msgspec
 import numpy as np
 import numpy.typing as npt
+import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, losses, names, wiring
 from mothtrap.adapters.keras.modelcalls import MAX_CELLS, ModelCalls, scale
 from mothtrap.adapters.keras.weights import value_of
+from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan, NonfiniteInput, RowsShared
 from mothtrap.core.facts.functions import ModelCompiled
 from mothtrap.core.facts.losses import TokenShares
 from mothtrap.core.facts.modules import FrozenParameters
+from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.steps import Mode
+from mothtrap.core.window import Bools
 from mothtrap.statistics import numpy as arithmetic
+from mothtrap.tracing.copied_rows import MAX_ROWS, RowSample
 from mothtrap.tracing.loss_looks import Called
 
 Array = npt.NDArray[Any]
@@ -39,7 +45,9 @@ PARTS: Final = ("x", "y", "sample_weight")
 class Fit:
     """One call of `fit`: its line, what it was given, and digests of the rows.
 
-    `weighted`: it was given weights of rows or classes.
+    `weighted`: it was given weights of rows or classes; of the latter `class_weights` has the
+    number of each. `shuffles`: those that deal anew in each pass, and of which it was given a
+    part.
     """
 
     model: Any
@@ -48,6 +56,8 @@ class Fit:
     digests: npt.NDArray[np.uint64] | None = None
     duplicates: float = 0.0
     weighted: bool = False
+    class_weights: tuple[float, ...] = ()
+    shuffles: Sequence[weakref.ref[Any]] = ()
 
 
 def began(model: Any, location: str | None) -> Fit:
@@ -95,6 +105,7 @@ class Models:
         )
         self._job.fact(loader)
         if rows is None:
+            fit.shuffles = [weakref.ref(shuffle) for shuffle in _shuffles(given.get("x"))]
             return loader
         for name, arrays in (("x", x), ("y", y)):
             for place, array in enumerate(arrays):
@@ -102,7 +113,10 @@ class Models:
         for place, array in enumerate(x):
             self._distribution(fit.model, place, array[:rows], Mode.TRAIN, fit.location)
         self._count_tokens(fit.model, x)
-        fit.digests, fit.duplicates = _digests(x[0][:rows])
+        digest_R = _row_digests(x[0][:rows])
+        if digest_R is not None:
+            fit.digests = np.unique(digest_R)
+            fit.duplicates = 1.0 - len(fit.digests) / len(digest_R)
         return loader
 
     def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
@@ -140,6 +154,7 @@ class Models:
         """
         x, y = _arrays(given.get("x")), _arrays(given.get("y"))
         if not x:
+            self._tell_split(fit, given.get("x"), name)
             return None, None
         key = (fit.label if fit else "", name)
         if key not in self._evaluated:
@@ -149,6 +164,16 @@ class Models:
             if fit is not None and fit.digests is not None:
                 self._share(fit, x[0], name)
         return len(x[0]), _labels(model, y[0]) if len(y) == 1 else None
+
+    def _tell_split(self, fit: Fit | None, data: Any, name: str) -> None:
+        """Report pipelines of training and evaluation that take their rows from one shuffle."""
+        if fit is None or not fit.shuffles or (fit.label, name) in self._evaluated:
+            return
+        self._evaluated.add((fit.label, name))
+        trained = [shuffle() for shuffle in fit.shuffles]
+        if any(shuffle is one for one in _shuffles(data) for shuffle in trained):
+            step = self._job.now.step
+            self._job.fact(SplitReshuffled(step=step, source=name, location=fit.location))
 
     def describe(self, model: Any, *, scaled: bool | None, location: str | None) -> None:
         """Report a model that has made a step, again when it was compiled anew."""
@@ -257,9 +282,12 @@ class Models:
             self._job.fact(found)
 
     def _share(self, fit: Fit, array: Array, name: str) -> None:
-        theirs, _ = _digests(array)
-        if fit.digests is None or theirs is None or not len(theirs) or not len(fit.digests):
+        digest_R = _row_digests(array)
+        if fit.digests is None or digest_R is None:
             return
+        known_R = np.isin(digest_R, fit.digests)
+        theirs = np.unique(digest_R)
+        repeat = fit.duplicates > 0 and len(theirs) < len(digest_R)
         self._job.fact(
             RowsShared(
                 step=self._job.now.step,
@@ -270,9 +298,16 @@ class Models:
                 eval_rows=len(theirs),
                 shared=int(np.isin(theirs, fit.digests).sum()),
                 expected_share=fit.duplicates,
+                copied=repeat and _are_copies(array, digest_R, known_R),
+                share_of_all=float(known_R.mean()),
                 location=fit.location,
             )
         )
+
+
+def _shuffles(data: Any) -> list[Any]:
+    """Return the shuffles that deal anew in each pass, and of which a data set is a part."""
+    return list(tensorflow_names.dealt_by(data)) if isinstance(data, tf.data.Dataset) else []
 
 
 def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
@@ -355,11 +390,18 @@ def _nonfinite(
     )
 
 
-def _digests(array: Array) -> tuple[npt.NDArray[np.uint64] | None, float]:
-    """Digests of the distinct rows, and the share of rows that are equal to another one."""
-    if array.ndim < 2 or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
-        return None, 0.0
+def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
+    """Return a digest of each row; None of what has none, or is too large."""
+    if array.ndim < 2 or not array.size or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
+        return None
     plain = np.ascontiguousarray(array.reshape(len(array), -1))
-    digests = arithmetic.row_digests(plain, plain.shape[1])
-    distinct = np.unique(digests)
-    return distinct, 1.0 - len(distinct) / len(digests)
+    return arithmetic.row_digests(plain, plain.shape[1])
+
+
+def _are_copies(array: Array, digest_R: npt.NDArray[np.uint64], known_R: Bools) -> bool:
+    """Return whether rows of an evaluation that were trained on are so by no chance."""
+    half = MAX_ROWS // 2
+    chosen = np.concatenate([np.flatnonzero(known_R)[:half], np.flatnonzero(~known_R)[:half]])
+    sample = RowSample()
+    sample.add(array[chosen], digest_R[chosen])
+    return sample.are_copies(digest_R[known_R])

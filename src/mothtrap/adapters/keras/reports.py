@@ -17,6 +17,7 @@ from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationMetrics,
     EvaluationPhase,
+    NormAverages,
     NormBatches,
     TrainingMode,
 )
@@ -32,20 +33,21 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import LossCall, LossSeries, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 
 EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
-    *(LoaderBegan, NonfiniteInput, RowsShared, InputDistribution, FrozenParameters),
-    *(TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
+    *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
+    *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
 )
 """Facts that are looked for in each step, whatever can be seen of the program."""
 
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
-    EvaluationPhase,
+    *(NormAverages, EvaluationPhase),
 )
 """Facts that are looked for in full steps, inside the program."""
 

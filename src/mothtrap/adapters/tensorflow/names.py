@@ -89,6 +89,23 @@ def open_order(data: Any) -> Iterator[str]:
         yield "deterministic=False"
 
 
+def dealt_by(data: Any, part: bool = False) -> Iterator[Any]:
+    """Yield the shuffles of which a data set takes a part, and which deal anew in each pass.
+
+    Args:
+        data: the data set.
+        part: a part of it is taken (`take`, `skip`, `shard`).
+    """
+    kind = type(data).__name__
+    if part and "Cache" in kind:
+        return  # it keeps the order of the first pass
+    if part and "Shuffle" in kind and getattr(data, "_reshuffle_each_iteration", False):
+        yield data
+    part = part or any(word in kind for word in ("Take", "Skip", "Shard"))
+    for given in inputs_of(data):
+        yield from dealt_by(given, part)
+
+
 @contextmanager
 def each_operation(act: Callable[..., None]) -> Iterator[None]:
     """Call `act(type, inputs, outputs, attributes)` after each eager operation."""

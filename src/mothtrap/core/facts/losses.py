@@ -84,7 +84,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     `count` targets were looked at, of type `dtype`; `least` and `greatest` of those that
     are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
     out. `outside_share`: of targets that the last operation before the loss cannot give,
-    such as negative ones after a rectifier. `weighted`: the loss weighs classes.
+    such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
+    number in `class_weights`, which is empty where these are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
     positions later wherever that can be said; None where targets do not lie along inputs.
     `telling_columns`: columns of the model's input that give the target away, each alone.
@@ -104,6 +105,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     ignored_share: float | None = None
     outside_share: float | None = None
     weighted: bool = False
+    class_weights: tuple[float, ...] = ()
     input_offsets: tuple[int, ...] | None = None
     telling_columns: tuple[int, ...] | None = None
     columns: int | None = None

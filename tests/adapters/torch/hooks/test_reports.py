@@ -22,7 +22,7 @@ PARTS_OF_FACTS = {"DropoutRate", "LayerScale", "SampleBatch", "TargetSample"}
 STEPS = 90
 
 
-OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers", "epochs")
+OF_OTHERS = ("trees", "estimators", "functions", "compiling", "trainers", "epochs", "pipelines")
 """Modules of facts that trainers, and frameworks without modules or an eager mode, have."""
 
 

@@ -11,17 +11,13 @@ import numpy as np
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.data.copied_rows import (
-    LEAST_TRAINED,
-    RowSample,
-    only_repeated_are_known,
-)
 from mothtrap.adapters.torch.data.data_sources import Source
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
 from mothtrap.statistics.torch.row_digests import row_digests
 from mothtrap.tracing import frames
+from mothtrap.tracing.copied_rows import LEAST_TRAINED, RowSample, only_repeated_are_known
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
@@ -265,7 +261,9 @@ class OverlapObserver:
             self._evaluated[name, apart] = found
         found.count += len(digest_R)
         found.rows.append(digest_R)
-        found.sample.add(tensor, digest_R)
+        if found.sample.room:
+            rows = tensor.detach()[: found.sample.room]
+            found.sample.add(rows.to(torch.float64).numpy(), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
         """Name calls by their line and size; what is left at the end counts with the rest."""

@@ -183,6 +183,7 @@ def _described(
         ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
         outside_share=_outside_share(term, finite),
         weighted=loss_values.is_weighted(term),
+        class_weights=loss_values.class_weights(term),
         input_offsets=_input_offsets(forward, term, target, ignored) if hard else None,
         telling_columns=found[0] if found else None,
         columns=found[1] if found else None,

@@ -19,6 +19,8 @@ MAX_SPREAD = 65536
 """Probabilities over whose rows the spread is taken, of 64 rows at least: with more the look
 costs as much as a small model's step, and tells no more."""
 MAX_CLASSES = 65536
+MAX_TOLD_WEIGHTS = 20
+"""Classes up to which their weights are told: beyond, they are tokens."""
 
 
 def label_counts(term: LossTerm) -> tuple[int, ...] | None:
@@ -64,6 +66,15 @@ def is_weighted(term: LossTerm) -> bool:
     """Return whether a class loss was given weights for its classes."""
     names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()
     return any(_saved(term, name) is not None for name in names)
+
+
+def class_weights(term: LossTerm) -> tuple[float, ...]:
+    """Return the weights that a class loss was given; empty for none, or too many to tell."""
+    weight = _saved(term, "_saved_weight") if term.operation in ("cross_entropy", "nll") else None
+    if weight is not None and weight.ndim == 1 and len(weight) <= MAX_TOLD_WEIGHTS:
+        return tuple(weight.detach().tolist())
+    of_ones = _saved(term, "_saved_pos_weight") if term.classes else None
+    return (1.0, float(of_ones)) if of_ones is not None and of_ones.numel() == 1 else ()
 
 
 def prediction_spread(term: LossTerm) -> float | None:

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 import torch
 
-from mothtrap.adapters.torch.data.copied_rows import RowSample, only_repeated_are_known
 from mothtrap.statistics.torch.row_digests import row_digests
+from mothtrap.tracing.copied_rows import RowSample, only_repeated_are_known
 
 
 def copies(rows: torch.Tensor, known: torch.Tensor) -> bool:
     sample = RowSample()
     for part in rows.split(50):
-        sample.add(part, row_digests(part))
+        sample.add(part.numpy(), row_digests(part))
     return sample.are_copies(np.unique(row_digests(known)))
 
 

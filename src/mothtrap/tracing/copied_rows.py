@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-import torch
+import numpy.typing as npt
 
 from mothtrap.core.window import Bools
 from mothtrap.statistics.digest import Digests
+
+Array = npt.NDArray[Any]
 
 MAX_ROWS, MAX_COLUMNS = 256, 512
 """Size of the sample that rows are compared in."""
@@ -24,39 +28,43 @@ of the training data."""
 
 
 class RowSample:
-    """A sample of the rows of one evaluation, with their values."""
+    """A sample of the rows of one evaluation, with their values.
+
+    Attributes:
+        room: rows that are still kept.
+    """
 
     def __init__(self) -> None:
-        self._rows: list[torch.Tensor] = []
+        self._rows: list[Array] = []
         self._digests: list[Digests] = []
-        self._count = 0
+        self.room = MAX_ROWS
 
-    def add(self, rows: torch.Tensor, digest_R: Digests) -> None:
-        """Keep rows of a batch, shape (rows, ...), until there are enough."""
-        take = min(len(rows), MAX_ROWS - self._count)
+    def add(self, rows: Array, digest_R: Digests) -> None:
+        """Keep rows of a batch, shape (rows, ...), so long as there is `room`."""
+        take = min(len(rows), self.room)
         if take <= 0:
             return
-        flat = rows[:take].detach().reshape(take, -1)
+        flat = rows[:take].reshape(take, -1)
         flat = flat[:, :: -(-flat.shape[1] // MAX_COLUMNS)]
-        self._rows.append(flat.clone())
+        self._rows.append(flat.copy())
         self._digests.append(digest_R[:take])
-        self._count += take
+        self.room -= take
 
     def are_copies(self, known_N: Digests) -> bool:
         """Return whether the rows of some digests are far from all rows except equal ones."""
         digest_R, first_R = np.unique(np.concatenate(self._digests), return_index=True)
-        value_RC = torch.cat(self._rows)[torch.from_numpy(first_R)]
-        value_RC = value_RC[:, (value_RC != value_RC[0]).any(0)]
+        value_RC = np.concatenate(self._rows)[first_R]
+        value_RC = value_RC[:, (value_RC != value_RC[0]).any(axis=0)]
         known = np.flatnonzero(np.isin(digest_R, known_N))
         columns = value_RC.shape[1]
         if len(digest_R) < LEAST_ROWS or len(known) < LEAST_KNOWN or columns < FAR_COLUMNS:
             return False
         nearest = []
         for row in known.tolist():
-            differing_R = (value_RC != value_RC[row]).sum(1)
+            differing_R = (value_RC != value_RC[row]).sum(axis=1)
             differing_R[row] = columns
             nearest.append(int(differing_R.min()))
-        return float(np.median(nearest)) >= max(FAR_COLUMNS, FAR_SHARE * columns)
+        return bool(np.median(nearest) >= max(FAR_COLUMNS, FAR_SHARE * columns))
 
 
 def only_repeated_are_known(known_N: Bools, count_N: np.ndarray, trained_rows: int) -> bool:

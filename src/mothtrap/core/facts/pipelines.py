@@ -1,0 +1,15 @@
+"""Facts about pipelines of data that are built of transformations."""
+
+from __future__ import annotations
+
+from mothtrap.core.fact import Fact
+
+
+class SplitReshuffled(Fact, frozen=True, kw_only=True, tag=True):
+    """Training and evaluation take parts of one shuffle, which deals its rows anew in each pass.
+
+    `source` says which evaluation.
+    """
+
+    source: str
+    location: str | None = None

@@ -1,0 +1,111 @@
+"""DAT515: the loss weighs the rare class less than the frequent one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Floats, Window
+from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, label_counts
+
+
+@dataclass(frozen=True)
+class ClassWeightsInverted(Rule):
+    """The loss weighs the rare class less than the frequent one.
+
+    What it detects:
+        Weights of classes that grow with the number of their labels.
+
+    Why it matters:
+        Weights are to bring rare classes up to the others. Swapped, or taken from the counts
+        and not from their inverse, they do the opposite: the rare class counts even less than
+        without any, and is never predicted.
+
+    Fires:
+        Warning when, over at least `samples` labels, the rarest class that is weighed has at
+        most a `rarer`th of the labels of the most frequent one, and less than `weight_share`
+        of its weight.
+
+    Stays quiet:
+        Weights of 0: such a class is left out on purpose. Classes that do not occur.
+
+    What to do:
+        - Weigh each class by the inverse of its number: `len(y) / (classes * count)`.
+        - PyTorch: Check the order of `CrossEntropyLoss(weight=...)`: weight k is that of label k.
+        - Keras: Check the keys of `fit(..., class_weight={0: 0.6, 1: 4.5})`: key k is label k.
+
+    Example:
+        model.fit(x, y, class_weight={0: 4.5, 1: 0.6})       # 1 of 9 is of class 1
+        model.fit(x, y, class_weight={0: 0.6, 1: 4.5})
+
+    References:
+        King, Zeng 2001, Logistic regression in rare events data, Political Analysis 9(2)
+    """
+
+    code = "DAT515"
+    title = "class weights the wrong way round"
+    needs = (Need(facts=(LossCall,)),)
+    explains = ("class_imbalance", "stuck_at_chance", "constant_output")
+
+    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
+    rarer: float = threshold(2.0, unit="times fewer labels", source="chosen by hand")
+    weight_share: float = threshold(
+        0.5, unit="of the weight of the most frequent class", source="chosen by hand"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Judge every class loss that weighs its classes."""
+        calls = [call for call in class_calls(window) if call.targets is not None]
+        weighted = [call for call in calls if call.targets and call.targets.class_weights]
+        if not weighted:
+            if not calls:
+                raise NotEnoughData("no labels of a class loss were seen")
+            raise NotApplicable("no loss weighs its classes")
+        seen = 0
+        for same in by_place(weighted):
+            counts_K = label_counts(same)
+            seen = max(seen, int(counts_K.sum()))
+            if counts_K.sum() >= self.samples:
+                found = self._judge(window, same, counts_K)
+                if found is not None:
+                    return [found]
+        if seen < self.samples:
+            raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+        return []
+
+    def _judge(self, window: Window, calls: list[LossCall], counts_K: Floats) -> Finding | None:
+        targets = calls[-1].targets
+        weight_K = np.array(targets.class_weights if targets else ())
+        if len(weight_K) != len(counts_K):
+            return None
+        weighed = np.flatnonzero((counts_K > 0) & (weight_K > 0))
+        if len(weighed) < 2:
+            return None
+        rare, most = (int(weighed[of(counts_K[weighed])]) for of in (np.argmin, np.argmax))
+        if counts_K[rare] * self.rarer > counts_K[most]:
+            return None
+        if weight_K[rare] >= self.weight_share * weight_K[most]:
+            return None
+        return finding_of_calls(
+            self,
+            window,
+            calls,
+            Severity.WARNING,
+            f"class {rare} is rare ({counts_K[rare]:.0f} of {counts_K.sum():.0f} labels) and "
+            f"weighs {weight_K[rare]:.3g}, while class {most} ({counts_K[most]:.0f} labels) "
+            f"weighs {weight_K[most]:.3g}",
+            {
+                "value": float(weight_K[rare] / weight_K[most]),
+                "limit": self.weight_share,
+                "rarest": rare,
+                "most_frequent": most,
+                "labels": int(counts_K.sum()),
+            },
+        )

@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from tests.rules.classified import classified
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.class_weights_inverted import ClassWeightsInverted
+
+RARE = [[85, 0], [12, 3]]
+
+
+def check(weights: Sequence[float], counts: Sequence[Sequence[int]] = RARE) -> list[Finding]:
+    calls = classified(counts, class_weights=weights)
+    return ClassWeightsInverted().check(window(loss(np.ones(100)), *calls))
+
+
+def test_a_rare_class_that_weighs_less_is_a_warning() -> None:
+    [finding] = check([5.7, 0.6])
+    assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
+    assert finding.evidence["rarest"] == 1
+    assert "class 1 is rare (150 of 1000 labels) and weighs 0.6" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("weights", "counts"),
+    [
+        pytest.param([0.6, 5.7], RARE, id="the right way round"),
+        pytest.param([1.0, 0.8], RARE, id="hardly less"),
+        pytest.param([1.0, 0.0], RARE, id="left out on purpose"),
+        pytest.param([1.0, 0.1], [[30, 20], [10, 40]], id="as many of either"),
+        pytest.param([1.0, 0.1, 1.0], RARE, id="weights of other classes"),
+        pytest.param([1.0, 0.1, 1.0], [[50, 0, 0], [0, 0, 0], [0, 0, 50]], id="not seen"),
+    ],
+)
+def test_stays_quiet(weights: Sequence[float], counts: Sequence[Sequence[int]]) -> None:
+    assert check(weights, counts) == []
+
+
+def test_a_loss_without_weights_is_not_judged() -> None:
+    with pytest.raises(NotApplicable, match="no loss weighs its classes"):
+        check([])
+
+
+def test_few_labels_are_not_judged() -> None:
+    calls = classified(RARE, looks=4, class_weights=[5.7, 0.6])
+    with pytest.raises(NotEnoughData, match="400 labels were seen"):
+        ClassWeightsInverted().check(window(*calls))
