@@ -338,7 +338,7 @@ def test_folds_with_models_of_the_same_names_are_trainings_of_their_own() -> Non
             keras.backend.clear_session()
             model = network()
             model.compile("adam", LOSS)
-            model.fit(X, Y, batch_size=8, epochs=20, verbose=0)
+            model.fit(X, Y, batch_size=8, epochs=10, verbose=0)
     assert not [one for one in process.findings() if one.severity is not Severity.INFO]
     losses = [one.of for record in process.records for one in record.scalars if one.name == "loss"]
     assert len(set(losses)) == 3
