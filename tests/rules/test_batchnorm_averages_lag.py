@@ -25,7 +25,7 @@ def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
     [finding] = check(SLOW, *evaluations(np.full(20, 2.0), FALLING))
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 10, 20)
     assert (finding.layers, finding.location) == (("net/bn",), "model.py:4")
-    assert "98% is still what it was made with" in finding.message
+    assert "net/bn is evaluated with are still 98% of what they began with" in finding.message
 
 
 @pytest.mark.parametrize(

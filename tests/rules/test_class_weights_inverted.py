@@ -34,6 +34,7 @@ def test_a_rare_class_that_weighs_less_is_a_warning() -> None:
         pytest.param([1.0, 0.0], RARE, id="left out on purpose"),
         pytest.param([1.0, 0.1], [[30, 20], [10, 40]], id="as many of either"),
         pytest.param([1.0, 0.1, 1.0], RARE, id="weights of other classes"),
+        pytest.param([0.2], RARE, id="the rare one has the weight 1"),
         pytest.param([1.0, 0.1, 1.0], [[50, 0, 0], [0, 0, 0], [0, 0, 50]], id="not seen"),
     ],
 )

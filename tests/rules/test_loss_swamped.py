@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import pytest
 from msgspec import structs
+from tests.rules.classified import classified
 from tests.rules.epochs import epochs
 from tests.rules.windows import window
 
@@ -17,6 +18,7 @@ from mothtrap.testing import RuleTests
 
 FALLS = 1e5 * 0.7 ** np.arange(9)
 STAYS = np.linspace(0.69, 0.68, 9)
+GUESSED = classified([[25, 25], [25, 25]])
 
 
 def told(
@@ -35,7 +37,7 @@ class TestLossSwamped(RuleTests):
     rule = LossSwamped
 
     def sick(self) -> Iterable[Window]:
-        yield window(*told())
+        yield window(*told(), *GUESSED)
 
     def healthy(self) -> Iterable[Window]:
         yield window(*told(small=0.69 * 0.8 ** np.arange(9)))
@@ -46,11 +48,18 @@ class TestLossSwamped(RuleTests):
 
 
 def test_both_losses_are_named() -> None:
-    [finding] = LossSwamped().check(window(*told()))
+    [finding] = LossSwamped().check(window(*told(), *GUESSED))
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
     assert finding.message.startswith(
         "kind_loss was 0.69 and is 0.68: beside price_loss (5.76e+03)"
     )
+
+
+def test_what_may_have_been_learned_in_the_first_epoch_is_a_note() -> None:
+    [finding] = LossSwamped().check(window(*told(small=0.02 * STAYS), *GUESSED))
+    assert finding.severity is Severity.INFO
+    [finding] = LossSwamped().check(window(*told()))
+    assert finding.severity is Severity.INFO
 
 
 def test_metrics_that_are_no_losses_of_outputs_do_not_count() -> None:

@@ -104,8 +104,8 @@ class BatchnormAveragesLag(Rule):
             mode=Mode.EVAL.value,
             layers=(norm.module,),
             message=(
-                f"{norm.module} is evaluated with averages of which {left:.0%} is still what it "
-                f"was made with, since each batch counts for {norm.momentum:.2g}; the loss of "
+                f"the averages that {norm.module} is evaluated with are still {left:.0%} of what "
+                f"they began with (each batch counts for {norm.momentum:.2g}); the loss of "
                 f"evaluation is {value:.3g}, that of training {train:.3g}"
             ),
             evidence={

@@ -82,9 +82,10 @@ class ClassWeightsInverted(Rule):
 
     def _judge(self, window: Window, calls: list[LossCall], counts_K: Floats) -> Finding | None:
         targets = calls[-1].targets
-        weight_K = np.array(targets.class_weights if targets else ())
-        if len(weight_K) != len(counts_K):
+        told_K = np.array(targets.class_weights if targets else ())
+        if len(told_K) > len(counts_K):
             return None
+        weight_K = np.append(told_K, np.ones(len(counts_K) - len(told_K)))
         weighed = np.flatnonzero((counts_K > 0) & (weight_K > 0))
         if len(weighed) < 2:
             return None

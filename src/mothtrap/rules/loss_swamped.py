@@ -8,16 +8,20 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.epochs import EpochMetrics
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 from mothtrap.rules._epochs import Epochs, trainings
+from mothtrap.rules._loss_calls import entropy, label_counts
 
 UNWEIGHED = 0.05
 """Share by which the sum of the losses may differ from the total if none is weighed; the rest is
 of penalties. Chosen by hand."""
+GUESSING = (0.8, 1.5)
+"""Bounds of a class loss at the level of guessing, in units of it; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +39,9 @@ class LossSwamped(Rule):
     Fires:
         Warning when, in all epochs and at least `epochs` of them, the loss of one output was less
         than `share` of the total, and in the last third of them is not below `stays` of what it
-        was in the first, while the total fell below `fell` of its first value.
+        was in the first, while the total fell below `fell` of its first value. It must be at
+        the level of guessing for some class loss; else it may have been learned in the first
+        epoch, and it is a note.
 
     Stays quiet:
         Losses that are weighed (`loss_weights`). A small loss that falls all the same.
@@ -55,7 +61,7 @@ class LossSwamped(Rule):
 
     code = "LOS412"
     title = "one loss swamps another"
-    needs = (Need(facts=(EpochMetrics,)),)
+    needs = (Need(facts=(EpochMetrics,)), Need(facts=(LossCall,), optional=True))
     passes = True
 
     epochs: int = threshold(3, unit="epochs", source="chosen by hand")
@@ -93,16 +99,17 @@ class LossSwamped(Rule):
             return None
         small, large = int(swamped[0]), int(loss_OE[:, -1].argmax())
         name, other = (last.output_losses[place] for place in (small, large))
+        guessed = _is_guessed(window, float(loss_OE[small, -1]))
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if guessed else Severity.INFO,
             step=int(one.steps[0]),
             last_step=int(one.steps[-1]),
             count=len(total_E),
             message=(
                 f"{name} was {loss_OE[small, 0]:.3g} and is {loss_OE[small, -1]:.3g}: beside "
                 f"{other} ({loss_OE[large, -1]:.3g}) it is {loss_OE[small, -1] / total_E[-1]:.2g} "
-                "of the total, so that nothing is learned for it"
+                f"of the total{', and nothing is learned for it' if guessed else ''}"
             ),
             evidence={
                 "value": float(loss_OE[small, -1]),
@@ -116,3 +123,15 @@ class LossSwamped(Rule):
     def _stays(self, loss_E: Floats) -> bool:
         late = loss_E[-max(1, len(loss_E) // 3) :]
         return bool(np.median(late) >= self.stays * loss_E[0])
+
+
+def _is_guessed(window: Window, loss: float) -> bool:
+    """Return whether a loss is that of guessing, for some class loss that was looked at."""
+    by_line: dict[tuple[object, ...], list[LossCall]] = {}
+    for call in window.seen(LossCall):
+        if call.label_counts:
+            line = call.location, call.operation, len(call.label_counts)
+            by_line.setdefault(line, []).append(call)
+    low, high = GUESSING
+    guesses = [entropy(label_counts(calls)) for calls in by_line.values()]
+    return any(low * guess <= loss <= high * guess for guess in guesses)

@@ -183,7 +183,7 @@ class TrainEvalOverlap(Rule):
             severity=Severity.ERROR,
             step=one.step,
             message=(
-                f"training and evaluation ({one.source}) take parts of one shuffle, which deals "
+                f"training and evaluation ({one.source}) are parts of one shuffle, which deals "
                 "its rows anew in each epoch: in the end every row is trained on"
             ),
             location=one.location,

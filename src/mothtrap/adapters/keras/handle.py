@@ -16,7 +16,7 @@ from mothtrap.adapters.keras import monitored, names
 from mothtrap.adapters.keras.failed_fits import FailedFits
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
-from mothtrap.adapters.keras.models import Fit, Models, began
+from mothtrap.adapters.keras.models import Fit, Models, began, weights_by_class
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker
@@ -198,7 +198,7 @@ class KerasHandle:
         fit.weighted = any(
             given.get(name) is not None for name in ("class_weight", "sample_weight")
         )
-        fit.class_weights = _by_class(given.get("class_weight"))
+        fit.class_weights = weights_by_class(given.get("class_weight"))
         self._fits[model] = fit
         if given and given.get("x") is None:
             traced(self._job).recorder.notes.never_stepped(
@@ -432,13 +432,6 @@ def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> 
         return {}  # Keras itself will say so
     found.apply_defaults()
     return dict(found.arguments)
-
-
-def _by_class(weights: Any) -> tuple[float, ...]:
-    """Return the weights of classes that `fit` was given, in order; those not named weigh 1."""
-    if not isinstance(weights, dict) or not weights:
-        return ()
-    return tuple(float(weights.get(label, 1.0)) for label in range(1 + int(max(weights))))
 
 
 def _numbers(values: Any) -> dict[str, float]:

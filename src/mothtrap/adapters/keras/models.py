@@ -7,6 +7,7 @@ import os
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, Final
 
 import keras
@@ -30,7 +31,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools
 from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.copied_rows import MAX_ROWS, RowSample
-from mothtrap.tracing.loss_looks import Called
+from mothtrap.tracing.loss_looks import MAX_CONFUSED, Called
 
 Array = npt.NDArray[Any]
 MAX_TOKENS: Final = 1 << 20
@@ -46,8 +47,8 @@ class Fit:
     """One call of `fit`: its line, what it was given, and digests of the rows.
 
     `weighted`: it was given weights of rows or classes; of the latter `class_weights` has the
-    number of each. `shuffles`: those that deal anew in each pass, and of which it was given a
-    part.
+    number of each. `shuffles`: those that deal anew in each pass, and which part of each it was
+    given.
     """
 
     model: Any
@@ -57,12 +58,27 @@ class Fit:
     duplicates: float = 0.0
     weighted: bool = False
     class_weights: tuple[float, ...] = ()
-    shuffles: Sequence[weakref.ref[Any]] = ()
+    shuffles: Sequence[tuple[weakref.ref[Any], str]] = ()
 
 
 def began(model: Any, location: str | None) -> Fit:
     """Return a `fit` that begins."""
     return Fit(model=model, location=location, label=_label_of(location))
+
+
+def weights_by_class(weights: Any) -> tuple[float, ...]:
+    """Return the weights of classes that `fit` was given, in order; those not named weigh 1.
+
+    Empty where there are none, more than 20, or such that Keras itself will complain of.
+    """
+    if not isinstance(weights, dict):
+        return ()
+    if not all(isinstance(one, Real) for one in (*weights, *weights.values())):
+        return ()
+    last = int(max(weights, default=-1))
+    if last >= MAX_CONFUSED:
+        return ()
+    return tuple(float(weights.get(label, 1.0)) for label in range(last + 1))
 
 
 def _label_of(location: str | None) -> str:
@@ -105,7 +121,7 @@ class Models:
         )
         self._job.fact(loader)
         if rows is None:
-            fit.shuffles = [weakref.ref(shuffle) for shuffle in _shuffles(given.get("x"))]
+            fit.shuffles = [(weakref.ref(one), part) for one, part in _shuffles(given.get("x"))]
             return loader
         for name, arrays in (("x", x), ("y", y)):
             for place, array in enumerate(arrays):
@@ -170,8 +186,13 @@ class Models:
         if fit is None or not fit.shuffles or (fit.label, name) in self._evaluated:
             return
         self._evaluated.add((fit.label, name))
-        trained = [shuffle() for shuffle in fit.shuffles]
-        if any(shuffle is one for one in _shuffles(data) for shuffle in trained):
+        others = [
+            shuffle
+            for shuffle, part in _shuffles(data)
+            for trained, of_training in fit.shuffles
+            if trained() is shuffle and part != of_training
+        ]
+        if others:
             step = self._job.now.step
             self._job.fact(SplitReshuffled(step=step, source=name, location=fit.location))
 
@@ -305,8 +326,8 @@ class Models:
         )
 
 
-def _shuffles(data: Any) -> list[Any]:
-    """Return the shuffles that deal anew in each pass, and of which a data set is a part."""
+def _shuffles(data: Any) -> list[tuple[Any, str]]:
+    """Return the shuffles that deal anew in each pass, and which part a data set is of each."""
     return list(tensorflow_names.dealt_by(data)) if isinstance(data, tf.data.Dataset) else []
 
 

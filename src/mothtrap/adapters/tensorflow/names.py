@@ -89,19 +89,22 @@ def open_order(data: Any) -> Iterator[str]:
         yield "deterministic=False"
 
 
-def dealt_by(data: Any, part: bool = False) -> Iterator[Any]:
+def dealt_by(data: Any, part: str = "") -> Iterator[tuple[Any, str]]:
     """Yield the shuffles of which a data set takes a part, and which deal anew in each pass.
 
     Args:
         data: the data set.
-        part: a part of it is taken (`take`, `skip`, `shard`).
+        part: which part of it is taken: `take` or `skip`.
+
+    Yields:
+        A shuffle, and which part is taken of what it gives.
     """
     kind = type(data).__name__
     if part and "Cache" in kind:
         return  # it keeps the order of the first pass
     if part and "Shuffle" in kind and getattr(data, "_reshuffle_each_iteration", False):
-        yield data
-    part = part or any(word in kind for word in ("Take", "Skip", "Shard"))
+        yield data, part
+    part = next((word for word in ("take", "skip") if word.title() in kind), part)
     for given in inputs_of(data):
         yield from dealt_by(given, part)
 

@@ -85,7 +85,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
     out. `outside_share`: of targets that the last operation before the loss cannot give,
     such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
-    number in `class_weights`, which is empty where these are unknown or too many.
+    number in `class_weights`, or by 1. That is empty where weights are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
     positions later wherever that can be said; None where targets do not lie along inputs.
     `telling_columns`: columns of the model's input that give the target away, each alone.
