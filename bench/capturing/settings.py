@@ -41,11 +41,12 @@ FLOORS = {
 FLOOR = "floor: "
 """Before the name of a floor, where lines say who did it."""
 
-MODELS = ("mlp", "lstm", "resnet", "resnet_fresh", "gpt", "gpt30m")
-STEPS = {"mlp": 200, "lstm": 1, "resnet": 1, "resnet_fresh": 1, "gpt": 1, "gpt30m": 1}
+MODELS = ("mlp", "digits", "lstm", "resnet", "resnet_fresh", "gpt", "gpt30m")
+STEPS = {"mlp": 200, "digits": 50, "lstm": 1, "resnet": 1, "resnet_fresh": 1, "gpt": 1, "gpt30m": 1}
 """Steps on either side of a pair: a step of the perceptron alone is shorter than its jitter."""
 WARM_UP_STEPS = {
     "mlp": 2400,
+    "digits": 2400,
     "lstm": 300,
     "resnet": 300,
     "resnet_fresh": 100,

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import torch
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 
 class Step(Protocol):
@@ -35,3 +36,9 @@ def step_of(optimizer: Optimizer, loss_of: Callable[[], torch.Tensor]) -> Step:
         return loss
 
     return step
+
+
+def without_end(loader: DataLoader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    """Yield the batches of a loader, pass after pass."""
+    while True:
+        yield from loader

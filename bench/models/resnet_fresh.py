@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import torch
 import torch.nn.functional as functional
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from bench.models.loop import Step, step_of
+from bench.models.loop import Step, step_of, without_end
 from bench.models.resnet import CLASSES, ResNet
 
 BATCH, IMAGES = 64, 2048
@@ -22,15 +20,10 @@ def training() -> tuple[nn.Module, torch.optim.Optimizer, Step]:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     images, labels = torch.randn(IMAGES, 3, 32, 32), torch.randint(0, CLASSES, (IMAGES,))
     data = TensorDataset(images, labels)
-    batches = _without_end(DataLoader(data, batch_size=BATCH, shuffle=True))
+    batches = without_end(DataLoader(data, batch_size=BATCH, shuffle=True))
 
     def loss_of() -> torch.Tensor:
         x_BCHW, y_B = next(batches)
         return functional.cross_entropy(model(x_BCHW), y_B)
 
     return model, optimizer, step_of(optimizer, loss_of)
-
-
-def _without_end(loader: DataLoader) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-    while True:
-        yield from loader
