@@ -15,6 +15,7 @@ from mothtrap.rules.batchnorm_averages_lag import BatchnormAveragesLag
 
 SLOW = NormAverages(step=0, module="net/bn", momentum=0.0001, updates=1, location="model.py:4")
 FALLING = 0.8 ** np.arange(20)
+BAD = np.full(20, 2.0)
 
 
 def check(*parts: Fact | Series) -> list[Finding]:
@@ -22,10 +23,10 @@ def check(*parts: Fact | Series) -> list[Finding]:
 
 
 def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
-    [finding] = check(SLOW, *evaluations(np.full(20, 2.0), FALLING))
+    [finding] = check(SLOW, *evaluations(BAD, FALLING))
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 10, 20)
     assert (finding.layers, finding.location) == (("net/bn",), "model.py:4")
-    assert "net/bn is evaluated with are still 98% of what they began with" in finding.message
+    assert "98% of the running averages of net/bn is still their first value" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -33,8 +34,24 @@ def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
     [
         pytest.param((SLOW, *evaluations(FALLING, FALLING)), id="evaluations are good anyhow"),
         pytest.param(
-            (structs.replace(SLOW, momentum=0.1), *evaluations(np.full(20, 2.0), FALLING)),
+            (structs.replace(SLOW, momentum=0.1), *evaluations(BAD, FALLING)),
             id="the averages have followed: something else is wrong",
+        ),
+        pytest.param((SLOW, *evaluations(FALLING - 2, FALLING - 2)), id="losses below 0"),
+        pytest.param(
+            (SLOW, *evaluations([1.2, 0.5, *np.linspace(0.6, 0.9, 18)], FALLING)),
+            id="evaluation had learned: it is overfit",
+        ),
+        pytest.param(
+            (structs.replace(SLOW, step=300), *evaluations(BAD, FALLING)),
+            id="the batch norm is of a later model",
+        ),
+        pytest.param(
+            (
+                structs.replace(SLOW, momentum=0.01, per_step=8),
+                *evaluations(BAD, FALLING),
+            ),
+            id="many batches a step",
         ),
         pytest.param(
             (SLOW, *evaluations(np.append(np.full(19, 2.0), 0.01), FALLING)), id="the last is good"
@@ -47,7 +64,7 @@ def test_stays_quiet(healthy: tuple[Fact, ...]) -> None:
 
 def test_the_slowest_of_several_counts() -> None:
     quick = structs.replace(SLOW, module="quick", momentum=0.5)
-    [finding] = check(quick, SLOW, *evaluations(np.full(20, 2.0), FALLING))
+    [finding] = check(quick, SLOW, *evaluations(BAD, FALLING))
     assert finding.layers == ("net/bn",)
 
 
@@ -68,4 +85,4 @@ def test_a_game_is_not_judged() -> None:
         loss(np.ones(20), of="gan.py:9", optimizers=("G",), steps=turns + 1),
     )
     with pytest.raises(NotApplicable, match="against each other"):
-        check(SLOW, *game, *evaluations(np.full(20, 2.0), FALLING))
+        check(SLOW, *game, *evaluations(BAD, FALLING))

@@ -42,6 +42,19 @@ def test_stays_quiet(weights: Sequence[float], counts: Sequence[Sequence[int]]) 
     assert check(weights, counts) == []
 
 
+def test_two_weights_that_no_counts_explain_are_a_note() -> None:
+    counts = [[66, 4], [22, 8]]
+    assert check([1.0, 0.4], counts)[0].severity is Severity.WARNING
+    assert check([1.0, 0.05], counts)[0].severity is Severity.INFO
+
+
+def test_of_many_classes_most_must_weigh_by_their_counts() -> None:
+    counts = np.diag([40, 25, 15, 12, 8])
+    [finding] = check([2.0, 1.2, 0.8, 0.6, 0.4], counts)
+    assert (finding.evidence["rarest"], finding.evidence["most_frequent"]) == (4, 0)
+    assert check([1.0, 1.0, 1.5, 2.0, 0.1], counts) == [], "the last one is of no interest"
+
+
 def test_a_loss_without_weights_is_not_judged() -> None:
     with pytest.raises(NotApplicable, match="no loss weighs its classes"):
         check([])

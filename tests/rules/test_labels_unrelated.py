@@ -4,11 +4,12 @@ import math
 
 import numpy as np
 import pytest
+from msgspec import structs
 from tests.rules.evaluations import PLACE, evaluations
 from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.labels_unrelated import LabelsUnrelated
 
@@ -26,6 +27,15 @@ def test_fires_where_nothing_of_what_was_learned_holds() -> None:
     assert finding.severity is Severity.WARNING
     assert (finding.step, finding.location) == (0, PLACE)
     assert "guessing gives 1.39" in finding.message
+
+
+def test_waits_until_the_averages_of_batch_norms_are_of_the_training() -> None:
+    found = evaluations(APART, LEARNED, guess=GUESS)
+    slow = NormAverages(step=0, module="bn", momentum=0.01, updates=1)
+    with pytest.raises(NotEnoughData):
+        LabelsUnrelated().check(window(slow, *found))
+    [finding] = LabelsUnrelated().check(window(structs.replace(slow, momentum=0.1), *found))
+    assert finding.count == 12
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,7 @@ class TestLossSwamped(RuleTests):
 def test_both_losses_are_named() -> None:
     [finding] = LossSwamped().check(window(*told(), *GUESSED))
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
-    assert finding.message.startswith(
-        "kind_loss was 0.69 and is 0.68: beside price_loss (5.76e+03)"
-    )
+    assert finding.message.startswith("kind_loss was 0.69 and is 0.68, 0.00012 of the total")
 
 
 def test_what_may_have_been_learned_in_the_first_epoch_is_a_note() -> None:
@@ -60,6 +58,19 @@ def test_what_may_have_been_learned_in_the_first_epoch_is_a_note() -> None:
     assert finding.severity is Severity.INFO
     [finding] = LossSwamped().check(window(*told()))
     assert finding.severity is Severity.INFO
+
+
+def test_an_output_whose_loss_is_always_0_hides_no_other() -> None:
+    seen = [
+        structs.replace(
+            one,
+            values={"a_loss": 0.0, **one.values},
+            output_losses=("a_loss", *one.output_losses),
+        )
+        for one in told()
+    ]
+    [finding] = LossSwamped().check(window(*seen, *GUESSED))
+    assert finding.message.startswith("kind_loss")
 
 
 def test_metrics_that_are_no_losses_of_outputs_do_not_count() -> None:

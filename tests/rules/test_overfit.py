@@ -44,16 +44,29 @@ def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
 
 def test_says_nothing_of_averages_that_lag_behind() -> None:
     slow = NormAverages(step=0, module="bn", momentum=0.01, updates=1)
-    # 200 steps: 13 % of the averages are still what they began with.
+    rising, falling = np.linspace(0.7, 1.5, 15), 0.9 ** np.arange(50)
+    # After 150 steps 22 % of the averages are still their first value.
+    assert Overfit().check(window(*evaluations(rising, falling[:15])))
     with pytest.raises(NotEnoughData, match="averages of batch norms"):
-        Overfit().check(window(slow, *evaluations(VALID, FALLING)))
-    quick = structs.replace(slow, momentum=0.1)
-    [finding] = Overfit().check(window(quick, *evaluations(VALID, FALLING)))
-    assert finding.evidence["best_step"] == 60
-    lagging = np.concatenate([np.linspace(0.4, 1.0, 30), np.full(20, 0.9)])
-    falling = 0.9 ** np.arange(50)
+        Overfit().check(window(slow, *evaluations(rising, falling[:15])))
+    lagging = np.concatenate([rising, np.linspace(1.5, 0.8, 35)])
     assert Overfit().check(window(*evaluations(lagging, falling)))
     assert Overfit().check(window(slow, *evaluations(lagging, falling))) == []
+    later = evaluations(lagging, falling)
+    assert Overfit().check(window(structs.replace(slow, step=400), *later)), "of another model"
+
+
+def test_lagging_averages_do_no_harm_to_what_has_learned() -> None:
+    slow = NormAverages(step=0, module="bn", momentum=0.001, updates=1)
+    [finding] = Overfit().check(window(slow, *evaluations(VALID, FALLING)))
+    assert finding.evidence["best_step"] == 60
+
+
+def test_evaluations_are_compared_with_the_first_that_counts() -> None:
+    slow = NormAverages(step=0, module="bn", momentum=0.025, updates=1)
+    # The first loss is that of averages that had not begun to move.
+    broken = np.concatenate([[9.0], np.full(5, 8.9), np.linspace(0.6, 1.2, 14)])
+    assert Overfit().check(window(slow, *evaluations(broken, 0.01 * FALLING)))
 
 
 def test_fires_on_fine_tuning_whose_first_evaluation_was_its_best() -> None:

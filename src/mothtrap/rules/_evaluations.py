@@ -27,9 +27,12 @@ LEAST_SHARE = 0.05
 """Share of all evaluations so far that a stretch of them must span, as some programs evaluate
 at every step; chosen by hand."""
 
-SETTLED = 0.05
-"""Share of running averages that is still what they began with, below which an evaluation counts;
-chosen by hand: 300 steps where a batch counts for 1 %, 30 where it counts for 10 %."""
+SETTLED = 0.2
+"""Share of running averages that is still their first value, below which an evaluation counts;
+chosen by hand: 160 steps where a batch counts for 1 %, 15 where it counts for 10 %."""
+LEARNED = 0.6
+"""Share of the first loss, or of that of guessing, below which an evaluation has learned: lagging
+averages do it no harm. Chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,10 +106,14 @@ def held_out(window: Window, every: list[Evaluated]) -> list[Evaluated]:
     return others
 
 
-def initial_share(one: NormAverages, step_E: Ints) -> Floats:
-    """Return which share of a batch norm's averages is what they began with, by step."""
-    updates_E = one.updates + np.maximum(step_E - one.step, 0)
-    return np.asarray(np.power(1.0 - one.momentum, updates_E), dtype=np.float64)
+def initial_shares(window: Window, step_E: Ints) -> Floats:
+    """Return, by step, which share of averages is their first value, of the slowest batch norm."""
+    share_E = np.zeros(len(step_E))
+    for norm in window.seen(NormAverages):
+        updates_E = norm.updates + norm.per_step * np.maximum(step_E - norm.step, 0)
+        known_E = step_E >= norm.step
+        share_E = np.maximum(share_E, known_E * np.power(1.0 - norm.momentum, updates_E))
+    return share_E
 
 
 def of_new_rows(window: Window) -> list[Evaluated]:
@@ -122,29 +129,30 @@ def of_new_rows(window: Window) -> list[Evaluated]:
 def settled(window: Window, every: list[Evaluated]) -> list[Evaluated]:
     """Return the evaluations whose batch norms go by averages of what they were trained on.
 
-    The loss of an earlier one says nothing: it rises and falls with the averages.
+    The loss of an earlier one says nothing: it rises and falls with the averages. Once one has
+    learned, so do those after it.
 
     Raises:
         NotEnoughData: there are none.
     """
-    slow = list(window.seen(NormAverages))
-    if not slow:
-        return every
     found = []
     for one in every:
-        is_settled_E = np.all([initial_share(norm, one.step_E) < SETTLED for norm in slow], axis=0)
-        if is_settled_E.any():
-            found.append(_part(one, is_settled_E))
+        has_learned_E = np.minimum.accumulate(one.value_E) < LEARNED * one.start
+        counts_E = (initial_shares(window, one.step_E) < SETTLED) | has_learned_E
+        if counts_E.all():
+            found.append(one)
+        elif counts_E.any():
+            found.append(_later(window, one, counts_E))
     if every and not found:
         raise NotEnoughData("the averages of batch norms are still what they began with")
     return found
 
 
-def _part(one: Evaluated, chosen_E: Bools) -> Evaluated:
-    """Return some of the evaluations, with the best among these."""
+def _later(window: Window, one: Evaluated, chosen_E: Bools) -> Evaluated:
+    """Return the evaluations that count, with the first and the best of these."""
     step_E, value_E = one.step_E[chosen_E], one.value_E[chosen_E]
-    last = one.last
-    if last.best_step < step_E[0]:
+    last = structs.replace(one.last, first=float(value_E[0]))
+    if initial_shares(window, np.array([last.best_step]))[0] >= SETTLED:
         best = int(value_E.argmin())
         last = structs.replace(last, best=float(value_E[best]), best_step=int(step_E[best]))
     return replace(one, step_E=step_E, value_E=value_E, train_E=one.train_E[chosen_E], last=last)

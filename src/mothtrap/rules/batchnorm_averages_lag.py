@@ -14,7 +14,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._evaluations import Evaluated, evaluated, initial_share
+from mothtrap.rules._evaluations import LEARNED, SETTLED, Evaluated, evaluated, initial_shares
 from mothtrap.rules._losses import has_players
 
 
@@ -34,11 +34,12 @@ class BatchnormAveragesLag(Rule):
 
     Fires:
         Warning when, in the last `evaluations` evaluations at least, more than `left` of the
-        averages was what they began with, and the loss of evaluation exceeded that of
-        training by more than `ratio` of it.
+        averages was their first value, the loss of evaluation exceeded that of training by more
+        than `ratio` of it, and none was below `learned` of the first one, or of that of guessing.
 
     Stays quiet:
-        Where evaluations are as good as training anyhow; averages that were loaded; games.
+        Where evaluations are as good as training anyhow, or were good at first: that is overfit.
+        Averages that were loaded; games.
 
     What to do:
         - Keras: Let the averages follow faster: `BatchNormalization(momentum=0.9)`. The default,
@@ -66,7 +67,8 @@ class BatchnormAveragesLag(Rule):
     passes = True
 
     evaluations: int = threshold(3, unit="evaluations running", source="chosen by hand")
-    left: float = threshold(0.2, unit="of the averages", source="chosen by hand")
+    left: float = threshold(SETTLED, unit="of the averages", source="chosen by hand")
+    learned: float = threshold(LEARNED, unit="of the first loss", source="chosen by hand")
     ratio: float = threshold(0.5, unit="of the training loss", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -87,12 +89,12 @@ class BatchnormAveragesLag(Rule):
         return found[:1]
 
     def _judge(self, window: Window, one: Evaluated, norm: NormAverages) -> Finding | None:
-        left_E = initial_share(norm, one.step_E)
-        is_bad_E = (left_E > self.left) & (one.value_E - one.train_E > self.ratio * one.train_E)
-        good = np.flatnonzero(~is_bad_E)
+        left_E = initial_shares(window, one.step_E)
+        is_worse_E = one.value_E - one.train_E > self.ratio * np.abs(one.train_E)
+        good = np.flatnonzero(~(is_worse_E & (left_E > self.left)))
         first = int(good[-1]) + 1 if len(good) else 0
-        count = len(is_bad_E) - first
-        if count < self.evaluations:
+        count = len(left_E) - first
+        if count < self.evaluations or one.last.best < self.learned * one.start:
             return None
         value, train, left = (float(array[-1]) for array in (one.value_E, one.train_E, left_E))
         return self.finding(
@@ -104,9 +106,9 @@ class BatchnormAveragesLag(Rule):
             mode=Mode.EVAL.value,
             layers=(norm.module,),
             message=(
-                f"the averages that {norm.module} is evaluated with are still {left:.0%} of what "
-                f"they began with (each batch counts for {norm.momentum:.2g}); the loss of "
-                f"evaluation is {value:.3g}, that of training {train:.3g}"
+                f"{left:.0%} of the running averages of {norm.module} is still their first value, "
+                f"since each batch counts for {norm.momentum:.2g}; the loss of evaluation is "
+                f"{value:.3g}, that of training {train:.3g}"
             ),
             evidence={
                 "value": value,

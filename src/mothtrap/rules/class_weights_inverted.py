@@ -13,6 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
+from mothtrap.rules._evaluations import trend
 from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, label_counts
 
 
@@ -29,12 +30,15 @@ class ClassWeightsInverted(Rule):
         without any, and is never predicted.
 
     Fires:
-        Warning when, over at least `samples` labels, the rarest class that is weighed has at
-        most a `rarer`th of the labels of the most frequent one, and less than `weight_share`
-        of its weight.
+        When, over at least `samples` labels, the rarest class that is weighed has at most a
+        `rarer`th of the labels of the most frequent one, and less than `weight_share` of its
+        weight. Warning for two classes whose weights stand as their counts do, within a factor of
+        `swapped`, and for more classes whose weights have a rank correlation with the counts of
+        at least `correlation`; a note for other weights of two classes.
 
     Stays quiet:
-        Weights of 0: such a class is left out on purpose. Classes that do not occur.
+        Weights of 0: such a class is left out on purpose. Classes that do not occur. Several
+        classes of which only some weigh little.
 
     What to do:
         - Weigh each class by the inverse of its number: `len(y) / (classes * count)`.
@@ -59,6 +63,9 @@ class ClassWeightsInverted(Rule):
     weight_share: float = threshold(
         0.5, unit="of the weight of the most frequent class", source="chosen by hand"
     )
+
+    swapped: float = threshold(3.0, unit="times", source="chosen by hand: roots of counts, too")
+    correlation: float = threshold(0.7, unit="of 1", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every class loss that weighs its classes."""
@@ -94,11 +101,17 @@ class ClassWeightsInverted(Rule):
             return None
         if weight_K[rare] >= self.weight_share * weight_K[most]:
             return None
+        many = len(weighed) > 2
+        by_count = weighed[np.argsort(counts_K[weighed])]
+        if many and trend(weight_K[by_count]) < self.correlation:
+            return None
+        swapped = (weight_K[rare] / weight_K[most]) / (counts_K[rare] / counts_K[most])
+        sure = many or 1 / self.swapped <= swapped <= self.swapped
         return finding_of_calls(
             self,
             window,
             calls,
-            Severity.WARNING,
+            Severity.WARNING if sure else Severity.INFO,
             f"class {rare} is rare ({counts_K[rare]:.0f} of {counts_K.sum():.0f} labels) and "
             f"weighs {weight_K[rare]:.3g}, while class {most} ({counts_K[most]:.0f} labels) "
             f"weighs {weight_K[most]:.3g}",

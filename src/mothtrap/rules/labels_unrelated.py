@@ -109,21 +109,25 @@ class LabelsUnrelated(Rule):
         known = [one for one in known if one.last.rows >= self.min_rows]
         if not known:
             raise NotEnoughData(f"no evaluation has {self.min_rows} rows")
-        settled(window, known)  # before, no evaluation can be better than guessing
-        known = [one for one in known if one.last.number + 1 >= self.evaluations]
+        counting = {
+            one.last.site: one
+            for one in settled(window, known)
+            if len(one.value_E) >= self.evaluations
+        }
+        known = [one for one in known if one.last.site in counting]
         if not known:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations were seen")
         found, reasons = [], []
         for one in known:
             try:
-                found.append(self._judge(window, one))
+                found.append(self._judge(window, one, counting[one.last.site]))
             except NotEnoughData as reason:
                 reasons.append(reason)
         if len(reasons) == len(known):
             raise reasons[-1]
         return [finding for finding in found if finding][:1]
 
-    def _judge(self, window: Window, one: Evaluated) -> Finding | None:
+    def _judge(self, window: Window, one: Evaluated, counting: Evaluated) -> Finding | None:
         guess = float(one.last.guess or 0.0)
         if one.last.best < self.guess_share * guess:
             return None
@@ -133,7 +137,7 @@ class LabelsUnrelated(Rule):
         if train_E[0] < self.start_share * guess:
             raise NotEnoughData("training had learned before the first evaluation that was seen")
         learned = self.learned_share * min(guess, float(train_E[0]))
-        drifting = self._drifts_apart(one, guess)
+        drifting = self._drifts_apart(counting, guess)
         if train_E.min() > learned and not drifting:
             raise NotEnoughData(
                 f"neither training nor evaluation is better than guessing ({guess:.3g}): nothing "

@@ -1,4 +1,4 @@
-"""LOS412: the loss of one output is nothing beside that of another, and does not fall."""
+"""LOS412: the loss of one output is swamped by that of another, and does not fall."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ GUESSING = (0.8, 1.5)
 
 @dataclass(frozen=True)
 class LossSwamped(Rule):
-    """The loss of one output is nothing beside that of another, and does not fall.
+    """The loss of one output is swamped by that of another, and does not fall.
 
     What it detects:
         A model of several outputs whose losses are added as they are, though they are of
         different orders of magnitude.
 
     Why it matters:
-        The layers that the outputs share learn for the largest loss alone. The other output
+        The layers that the outputs share learn for the largest loss only. The other output
         stays as it was, and the total, which falls, does not show it.
 
     Fires:
@@ -44,7 +44,8 @@ class LossSwamped(Rule):
         epoch, and it is a note.
 
     Stays quiet:
-        Losses that are weighed (`loss_weights`). A small loss that falls all the same.
+        A total that is not the plain sum of the losses (`loss_weights`, penalties). A small
+        loss that falls all the same, or is 0.
 
     What to do:
         - Keras: Weigh the losses: `compile(..., loss_weights={"price": 1e-4, "kind": 1.0})`.
@@ -94,12 +95,14 @@ class LossSwamped(Rule):
             return None
         is_small_O = (loss_OE < self.share * total_E).all(axis=1)
         stays_O = np.array([self._stays(loss_E) for loss_E in loss_OE])
-        swamped = np.flatnonzero(is_small_O & stays_O)
+        swamped = np.flatnonzero(is_small_O & stays_O & (loss_OE > 0).all(axis=1))
         if not len(swamped):
             return None
-        small, large = int(swamped[0]), int(loss_OE[:, -1].argmax())
+        guesses = _guesses(window, one)
+        is_guessed = {int(o): self._is_guessed(guesses, loss_OE[o, -1]) for o in swamped}
+        small = max(is_guessed, key=lambda place: is_guessed[place])
+        guessed, large = is_guessed[small], int(loss_OE[:, -1].argmax())
         name, other = (last.output_losses[place] for place in (small, large))
-        guessed = _is_guessed(window, float(loss_OE[small, -1]))
         return self.finding(
             window,
             severity=Severity.WARNING if guessed else Severity.INFO,
@@ -107,9 +110,10 @@ class LossSwamped(Rule):
             last_step=int(one.steps[-1]),
             count=len(total_E),
             message=(
-                f"{name} was {loss_OE[small, 0]:.3g} and is {loss_OE[small, -1]:.3g}: beside "
-                f"{other} ({loss_OE[large, -1]:.3g}) it is {loss_OE[small, -1] / total_E[-1]:.2g} "
-                f"of the total{', and nothing is learned for it' if guessed else ''}"
+                f"{name} was {loss_OE[small, 0]:.3g} and is {loss_OE[small, -1]:.3g}, "
+                f"{loss_OE[small, -1] / total_E[-1]:.2g} of the total: {other} "
+                f"({loss_OE[large, -1]:.3g}) swamps it"
+                f"{', so that nothing is learned for it' if guessed else ''}"
             ),
             evidence={
                 "value": float(loss_OE[small, -1]),
@@ -120,18 +124,20 @@ class LossSwamped(Rule):
             location=last.location,
         )
 
+    def _is_guessed(self, guesses: list[float], loss: float) -> bool:
+        low, high = GUESSING
+        return any(low * guess <= loss <= high * guess for guess in guesses if guess)
+
     def _stays(self, loss_E: Floats) -> bool:
         late = loss_E[-max(1, len(loss_E) // 3) :]
         return bool(np.median(late) >= self.stays * loss_E[0])
 
 
-def _is_guessed(window: Window, loss: float) -> bool:
-    """Return whether a loss is that of guessing, for some class loss that was looked at."""
+def _guesses(window: Window, one: Epochs) -> list[float]:
+    """Return the losses of guessing, of the class losses of a training."""
     by_line: dict[tuple[object, ...], list[LossCall]] = {}
     for call in window.seen(LossCall):
-        if call.label_counts:
+        if call.label_counts and call.step <= one.steps[-1]:
             line = call.location, call.operation, len(call.label_counts)
             by_line.setdefault(line, []).append(call)
-    low, high = GUESSING
-    guesses = [entropy(label_counts(calls)) for calls in by_line.values()]
-    return any(low * guess <= loss <= high * guess for guess in guesses)
+    return [entropy(label_counts(calls)) for calls in by_line.values()]

@@ -37,7 +37,7 @@ class TrainEvalOverlap(Rule):
 
     Fires:
         Error when two loaders draw `samples` of the same samples, when both are parts of one
-        shuffle that deals its rows anew in each epoch, or when at least
+        shuffle that reshuffles in each epoch, or when at least
         `low_share` and less than `high_share` of an evaluation's rows (`rows` of them
         or more) were trained on, which is `chance_ratio` times what equal rows in
         the data explain, or which are copies of one another. Warning when all are, but
@@ -92,9 +92,8 @@ class TrainEvalOverlap(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Judge what loaders draw, else what rows are equal."""
         indices, rows = list(window.seen(IndicesShared)), list(window.seen(RowsShared))
-        for split in window.seen(SplitReshuffled):
-            return [self._reshuffled(window, split)]
-        if not indices and not rows:
+        splits = {one.source: one for one in window.seen(SplitReshuffled)}
+        if not indices and not rows and not splits:
             raise NotEnoughData(
                 "no evaluation was seen after the training data had come around once"
             )
@@ -107,6 +106,7 @@ class TrainEvalOverlap(Rule):
             not one.shared for one in indices
         )
         found += [self._by_rows(window, one, clean=clean) for one in latest.values()]
+        found += [self._reshuffled(window, one) for one in splits.values()]
         return [finding for finding in found if finding is not None]
 
     def _share(self, one: RowsShared) -> float:
@@ -183,8 +183,8 @@ class TrainEvalOverlap(Rule):
             severity=Severity.ERROR,
             step=one.step,
             message=(
-                f"training and evaluation ({one.source}) are parts of one shuffle, which deals "
-                "its rows anew in each epoch: in the end every row is trained on"
+                f"training and evaluation ({one.source}) are parts of one shuffle, which "
+                "reshuffles in each epoch: in the end every row is trained on"
             ),
             location=one.location,
             mode=Mode.EVAL.value,

@@ -27,6 +27,12 @@ KNOWN_ONCE = 0.2
 of the training data."""
 
 
+def thinned(rows: Any) -> Any:
+    """Return evenly spread columns of rows, shape (rows, ...), `MAX_COLUMNS` at most."""
+    flat = rows.reshape(len(rows), -1)
+    return flat[:, :: max(1, -(-flat.shape[1] // MAX_COLUMNS))]
+
+
 class RowSample:
     """A sample of the rows of one evaluation, with their values.
 
@@ -44,9 +50,7 @@ class RowSample:
         take = min(len(rows), self.room)
         if take <= 0:
             return
-        flat = rows[:take].reshape(take, -1)
-        flat = flat[:, :: -(-flat.shape[1] // MAX_COLUMNS)]
-        self._rows.append(flat.copy())
+        self._rows.append(thinned(rows[:take]).copy())
         self._digests.append(digest_R[:take])
         self.room -= take
 

@@ -61,7 +61,7 @@ class Forwards:
             return
         self._tell_modes(calls, step)
         self._tell_samples(calls, step)
-        self._tell_averages(calls, step)
+        self._report_averages(calls, step)
         self._take_activations(calls)
         if WHEN.is_due(step):
             self._tell_layers(calls, step)
@@ -174,10 +174,10 @@ class Forwards:
         if seen.is_due:
             self._job.fact(seen.fact(step, layers.name_of(layer), layers.LOCATIONS.get(layer)))
 
-    def _tell_averages(self, calls: Sequence[LayerCall], step: int) -> None:
+    def _report_averages(self, calls: Sequence[LayerCall], step: int) -> None:
         """Report the slowest of the batch norms that are trained for the first time."""
         norms = [call.layer for call in calls if layers.is_batch_norm(call.layer) and call.training]
-        new = [norm for norm in norms if norm not in self._averaging and layers.is_fresh(norm)]
+        new = [one for one in norms if one not in self._averaging and layers.averages_are_new(one)]
         self._averaging.update(norms)
         if not new:
             return

@@ -184,6 +184,7 @@ class KerasHandle:
                 raise
             finally:
                 here.fit = before
+                handle._steps.calls.fit = before
 
         return fit
 
@@ -198,8 +199,8 @@ class KerasHandle:
         fit.weighted = any(
             given.get(name) is not None for name in ("class_weight", "sample_weight")
         )
-        fit.class_weights = weights_by_class(given.get("class_weight"))
         self._fits[model] = fit
+        self._steps.calls.fit = fit
         if given and given.get("x") is None:
             traced(self._job).recorder.notes.never_stepped(
                 f"`fit` was called without data ({location})"
@@ -214,7 +215,7 @@ class KerasHandle:
             self._pipelines[location or "fit"] = found
 
     def _tell_data(self, fit: Fit, given: dict[str, Any]) -> None:
-        self._steps.calls.class_weights = fit.class_weights
+        fit.class_weights = weights_by_class(given.get("class_weight"))
         self._steps.calls.loader = self._models.data(fit, given)
 
     def _making_train_function(self, model: Any, *_: object) -> None:

@@ -132,9 +132,9 @@ def is_batch_norm(layer: Any) -> bool:
     return isinstance(layer, keras.layers.BatchNormalization) and layer.trainable
 
 
-def is_fresh(norm: Any) -> bool:
-    """Return whether the averages of a batch norm are those that it was made with, or its own."""
-    return GIVEN.get(id(norm.moving_mean)) is not norm.moving_mean
+def averages_are_new(norm: Any) -> bool:
+    """Return whether a batch norm was made here, and its averages were not loaded."""
+    return norm in LOCATIONS and GIVEN.get(id(norm.moving_mean)) is not norm.moving_mean
 
 
 def is_bias(variable: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.keras.models import Fit
 
 FIRST_LOOKS: Final = 3
 """Looks at a call in which costlier questions are asked, too."""
@@ -31,7 +34,7 @@ class LossCalls:
 
     Attributes:
         loader: whose batches are trained on; None where that is not known.
-        class_weights: by which `fit` weighs the losses; empty for none.
+        fit: in progress; None in loops of the script's own.
         evaluations: that the script computes in loops of its own.
     """
 
@@ -40,7 +43,7 @@ class LossCalls:
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
         self.loader: LoaderBegan | None = None
-        self.class_weights: tuple[float, ...] = ()
+        self.fit: Fit | None = None
         self.evaluations = LoopEvaluations(job)
 
     def tell(self, look: Look, step: int, series: str | None, chosen: Mapping[str, str]) -> None:
@@ -82,7 +85,7 @@ class LossCalls:
                     alone=alone,
                     columns=times < FIRST_LOOKS,
                     softmax=softmax,
-                    class_weights=self.class_weights,
+                    class_weights=self.fit.class_weights if self.fit is not None else None,
                 )
             )
             order = self._orders.setdefault(site, TargetsInOrder(site, call.location))

@@ -124,7 +124,7 @@ def fact(
     alone: bool,
     columns: bool,
     softmax: int | None,
-    class_weights: tuple[float, ...],
+    class_weights: tuple[float, ...] | None,
 ) -> LossCall:
     """Return what is recorded of a loss call.
 
@@ -139,11 +139,11 @@ def fact(
         alone: the loss has no other term.
         columns: also look for columns of the input that give the target away.
         softmax: size of the axis of a softmax at the model's end.
-        class_weights: by which the loss is weighed; empty for none.
+        class_weights: by which the loss is weighed; None = it is not.
     """
     finite = prediction[np.isfinite(prediction)]
     targets = loss_looks.sample(one, inputs, columns=columns)
-    weights = {"weighted": bool(class_weights), "class_weights": class_weights}
+    weights = {"weighted": class_weights is not None, "class_weights": class_weights or ()}
     return LossCall(
         step=step,
         operation=one.operation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Final
@@ -19,8 +19,8 @@ import tensorflow as tf
 from mothtrap.adapters.keras import layers, losses, names, wiring
 from mothtrap.adapters.keras.modelcalls import MAX_CELLS, ModelCalls, scale
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.looks import Look
+from mothtrap.adapters.tensorflow.names import Parts, reshuffled_by, split_apart
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import LoaderBegan, NonfiniteInput, RowsShared
 from mothtrap.core.facts.functions import ModelCompiled
@@ -30,7 +30,7 @@ from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools
 from mothtrap.statistics import numpy as arithmetic
-from mothtrap.tracing.copied_rows import MAX_ROWS, RowSample
+from mothtrap.tracing.copied_rows import KNOWN_REPEATED, LEAST_REPEATED, MAX_ROWS, RowSample
 from mothtrap.tracing.loss_looks import MAX_CONFUSED, Called
 
 Array = npt.NDArray[Any]
@@ -38,6 +38,9 @@ MAX_TOKENS: Final = 1 << 20
 MAX_SHARES: Final = 16
 DEFAULT_BATCH: Final = 32
 SHOWN: Final = 8
+HARDLY: Final = 0.5
+"""Known rows among those that an evaluation has once, relative to those that it repeats, up to
+which these were copied before the split; chosen by hand."""
 PARTS: Final = ("x", "y", "sample_weight")
 """Arguments of `fit` that make a batch."""
 
@@ -46,9 +49,8 @@ PARTS: Final = ("x", "y", "sample_weight")
 class Fit:
     """One call of `fit`: its line, what it was given, and digests of the rows.
 
-    `weighted`: it was given weights of rows or classes; of the latter `class_weights` has the
-    number of each. `shuffles`: those that deal anew in each pass, and which part of each it was
-    given.
+    `weighted`: it was given weights of rows or classes; `class_weights` has the number of each
+    class, None = not weighed. `shuffles`: those that it was given a part of.
     """
 
     model: Any
@@ -57,8 +59,8 @@ class Fit:
     digests: npt.NDArray[np.uint64] | None = None
     duplicates: float = 0.0
     weighted: bool = False
-    class_weights: tuple[float, ...] = ()
-    shuffles: Sequence[tuple[weakref.ref[Any], str]] = ()
+    class_weights: tuple[float, ...] | None = None
+    shuffles: Sequence[tuple[weakref.ref[Any], Parts]] = ()
 
 
 def began(model: Any, location: str | None) -> Fit:
@@ -66,16 +68,19 @@ def began(model: Any, location: str | None) -> Fit:
     return Fit(model=model, location=location, label=_label_of(location))
 
 
-def weights_by_class(weights: Any) -> tuple[float, ...]:
+def weights_by_class(weights: Any) -> tuple[float, ...] | None:
     """Return the weights of classes that `fit` was given, in order; those not named weigh 1.
 
-    Empty where there are none, more than 20, or such that Keras itself will complain of.
+    None where there are none, empty where these are more than 20, or such that Keras complains.
     """
+    if not weights:
+        return None
     if not isinstance(weights, dict):
         return ()
-    if not all(isinstance(one, Real) for one in (*weights, *weights.values())):
+    numbers = (*weights, *weights.values())
+    if not all(isinstance(one, Real) and math.isfinite(one) for one in numbers):
         return ()
-    last = int(max(weights, default=-1))
+    last = int(max(weights))
     if last >= MAX_CONFUSED:
         return ()
     return tuple(float(weights.get(label, 1.0)) for label in range(last + 1))
@@ -121,7 +126,7 @@ class Models:
         )
         self._job.fact(loader)
         if rows is None:
-            fit.shuffles = [(weakref.ref(one), part) for one, part in _shuffles(given.get("x"))]
+            fit.shuffles = [(weakref.ref(one), parts) for one, parts in _shuffles(given.get("x"))]
             return loader
         for name, arrays in (("x", x), ("y", y)):
             for place, array in enumerate(arrays):
@@ -170,7 +175,7 @@ class Models:
         """
         x, y = _arrays(given.get("x")), _arrays(given.get("y"))
         if not x:
-            self._tell_split(fit, given.get("x"), name)
+            self._report_split(fit, given.get("x"), name)
             return None, None
         key = (fit.label if fit else "", name)
         if key not in self._evaluated:
@@ -178,23 +183,20 @@ class Models:
             for place, array in enumerate(x):
                 self._distribution(model, place, array, Mode.EVAL, fit.location if fit else None)
             if fit is not None and fit.digests is not None:
-                self._share(fit, x[0], name)
+                self._share(fit, x[0], name, alone=len(x) == 1)
         return len(x[0]), _labels(model, y[0]) if len(y) == 1 else None
 
-    def _tell_split(self, fit: Fit | None, data: Any, name: str) -> None:
-        """Report pipelines of training and evaluation that take their rows from one shuffle."""
-        if fit is None or not fit.shuffles or (fit.label, name) in self._evaluated:
+    def _report_split(self, fit: Fit | None, data: Any, name: str) -> None:
+        """Report pipelines of training and evaluation that are parts of one shuffle."""
+        if fit is None or (fit.label, name) in self._evaluated:
             return
-        self._evaluated.add((fit.label, name))
-        others = [
-            shuffle
-            for shuffle, part in _shuffles(data)
-            for trained, of_training in fit.shuffles
-            if trained() is shuffle and part != of_training
-        ]
-        if others:
-            step = self._job.now.step
-            self._job.fact(SplitReshuffled(step=step, source=name, location=fit.location))
+        theirs = list(_shuffles(data))
+        for shuffle, ours in fit.shuffles:
+            if any(shuffle() is one and split_apart(ours, parts) for one, parts in theirs):
+                self._evaluated.add((fit.label, name))
+                step = self._job.now.step
+                self._job.fact(SplitReshuffled(step=step, source=name, location=fit.location))
+                return
 
     def describe(self, model: Any, *, scaled: bool | None, location: str | None) -> None:
         """Report a model that has made a step, again when it was compiled anew."""
@@ -302,13 +304,12 @@ class Models:
             self._calls.told(model, mode)
             self._job.fact(found)
 
-    def _share(self, fit: Fit, array: Array, name: str) -> None:
+    def _share(self, fit: Fit, array: Array, name: str, *, alone: bool) -> None:
         digest_R = _row_digests(array)
         if fit.digests is None or digest_R is None:
             return
         known_R = np.isin(digest_R, fit.digests)
         theirs = np.unique(digest_R)
-        repeat = fit.duplicates > 0 and len(theirs) < len(digest_R)
         self._job.fact(
             RowsShared(
                 step=self._job.now.step,
@@ -319,16 +320,17 @@ class Models:
                 eval_rows=len(theirs),
                 shared=int(np.isin(theirs, fit.digests).sum()),
                 expected_share=fit.duplicates,
-                copied=repeat and _are_copies(array, digest_R, known_R),
+                copied=alone and _are_copies(array, digest_R, known_R),
                 share_of_all=float(known_R.mean()),
                 location=fit.location,
             )
         )
 
 
-def _shuffles(data: Any) -> list[tuple[Any, str]]:
-    """Return the shuffles that deal anew in each pass, and which part a data set is of each."""
-    return list(tensorflow_names.dealt_by(data)) if isinstance(data, tf.data.Dataset) else []
+def _shuffles(data: Any) -> Iterator[tuple[Any, Parts]]:
+    """Yield the shuffles that a data set is a part of, with the parts."""
+    if isinstance(data, tf.data.Dataset):
+        yield from reshuffled_by(data)
 
 
 def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
@@ -420,7 +422,22 @@ def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
 
 
 def _are_copies(array: Array, digest_R: npt.NDArray[np.uint64], known_R: Bools) -> bool:
-    """Return whether rows of an evaluation that were trained on are so by no chance."""
+    """Return whether rows were repeated before an evaluation was split off.
+
+    Then those that it has several times were trained on, too, and hardly any other.
+
+    Args:
+        array: that is evaluated.
+        digest_R: of its rows.
+        known_R: which of them were trained on.
+    """
+    _, row_N, count_N = np.unique(digest_R, return_index=True, return_counts=True)
+    known_N = known_R[row_N]
+    repeated, once = known_N[count_N > 1], known_N[count_N == 1]
+    if len(repeated) < LEAST_REPEATED or repeated.mean() < KNOWN_REPEATED:
+        return False
+    if len(once) and once.mean() > HARDLY * repeated.mean():
+        return False
     half = MAX_ROWS // 2
     chosen = np.concatenate([np.flatnonzero(known_R)[:half], np.flatnonzero(~known_R)[:half]])
     sample = RowSample()

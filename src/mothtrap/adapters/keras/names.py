@@ -91,6 +91,12 @@ def assigned_type() -> Any:
     return next(kind for kind in keras.Variable.__mro__ if "assign" in kind.__dict__)
 
 
+def restored_type() -> Any:
+    """Return the class of variables that take values of checkpoints; None where there is none."""
+    every = (kind for kind in keras.Variable.__mro__ if kind.__module__.startswith("keras."))
+    return next((kind for kind in every if "_restore_from_tensors" in kind.__dict__), None)
+
+
 def optimizer_types() -> tuple[Any, ...]:
     """Return the classes in which `apply` is defined, the outermost first."""
     from keras.src.optimizers.base_optimizer import BaseOptimizer

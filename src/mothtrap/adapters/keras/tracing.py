@@ -65,6 +65,9 @@ class Tracing:
         for kind in names.optimizer_types():
             replacements.around(kind, "scale_loss", None, self._scaled)
         replacements.around(names.assigned_type(), "assign", None, self._assigned)
+        if names.restored_type() is not None:
+            restored = names.restored_type(), "_restore_from_tensors"
+            replacements.around(*restored, None, self._assigned)
 
     def _around_layer(self, original: Callable[..., Any]) -> Callable[..., Any]:
         here, contain = self._here, self._job.contain

@@ -73,6 +73,11 @@ def is_deterministic() -> bool:
     return bool(config.is_op_determinism_enabled())
 
 
+Parts = tuple[tuple[int, str], ...]
+"""Transformations that take a part of a data set: the identity of each, and which part."""
+PARTS: Final = {"_TakeDataset": "take", "_SkipDataset": "skip", "_ShardDataset": "shard"}
+
+
 def inputs_of(data: Any) -> list[Any]:
     """Return the data sets that one is made of."""
     return list(data._inputs())
@@ -89,24 +94,35 @@ def open_order(data: Any) -> Iterator[str]:
         yield "deterministic=False"
 
 
-def dealt_by(data: Any, part: str = "") -> Iterator[tuple[Any, str]]:
-    """Yield the shuffles of which a data set takes a part, and which deal anew in each pass.
-
-    Args:
-        data: the data set.
-        part: which part of it is taken: `take` or `skip`.
+def reshuffled_by(data: Any) -> Iterator[tuple[Any, Parts]]:
+    """Yield the shuffles that a data set takes a part of, and that reshuffle in each pass.
 
     Yields:
-        A shuffle, and which part is taken of what it gives.
+        A shuffle, and the parts that are taken of it one after the other.
     """
-    kind = type(data).__name__
-    if part and "Cache" in kind:
-        return  # it keeps the order of the first pass
-    if part and "Shuffle" in kind and getattr(data, "_reshuffle_each_iteration", False):
-        yield data, part
-    part = next((word for word in ("take", "skip") if word.title() in kind), part)
-    for given in inputs_of(data):
-        yield from dealt_by(given, part)
+    waiting: list[tuple[Any, Parts]] = [(data, ())]
+    seen: set[int] = set()
+    while waiting:
+        one, parts = waiting.pop()
+        kind = type(one).__name__
+        if id(one) in seen or (parts and ("Cache" in kind or "Snapshot" in kind)):
+            continue  # what is kept has the order of the first pass
+        seen.add(id(one))
+        if parts and "Shuffle" in kind and getattr(one, "_reshuffle_each_iteration", False):
+            yield one, parts
+        part = PARTS.get(kind)
+        if part == "shard":
+            part = f"shard {int(one._index)}"
+        inner = parts if part is None else ((id(one), part), *parts)
+        waiting += [(given, inner) for given in inputs_of(one)]
+
+
+def split_apart(ours: Parts, theirs: Parts) -> bool:
+    """Return whether two data sets are different parts of what they have in common."""
+    for (one, part), (other, other_part) in zip(ours, theirs, strict=False):
+        if one != other:
+            return part != other_part
+    return False
 
 
 @contextmanager

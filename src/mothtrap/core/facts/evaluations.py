@@ -147,14 +147,15 @@ class EvaluationNorms(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class NormAverages(Fact, frozen=True, kw_only=True, tag=True):
-    """The slowest batch norm of a model that is trained from the averages that it was made with.
+    """The slowest batch norm of those that a model trains, and whose averages were new.
 
     Evaluations go by running averages. Those of `module` have taken `updates` batches up to
     `step`, each of which has the weight `momentum` (in the sense of PyTorch: that of the new
-    one), and about one a step from then on. Observed once a model.
+    one), and take about `per_step` of them in each step from then on.
     """
 
     module: str
     momentum: float
     updates: int
+    per_step: float = 1.0
     location: str | None = None

@@ -6,7 +6,7 @@ from mothtrap.core.fact import Fact
 
 
 class SplitReshuffled(Fact, frozen=True, kw_only=True, tag=True):
-    """Training and evaluation take parts of one shuffle, which deals its rows anew in each pass.
+    """Training and evaluation are different parts of one shuffle that reshuffles in each pass.
 
     `source` says which evaluation.
     """

@@ -17,7 +17,12 @@ from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
 from mothtrap.statistics.torch.row_digests import row_digests
 from mothtrap.tracing import frames
-from mothtrap.tracing.copied_rows import LEAST_TRAINED, RowSample, only_repeated_are_known
+from mothtrap.tracing.copied_rows import (
+    LEAST_TRAINED,
+    RowSample,
+    only_repeated_are_known,
+    thinned,
+)
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
@@ -262,7 +267,7 @@ class OverlapObserver:
         found.count += len(digest_R)
         found.rows.append(digest_R)
         if found.sample.room:
-            rows = tensor.detach()[: found.sample.room]
+            rows = thinned(tensor.detach()[: found.sample.room])
             found.sample.add(rows.to(torch.float64).numpy(), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import is_lazy
 
 from mothtrap.adapters.torch.forward.modes import is_batch_norm
+from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.core.facts.evaluations import EvaluationNorms, NormAverages
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.identity import ByIdentity
@@ -26,15 +28,16 @@ LEAST_MOMENTUM = 0.5
 
 @dataclass(slots=True)
 class _Batches:
-    """Rows of the training batches of one module."""
+    """Rows of the training batches of one module, and its batch norms whose averages were new."""
 
+    new: list[nn.Module]
     last: int = 0
     sizes: Counter[int] = field(default_factory=Counter)
     reported: int = 0
 
 
 class NormStatistics:
-    """Notes how many rows the latest training batch had before each evaluation."""
+    """Notes what batch norms are trained on before each evaluation."""
 
     def __init__(self) -> None:
         self._batches: ByIdentity[nn.Module, _Batches] = ByIdentity()
@@ -50,26 +53,29 @@ class NormStatistics:
             return
         batches = self._batches.get(module)
         if batches is None:
-            batches = self._batches[module] = _Batches()
+            norms = [part for part in module.modules() if is_batch_norm(part)]
+            new = [part for part in norms if part.training and _is_new(part)]
+            batches = self._batches[module] = _Batches(new)
         batches.last = rows = int(given.shape[0])
         batches.sizes[rows] = batches.sizes.get(rows, 0) + 1
 
     def averages(self, module: nn.Module, book: NameBook, step: int) -> NormAverages | None:
-        """Return how far the averages of a module's slowest batch norm are, at first."""
+        """Return how far the averages of a module's slowest new batch norm are; once."""
         batches = self._batches.get(module)
-        if batches is None or batches.reported:
+        if batches is None or not batches.new or not step:
             return None
-        counted = [part for part in module.modules() if is_batch_norm(part) and _momentum(part)]
-        slowest = min(counted, key=_momentum, default=None)
-        updates: Any = getattr(slowest, "num_batches_tracked", None)
-        if slowest is None or updates is None:
+        slowest, batches.new = min(batches.new, key=_momentum), []
+        updates: Any = slowest.num_batches_tracked
+        if updates is None or not is_readable(updates):
             return None
+        count = int(updates)
         return NormAverages(
             step=step,
             mode=Mode.EVAL,
             module=book.module_name(slowest),
             momentum=_momentum(slowest),
-            updates=int(updates),
+            updates=count,
+            per_step=count / step,
             location=book.location(slowest),
         )
 
@@ -93,6 +99,15 @@ class NormStatistics:
             rows=batches.sizes.most_common(1)[0][0],
             location=book.location(quickest),
         )
+
+
+def _is_new(norm: nn.Module) -> bool:
+    """Return whether a batch norm that averages with a momentum still has its first averages."""
+    mean: Any = norm.running_mean
+    momentum: Any = norm.momentum
+    if momentum is None:
+        return False
+    return is_lazy(mean) or (is_readable(mean) and not bool(mean.any()))
 
 
 def _momentum(norm: nn.Module) -> float:
