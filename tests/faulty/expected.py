@@ -70,6 +70,7 @@ PLANTED = (
     near("learning_rate_too_low", "OPT603", 0, severity="warning"),
     near("weight_decay_dominates", "OPT607", 0, severity="warning"),
     exactly("epsilon_underflow", "OPT609", 0),
+    exactly("epsilon_too_large", "OPT612", 0, severity="warning"),
     near("weight_collapse", "WGT305", 2),
     Planted("weight_growth", "WGT306", 16, 64, layer="0", severity="warning"),
     exactly("nonfinite_weight", "NUM003", 0, layer="0"),

@@ -54,8 +54,13 @@ class CausalLeak(Rule):
     What to do:
         - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`, or give the
           labels unshifted to a model that shifts them itself, but not twice.
-        - Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
-        - Use one-way recurrent layers (`bidirectional=False`) to predict the next token.
+        - PyTorch: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
+        - PyTorch: Use one-way recurrent layers (`bidirectional=False`) to predict the next
+          token.
+        - Keras: Mask the attention: `MultiHeadAttention(...)(x, x, use_causal_mask=True)`.
+        - Keras: Use recurrent layers without `Bidirectional` to predict the next token.
+        - JAX: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
+        - JAX: Use one-way recurrent layers to predict the next token.
 
     Example:
         loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())     # copies its input

@@ -34,7 +34,7 @@ class LossMismatch(Rule):
         A loss of probabilities that is given scores; a class loss over a single output; softmax
         over a single output; softmax outputs of several classes, of which an example has one,
         under a binary loss; sigmoid outputs, or labels of which several are right, under a loss
-        over classes; class numbers that are learned as quantities.
+        over classes; rows of labels that are all 0; class numbers that are learned as quantities.
 
     Why it matters:
         All of these run without an error. The loss falls, or is 0 from the beginning, and the
@@ -71,7 +71,13 @@ class LossMismatch(Rule):
         *("wrong_initial_loss", "dead_units", "unchanged_tensor", "update_ratio"),
         *("vanishing_gradient", "learning_rate_too_high", "loss_oscillating", "labels_unrelated"),
         *("missing_activation_range", "softmax_wrong_dim", "too_good_to_be_true"),
-        *("nonfinite_loss", "exploding_gradient", "gradient_spike", "loss_spike"),
+        *(
+            "activation_growth",
+            "nonfinite_loss",
+            "exploding_gradient",
+            "gradient_spike",
+            "loss_spike",
+        ),
     )
 
     calls: int = threshold(2, unit="calls from one line", source="chosen by hand")
@@ -137,6 +143,7 @@ class LossMismatch(Rule):
                 "an example may have several labels.",
             )
         yield from self._several_labels(calls)
+        yield from self._without_label(calls)
         yield from self._class_numbers(calls, outputs)
 
     def _scores(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
@@ -191,6 +198,20 @@ class LossMismatch(Rule):
             "for rows of which one class is right",
             fix='Where several labels may be right, end in `activation="sigmoid"`, and use '
             '`loss="binary_crossentropy"`.',
+        )
+
+    def _without_label(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
+        """Rows of labels of which none is right."""
+        samples = [c.targets for c in calls if c.targets is not None and c.targets.row_sums]
+        empty = sum(sample.row_sums is not None and not sample.row_sums[0] for sample in samples)
+        if empty < self.calls or len(calls[0].target_shape or ()) != 2:
+            return
+        yield _Mismatch(
+            severity=Severity.WARNING,
+            message=f"some rows of labels are all 0, so `{calls[0].function}` learns nothing from "
+            "them",
+            fix="Give `one_hot` numbers that begin at 0: `one_hot(y - 1, classes)` where the first "
+            "is 1; of others it makes rows of zeros.",
         )
 
     def _class_numbers(self, calls: list[LossCall], outputs: int) -> Iterator[_Mismatch]:

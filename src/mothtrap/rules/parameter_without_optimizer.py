@@ -20,6 +20,11 @@ OTHER_MODEL = (
     "`[*encoder.parameters(), *decoder.parameters()]`.",
     "Set `requires_grad=False` where the model is meant to stay as it is.",
 )
+MADE_ANEW = ("Make layers once, in `__init__` or `build`, and only call them in `call`.",)
+UNTRACKED = (
+    "Make weights by `self.add_weight(...)` in `build`, so that they are in `trainable_variables`.",
+    "Pass `trainable=False` where the variable is meant to stay as it is.",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,9 @@ class ParameterWithoutOptimizer(Rule):
     Fires:
         After `reached_steps` steps with a gradient. Error when the parameter was made
         after the optimizer, when an optimizer holds an orphan of the same shape in its
-        place, or when it lies between trained parameters and the loss. Warning when
+        place, when it lies between trained parameters and the loss, or when the line makes
+        another one in each step. Warning when no layer knows it (a `tf.Variable` in a layer of
+        Keras), when
         its neighbors in the same part of the model are trained, or when nothing of its model
         is, which looks as it was initialized, or when more than `fresh_share` of its model is
         in no optimizer and looks as it was drawn. Info for a whole part upstream of what is
@@ -120,13 +127,15 @@ class ParameterWithoutOptimizer(Rule):
                 "downstream_of_trained": first.downstream_of_trained,
             },
             location=_location(window, worst),
-            fixes=OTHER_MODEL if first.model_untouched else None,
+            fixes=_advice(first),
         )
 
     def _severity(self, seen: UnownedParameter, trained_parts: set[str]) -> Severity:
         if seen.created_after_optimizer or seen.twin is not None or seen.downstream_of_trained:
             return Severity.ERROR
-        if seen.model_untouched or self._is_fresh(seen):
+        if seen.made_anew:
+            return Severity.ERROR
+        if seen.untracked or seen.model_untouched or self._is_fresh(seen):
             return Severity.WARNING
         part, dot, _ = seen.name.partition(".")
         return Severity.WARNING if dot and part in trained_parts else Severity.INFO
@@ -135,6 +144,10 @@ class ParameterWithoutOptimizer(Rule):
         return (seen.fresh_share or 0.0) > self.fresh_share
 
     def _reason(self, seen: UnownedParameter) -> str:
+        if seen.made_anew:
+            return f": the line made another one in {seen.made_anew} steps"
+        if seen.untracked:
+            return ": no layer knows it, so it is not among the weights of a model"
         if seen.created_after_optimizer:
             return ": it was made after the optimizer"
         if seen.twin is not None:
@@ -146,6 +159,15 @@ class ParameterWithoutOptimizer(Rule):
         if self._is_fresh(seen):
             return f": {seen.fresh_share:.0%} of the model keeps its random initial values"
         return ""
+
+
+def _advice(seen: UnownedParameter) -> tuple[str, ...] | None:
+    """Return what to do; None = all that the rule says."""
+    if seen.made_anew:
+        return MADE_ANEW
+    if seen.untracked:
+        return UNTRACKED
+    return OTHER_MODEL if seen.model_untouched else None
 
 
 def _message(idle: list[UnownedParameter], reason: str) -> str:

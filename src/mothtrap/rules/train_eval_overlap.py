@@ -145,6 +145,8 @@ class TrainEvalOverlap(Rule):
         share = self._share(one)
         if one.copied and one.shared >= self.rows and share < self.high_share:
             return self._copied(window, one)
+        if one.earlier:
+            return self._by_earlier(window, one) if share >= self.low_share else None
         explained = share < self.chance_ratio * one.expected_share
         if one.shared < self.rows or share < self.low_share:
             return None
@@ -174,6 +176,24 @@ class TrainEvalOverlap(Rule):
             },
             location=one.location,
             mode=Mode.EVAL.value,
+        )
+
+    def _by_earlier(self, window: Window, one: RowsShared) -> Finding:
+        """Judge rows of an earlier training of the same model, as of another fold."""
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=one.step,
+            message=(
+                f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
+                f"evaluated on ({one.source}) were trained on earlier, and it goes on with the "
+                "weights from then"
+            ),
+            layers=(one.module,),
+            evidence={"share": self._share(one), "limit": self.low_share},
+            location=one.location,
+            mode=Mode.EVAL.value,
+            fixes=("Build and compile the model anew for each fold, within the loop.",),
         )
 
     def _reshuffled(self, window: Window, one: SplitReshuffled) -> Finding:

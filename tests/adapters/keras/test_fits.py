@@ -1,4 +1,4 @@
-"""Data, weights and averages that `fit` is given."""
+"""Data, weights and parts of models that trainings go by."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from mothtrap.core.facts.data import RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
 from mothtrap.core.facts.evaluations import NormAverages  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
+from mothtrap.core.facts.modules import FrozenParameters  # noqa: E402
+from mothtrap.core.facts.optimizers import UnownedParameter  # noqa: E402
 from mothtrap.core.facts.pipelines import SplitReshuffled  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -177,3 +179,125 @@ def test_averages_of_batch_norms_are_new_until_they_are_loaded(tmp_path: Path, l
     assert [(one.module, one.step) for one in told] == [("sequential/batch_normalization_1", 0)]
     assert told[0].momentum == pytest.approx(0.001)
     assert "test_fits.py" in (told[0].location or "")
+
+
+def test_a_model_that_goes_on_is_evaluated_on_rows_of_an_earlier_fit() -> None:
+    def told(*, anew: bool) -> list[bool]:
+        def train() -> None:
+            folds = X[:200], X[200:]
+            model = network()
+            for number in range(2):
+                if anew:
+                    model = network()
+                given = folds[1 - number], np.zeros(200, "int64")
+                model.fit(folds[number], np.zeros(200, "int64"), validation_data=given, verbose=0)
+
+        return [one.earlier for one in facts(train, RowsShared)]
+
+    assert told(anew=False) == [False, True]
+    assert told(anew=True) == [False, False]
+
+
+class Scaled(keras.layers.Layer):
+    """A layer with a variable of TensorFlow's, or with a weight."""
+
+    def __init__(self, *, tracked: bool) -> None:
+        super().__init__()
+        self.tracked = tracked
+
+    def build(self, _: object) -> None:
+        value = np.eye(8, dtype="float32")
+        if self.tracked:
+            self.matrix = self.add_weight(shape=(8, 8))
+        else:
+            self.matrix = tf.Variable(value, name="lost")
+
+    def call(self, x: Any) -> Any:
+        return tf.matmul(x, tf.convert_to_tensor(self.matrix))
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_variables_that_no_layer_knows(tracked: bool) -> None:
+    def train() -> None:
+        network(Scaled(tracked=tracked)).fit(X, Y, batch_size=10, verbose=0)
+
+    seen = facts(train, UnownedParameter)
+    assert [(one.name, one.untracked, one.changed) for one in seen] == (
+        [] if tracked else [("sequential/scaled/lost", True, False)]
+    )
+
+
+@pytest.mark.parametrize("anew", [True, False])
+def test_layers_that_are_made_in_each_step(anew: bool) -> None:
+    class Net(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.last = keras.layers.Dense(8), keras.layers.Dense(2)
+
+        def call(self, x: Any) -> Any:
+            return self.last(keras.layers.Dense(8)(x) if anew else self.inner(x))
+
+    def train() -> None:
+        model, optimizer = Net(), keras.optimizers.SGD(0.1)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        for _ in range(30):
+            with tf.GradientTape() as tape:
+                loss = loss_of(Y, model(X))
+            weights = model.trainable_variables
+            gradients = tape.gradient(loss, weights)
+            pairs = zip(gradients, weights, strict=True)
+            optimizer.apply_gradients([pair for pair in pairs if pair[0] is not None])
+
+    seen = facts(train, UnownedParameter)
+    assert [one.made_anew >= 20 for one in seen] == ([True] if anew else [])
+    assert all("test_fits.py" in (one.location or "") for one in seen)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ahead"),
+    [
+        ("attention", "attention"),
+        ("masked", ""),
+        ("cross", None),
+        ("both ways", "recurrent"),
+        ("one way", "causal"),
+    ],
+)
+def test_what_shows_a_position_the_next_ones(kind: str, ahead: str | None) -> None:
+    tokens = np.random.default_rng(0).integers(0, 7, (64, 9))
+
+    def train() -> None:
+        given = keras.Input((8,), dtype="int64")
+        x = keras.layers.Embedding(7, 8)(given)
+        attention = keras.layers.MultiHeadAttention(1, 4)
+        if kind in ("attention", "masked"):
+            x = attention(x, x, use_causal_mask=kind == "masked")
+        elif kind == "cross":
+            x = attention(x, keras.layers.Dense(8)(x))
+        else:
+            recurrent = keras.layers.GRU(8, return_sequences=True)
+            x = (keras.layers.Bidirectional(recurrent) if kind == "both ways" else recurrent)(x)
+        model = keras.Model(given, keras.layers.Dense(7)(x))
+        model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+        model.fit(tokens[:, :-1], tokens[:, 1:], verbose=0)
+
+    calls = facts(train, LossCall)
+    assert {one.looks_ahead for one in calls} == {ahead}
+    if ahead == "attention":
+        assert all("test_fits.py" in (one.made_at or "") for one in calls)
+
+
+@pytest.mark.parametrize("trained", [True, False])
+def test_a_model_that_no_optimizer_holds(trained: bool) -> None:
+    def train() -> None:
+        first = keras.Sequential([keras.Input((8,)), keras.layers.Dense(32)])
+        second = keras.Sequential([keras.Input((32,)), keras.layers.Dense(2)])
+        optimizer = keras.optimizers.SGD(0.1)
+        loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+        for _ in range(62):
+            with tf.GradientTape() as tape:
+                loss = loss_of(Y, second(first(X)))
+            weights = [*second.trainable_variables, *(first.trainable_variables if trained else ())]
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
+
+    assert [one.frozen for one in facts(train, FrozenParameters)] == ([] if trained else [9 * 32])

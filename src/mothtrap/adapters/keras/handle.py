@@ -21,6 +21,7 @@ from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker
 from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
+from mothtrap.adapters.keras.unowned import Unowned
 from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.batches import Batches
 from mothtrap.adapters.tensorflow.errors import explain
@@ -67,6 +68,7 @@ class KerasHandle:
         self._rests = Rests(traced(job), FAMILY, lambda: not self._taker.is_awaited)
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
+        self._unowned = Unowned(job)
         self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._described: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
@@ -183,8 +185,8 @@ class KerasHandle:
                 handle._job.contain(handle._failed.note, err, self, args, kwargs)
                 raise
             finally:
+                handle._job.contain_part("data", handle._fit_ended, here.fit, before)
                 here.fit = before
-                handle._steps.calls.fit = before
 
         return fit
 
@@ -208,6 +210,11 @@ class KerasHandle:
         self._job.contain_part("pipeline", self._look_at_pipeline, given.get("x"), location)
         self._job.contain_part("data", self._tell_data, fit, given)
         return fit
+
+    def _fit_ended(self, fit: Fit | None, before: Fit | None) -> None:
+        self._steps.calls.fit = before
+        if fit is not None:
+            self._models.fitted(fit)
 
     def _look_at_pipeline(self, data: Any, location: str | None) -> None:
         found = open_order(data)
@@ -282,6 +289,7 @@ class KerasHandle:
         if self._described.get(before.model) is not before.model.train_function:
             self._described[before.model] = before.model.train_function
             self._job.contain_part("model", self._describe, before, looks)
+        self._look_for_left_out(looks)
         self._steps.end(before, looks, LOOKS.hidden())
 
     def _describe(self, before: Before, looks: list[Look]) -> None:
@@ -379,6 +387,7 @@ class KerasHandle:
         self._steps.end(before, looks, [])
 
     def _look_for_left_out(self, looks: list[Look]) -> None:
+        self._job.contain_part("unowned", self._unowned.step, looks, self._steps.given())
         if self._job.now.step == LOOKED_FOR_LEFT_OUT:
             given = self._steps.given()
             self._job.contain_part("model", self._models.tell_left_out, looks, given)

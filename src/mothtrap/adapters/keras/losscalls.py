@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from mothtrap.adapters.keras import layers, losses
+from mothtrap.adapters.keras.causality import looks_ahead
 from mothtrap.adapters.tensorflow import looks
 from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Array, Look, Slot
 from mothtrap.core.adapters import Job
@@ -63,6 +64,9 @@ class LossCalls:
         if any(layers.type_of(c.layer) == "RepeatVector" for c in look.layers):
             given = [c for c in given if not layers.looks_up(c.layer)]  # it is to say them again
         inputs = [_read(c.layer, c.given) for c in given if c.given is not None]
+        sights = [sight for sight, _ in look.sights] if len(given) == 1 else []
+        ahead = looks_ahead(sights) if sights else None
+        at = next((place for sight, place in look.sights if sight == ahead), None)
         for call in look.losses:
             if call.prediction is None or call.target is None:
                 continue
@@ -85,6 +89,8 @@ class LossCalls:
                     alone=alone,
                     columns=times < FIRST_LOOKS,
                     softmax=softmax,
+                    looks_ahead=ahead,
+                    made_at=at,
                     class_weights=self.fit.class_weights if self.fit is not None else None,
                 )
             )

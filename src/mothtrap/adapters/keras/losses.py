@@ -124,6 +124,8 @@ def fact(
     alone: bool,
     columns: bool,
     softmax: int | None,
+    looks_ahead: str | None,
+    made_at: str | None,
     class_weights: tuple[float, ...] | None,
 ) -> LossCall:
     """Return what is recorded of a loss call.
@@ -139,10 +141,13 @@ def fact(
         alone: the loss has no other term.
         columns: also look for columns of the input that give the target away.
         softmax: size of the axis of a softmax at the model's end.
+        looks_ahead: what lets a position of a sequence see later ones, where targets are those.
+        made_at: the line that calls it.
         class_weights: by which the loss is weighed; None = it is not.
     """
     finite = prediction[np.isfinite(prediction)]
     targets = loss_looks.sample(one, inputs, columns=columns)
+    is_next = targets.input_offsets == (1,)
     weights = {"weighted": class_weights is not None, "class_weights": class_weights or ()}
     return LossCall(
         step=step,
@@ -161,6 +166,8 @@ def fact(
         softmax_sizes=(softmax,) if softmax is not None else (),
         model_inputs=tuple(given.dtype.name for given in inputs),
         targets=structs.replace(targets, **weights),
+        looks_ahead=looks_ahead if is_next else None,
+        made_at=made_at if is_next else None,
         alone=alone,
         predicts_probabilities=not _takes_logits(call) and one.operation != "elementwise",
         predicted_least=float(finite.min()) if finite.size else None,

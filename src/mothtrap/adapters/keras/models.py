@@ -6,7 +6,7 @@ import math
 import os
 import weakref
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any, Final
 
@@ -38,6 +38,8 @@ MAX_TOKENS: Final = 1 << 20
 MAX_SHARES: Final = 16
 DEFAULT_BATCH: Final = 32
 SHOWN: Final = 8
+MAX_KEPT: Final = 1 << 20
+"""Rows of earlier trainings that are remembered."""
 HARDLY: Final = 0.5
 """Known rows among those that an evaluation has once, relative to those that it repeats, up to
 which these were copied before the split; chosen by hand."""
@@ -51,16 +53,28 @@ class Fit:
 
     `weighted`: it was given weights of rows or classes; `class_weights` has the number of each
     class, None = not weighed. `shuffles`: those that it was given a part of.
+    `earlier`: rows of earlier ones of the model, where this one goes on with their weights.
+    `compared`: names of the evaluations whose rows were looked for.
     """
 
     model: Any
     location: str | None
     label: str
     digests: npt.NDArray[np.uint64] | None = None
+    earlier: npt.NDArray[np.uint64] | None = None
+    compared: set[str] = field(default_factory=set)
     duplicates: float = 0.0
     weighted: bool = False
     class_weights: tuple[float, ...] | None = None
     shuffles: Sequence[tuple[weakref.ref[Any], Parts]] = ()
+
+
+@dataclass(slots=True, eq=False)
+class _Trained:
+    """Rows that a model was trained on, and a sum of its weights behind that."""
+
+    digests: npt.NDArray[np.uint64]
+    state: float | None
 
 
 def began(model: Any, location: str | None) -> Fit:
@@ -105,6 +119,7 @@ class Models:
         self._bad: list[NonfiniteInput] = []
         self._said = False
         self._evaluated: set[tuple[str, str]] = set()
+        self._trained: weakref.WeakKeyDictionary[Any, _Trained] = weakref.WeakKeyDictionary()
 
     def data(self, fit: Fit, given: Mapping[str, Any]) -> LoaderBegan | None:
         """Report the arrays of a `fit`; None where they are not arrays."""
@@ -138,7 +153,18 @@ class Models:
         if digest_R is not None:
             fit.digests = np.unique(digest_R)
             fit.duplicates = 1.0 - len(fit.digests) / len(digest_R)
+            before = self._trained.get(fit.model)
+            if before is not None and before.state == _state_of(fit.model):
+                fit.earlier = before.digests
         return loader
+
+    def fitted(self, fit: Fit) -> None:
+        """Remember what a `fit` that ends has trained on."""
+        if fit.digests is None or len(fit.digests) > MAX_KEPT:
+            return
+        every = [fit.digests] if fit.earlier is None else [fit.digests, fit.earlier]
+        digests = np.unique(np.concatenate(every))[:MAX_KEPT]
+        self._trained[fit.model] = _Trained(digests, _state_of(fit.model))
 
     def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
         """Report the shares of tokens, where an embedding reads them and none is masked."""
@@ -182,8 +208,9 @@ class Models:
             self._evaluated.add(key)
             for place, array in enumerate(x):
                 self._distribution(model, place, array, Mode.EVAL, fit.location if fit else None)
-            if fit is not None and fit.digests is not None:
-                self._share(fit, x[0], name, alone=len(x) == 1)
+        if fit is not None and fit.digests is not None and name not in fit.compared:
+            fit.compared.add(name)
+            self._share(fit, x[0], name, alone=len(x) == 1)
         return len(x[0]), _labels(model, y[0]) if len(y) == 1 else None
 
     def _report_split(self, fit: Fit | None, data: Any, name: str) -> None:
@@ -224,7 +251,7 @@ class Models:
         self._tell_frozen(model)
 
     def tell_left_out(self, looks: Sequence[Look], given: Collection[int]) -> None:
-        """Report models of which optimizers hold some weights, and others not.
+        """Report models of which optimizers do not hold all weights.
 
         Args:
             looks: at a step.
@@ -233,7 +260,7 @@ class Models:
         roots = {id(call.root): call.root for look in looks for call in look.layers}
         for root in roots.values():
             held = [variable for variable in root.trainable_variables if id(variable) in given]
-            if 0 < len(held) < len(root.trainable_variables):
+            if len(held) < len(root.trainable_variables):
                 self._tell_frozen(root, given)
 
     def _tell_frozen(self, model: Any, given: Collection[int] | None = None) -> None:
@@ -308,7 +335,13 @@ class Models:
         digest_R = _row_digests(array)
         if fit.digests is None or digest_R is None:
             return
-        known_R = np.isin(digest_R, fit.digests)
+        trained, is_earlier = fit.digests, False
+        known_R = np.isin(digest_R, trained)
+        if fit.earlier is not None:
+            before_R = np.isin(digest_R, fit.earlier)
+            is_earlier = bool(before_R.mean() > 2 * known_R.mean())
+            if is_earlier:
+                trained, known_R = fit.earlier, before_R
         theirs = np.unique(digest_R)
         self._job.fact(
             RowsShared(
@@ -316,11 +349,12 @@ class Models:
                 module=str(fit.model.name),
                 argument="x",
                 source=name,
-                train_rows=len(fit.digests),
+                train_rows=len(trained),
                 eval_rows=len(theirs),
-                shared=int(np.isin(theirs, fit.digests).sum()),
+                shared=int(np.isin(theirs, trained).sum()),
                 expected_share=fit.duplicates,
-                copied=alone and _are_copies(array, digest_R, known_R),
+                copied=alone and not is_earlier and _are_copies(array, digest_R, known_R),
+                earlier=is_earlier,
                 share_of_all=float(known_R.mean()),
                 location=fit.location,
             )
@@ -336,6 +370,12 @@ def _shuffles(data: Any) -> Iterator[tuple[Any, Parts]]:
 def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
     """Return whether an optimizer is given a weight of a layer; None: it is given them all."""
     return given is None or any(id(variable) in given for variable in layer.trainable_variables)
+
+
+def _state_of(model: Any) -> float | None:
+    """Return a number that changes with the weights; None where there are none yet."""
+    weights = model.trainable_variables
+    return float(np.abs(value_of(weights[0])).sum(dtype=np.float64)) if weights else None
 
 
 def _labels(model: Any, y: Array) -> Called | None:

@@ -32,7 +32,7 @@ from mothtrap.core.facts.layers import (
 )
 from mothtrap.core.facts.losses import LossCall, LossSeries, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
-from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
 from mothtrap.core.facts.pipelines import SplitReshuffled
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -47,7 +47,7 @@ EVERY_STEP: Final = (
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
-    *(NormAverages, EvaluationPhase),
+    *(NormAverages, EvaluationPhase, UnownedParameter),
 )
 """Facts that are looked for in full steps, inside the program."""
 

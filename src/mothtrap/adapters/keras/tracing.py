@@ -11,6 +11,7 @@ import keras
 import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, losses, names, optimizers
+from mothtrap.adapters.keras.causality import sight_of
 from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
 from mothtrap.adapters.keras.outside import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
@@ -133,6 +134,9 @@ class Tracing:
                 if isinstance(made, Made) and made.call is not None:
                     made.call.last = True
             look.flush()
+        sight = sight_of(layer, args, kwargs)
+        if sight and len(look.sights) < MAX_LAYERS:
+            look.sights.append((sight, frames.user_location()))
         if not names.is_leaf(layer):
             return
         given = _first_tensor([*args, *kwargs.values()])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+import weakref
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import tensorflow as tf
@@ -135,7 +137,7 @@ def _tape_ended(*_: object) -> None:
 
 
 def _differentiated(
-    _: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], __: Any
+    tape: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], __: Any
 ) -> None:
     target = args[0] if args else kwargs.get("target")
     sources = args[1] if len(args) > 1 else kwargs.get("sources")
@@ -150,6 +152,7 @@ def _differentiated(
     broadcast = None if tf.executing_eagerly() else broadcast_under(value)
     shape = Slot(tf.shape(broadcast)) if broadcast is not None else None
     given = frozenset(map(id, tf.nest.flatten(sources)))
+    look.watched += _not_asked_for(tape, tf.nest.flatten(sources))
     look.targets.append(Target(Slot(scalar), place, value is not target, shape, scalar, given))
     for source, gradient in zip(tf.nest.flatten(sources), tf.nest.flatten(result), strict=False):
         if gradient is None:
@@ -159,6 +162,18 @@ def _differentiated(
         else:
             look.sources.append((source, values_of(gradient)))
     look.flush()
+
+
+def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:
+    """Return the matrices that a tape has watched, without those that gradients are asked for."""
+    asked = {
+        id(one if isinstance(one, tf.Variable) else getattr(one, "value", one)) for one in sources
+    }
+    return [
+        weakref.ref(variable)
+        for variable in tape.watched_variables()
+        if id(variable) not in asked and variable.dtype.is_floating and variable.shape.rank >= 2
+    ]
 
 
 def values_of(gradient: Any) -> Any:

@@ -8,6 +8,7 @@ the steps that it looks into: in the others a program passes them by.
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -280,6 +281,8 @@ class Look:
     `fit` (see `adapters.keras.keeping`). `sources`: variables of Keras that a gradient was asked
     for, each with it; they are `plain`, too, when the script itself assigns to one (`by_hand`).
     `evaluated`: losses that no tape records, with the mean and the number of their rows.
+    `watched`: matrices that a loss depends on, and of which no gradient was asked for.
+    `sights`: how far layers see along their sequences, with the line that calls each.
     """
 
     counter: Any = None
@@ -298,6 +301,8 @@ class Look:
     keeper: Any = None
     sources: list[tuple[Any, Any]] = field(default_factory=list)
     evaluated: list[tuple[LossCall, Slot]] = field(default_factory=list)
+    watched: list[weakref.ref[Any]] = field(default_factory=list)
+    sights: list[tuple[str, str | None]] = field(default_factory=list)
     by_hand: bool = False
 
     def assigned(self, variable: Any) -> None:

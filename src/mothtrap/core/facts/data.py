@@ -89,7 +89,8 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     rows are equal within a training batch. `copied`: rows that come several times, though
     they are too far from all others to be equal by chance, are among the shared ones.
     `share_of_all` is the share of the evaluation's rows that were trained on, each counted as
-    often as it comes; None in older runs.
+    often as it comes; None in older runs. `earlier`: they were trained on in an earlier training
+    of the same model, which went on with its weights.
     """
 
     module: str
@@ -101,6 +102,7 @@ class RowsShared(Fact, frozen=True, kw_only=True, tag=True):
     expected_share: float = 0.0
     copied: bool = False
     share_of_all: float | None = None
+    earlier: bool = False
     location: str | None = None
 
 

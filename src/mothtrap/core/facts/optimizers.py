@@ -82,6 +82,8 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     `model_untouched`: no optimizer holds anything of its model, which looks as the
     framework initializes it. `fresh_share`: of the elements of its model, those in no optimizer
     whose weights look as they were drawn; None in older runs. `model` is the class of its root.
+    `untracked`: no layer knows it, so that it is not among the weights of a model. `made_anew`:
+    steps in which the line made another one, and used that.
     """
 
     name: str
@@ -95,6 +97,8 @@ class UnownedParameter(Fact, frozen=True, kw_only=True, tag=True):
     model_untouched: bool = False
     model: str = ""
     fresh_share: float | None = None
+    untracked: bool = False
+    made_anew: int = 0
     location: str | None = None
     since: int | None = None
 

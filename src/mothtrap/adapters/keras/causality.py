@@ -1,0 +1,47 @@
+"""Causality of sequence models: which layers show a position of a sequence the later ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import keras
+
+ATTENTION = ("MultiHeadAttention", "GroupQueryAttention")
+"""Classes of layers that are called with queries and values."""
+
+
+def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return how far a layer that is called sees along its sequence; '' of any other.
+
+    Returns:
+        `attention` for self-attention that is nowhere masked, `masked` for any other,
+        `recurrent` for a recurrent layer that runs both ways, `causal` for one that does not.
+    """
+    if isinstance(layer, keras.layers.Bidirectional):
+        return "recurrent"
+    if isinstance(layer, keras.layers.RNN):
+        return "causal"
+    if type(layer).__name__ not in ATTENTION:
+        return ""
+    given = {**dict(zip(("query", "value"), args, strict=False)), **kwargs}
+    if given.get("query") is not given.get("value"):
+        return ""
+    is_masked = given.get("use_causal_mask") or given.get("attention_mask") is not None
+    return "masked" if is_masked or len(args) > 2 else "attention"
+
+
+def looks_ahead(sights: Sequence[str]) -> str:
+    """Say what lets a position of a sequence see later ones, as in `LossCall.looks_ahead`.
+
+    Args:
+        sights: of the layers of a model with one input, in the order of their calls.
+    """
+    attentions = [sight for sight in sights if sight in ("attention", "masked")]
+    if attentions:
+        return "attention" if set(attentions) == {"attention"} else ""
+    # A layer that runs both ways calls two, one each way.
+    both, one_way = sights.count("recurrent"), sights.count("causal")
+    if both and one_way == 2 * both:
+        return "recurrent"
+    return "causal" if one_way == 1 and not both else ""

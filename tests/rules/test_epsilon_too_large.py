@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pytest
+from msgspec import structs
+from tests.rules.weights import MADE, facts
+from tests.rules.windows import gradients, loss, window
+
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.window import Window
+from mothtrap.rules.epsilon_too_large import EpsilonTooLarge
+from mothtrap.testing import RuleTests
+
+STEPS = 120
+STAYS = np.linspace(1.39, 1.36, STEPS)
+FALLS = np.linspace(1.39, 0.7, STEPS)
+
+
+def seen(*, epsilon: float = 1.0, size: float = 0.01, losses: np.ndarray = STAYS) -> Window:
+    """A training whose gradients have this root mean square, half of it in one layer."""
+    found = gradients("l2", {"0.weight": [size] * STEPS, "1.weight": [size / 2] * STEPS})
+    elements = [int(np.prod(one.shape)) for one in found.tensors]
+    found.values_ST[:] *= np.sqrt(elements)
+    return window(facts(epsilon=epsilon), found, loss(losses))
+
+
+class TestEpsilonTooLarge(RuleTests):
+    rule = EpsilonTooLarge
+
+    def sick(self) -> Iterable[Window]:
+        yield seen()
+        yield seen(epsilon=1e-3, size=1e-5)
+
+    def healthy(self) -> Iterable[Window]:
+        yield seen(losses=FALLS)
+        yield seen(size=0.2)
+
+
+def test_it_says_how_short_steps_are() -> None:
+    [finding] = EpsilonTooLarge().check(seen())
+    assert (finding.severity, finding.location) == (Severity.WARNING, MADE)
+    assert "its steps are 0.99 % as long as usual" in finding.message
+
+
+def test_a_usual_epsilon_is_not_judged() -> None:
+    with pytest.raises(NotApplicable):
+        EpsilonTooLarge().check(seen(epsilon=1e-7, size=1e-10))
+
+
+def test_several_optimizers_are_not_judged() -> None:
+    other = structs.replace(facts(epsilon=1.0), optimizer="other")
+    with pytest.raises(NotApplicable, match="several optimizers"):
+        EpsilonTooLarge().check(window(facts(epsilon=1.0), other, loss(STAYS)))
