@@ -15,6 +15,10 @@ from mothtrap.rules._effects import UNLEARNED
 
 MIN_STEPS = 5
 """Steps after which models have been looked through."""
+UNOWNED = (
+    "Take and apply the gradients of all of its `trainable_variables`.",
+    "Set `trainable = False` where the model is meant to stay as it is.",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,8 @@ class FrozenParameters(Rule):
 
     Stays quiet:
         Backbones that were loaded or trained before, adapters on such ones (LoRA), layers
-        initialized in another way, and models of which nothing is trained.
+        initialized in another way, and models of which nothing is trained, but those that a loop
+        of Keras calls under its tape.
 
     What to do:
         - PyTorch: Load the pretrained weights before freezing: `load_state_dict` with
@@ -46,8 +51,6 @@ class FrozenParameters(Rule):
           parameters.
         - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights
           (`weights="imagenet"`, `load_weights`) into the layers that stay frozen.
-        - Keras: In a loop of your own, take and apply the gradients of all of
-          `model.trainable_variables`.
 
     Example:
         model = resnet18()                    # no weights are loaded
@@ -102,7 +105,8 @@ class FrozenParameters(Rule):
             count=1,
             layers=seen.modules,
             message=(
-                f"{100 * share:.3g} % of the parameters of {seen.root} are not trained, and "
+                f"{100 * share:.3g} % of the parameters of {seen.root} are "
+                f"{'in no optimizer' if seen.unowned else 'not trained'}, and "
                 "their values are those of a new layer: nothing that was learned is kept"
             ),
             evidence={
@@ -111,5 +115,6 @@ class FrozenParameters(Rule):
                 "untouched_share": seen.untouched / max(1, seen.judged),
                 "elements": seen.elements,
             },
+            fixes=UNOWNED if seen.unowned else None,
             location=seen.location,
         )

@@ -293,6 +293,7 @@ class Models:
                 judged=judged,
                 untouched=untouched,
                 modules=tuple(name for _, name in sorted(found, reverse=True)[:SHOWN]),
+                unowned=given is not None,
                 location=layers.LOCATIONS.get(model),
             )
         )

@@ -62,6 +62,7 @@ class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
 
     `untouched` are those frozen ones that look as the framework initializes them, `judged`
     those for which that can be told. `modules` are some that are untouched, the largest first.
+    `unowned`: they are not frozen by the script, but held by no optimizer.
     """
 
     root: str
@@ -70,6 +71,7 @@ class FrozenParameters(Fact, frozen=True, kw_only=True, tag=True):
     judged: int
     untouched: int
     modules: tuple[str, ...] = ()
+    unowned: bool = False
     location: str | None = None
 
 
