@@ -46,7 +46,7 @@ class TestKeras(AdapterTests):
         return [
             *(self.train, self.train_with_faults, self.train_in_half_precision),
             *(self.trace_often, self.train_on_tokens, self.train_nothing, self.train_until),
-            self.train_on_a_part,
+            *(self.train_on_a_part, self.train_on_new_layers),
         ]
 
     def train_on_tokens(self) -> None:
@@ -68,6 +68,15 @@ class TestKeras(AdapterTests):
         rows = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(96)
         given = {"validation_data": rows.take(20).batch(8)}
         model.fit(rows.skip(20).batch(8), **given, verbose=0)
+
+    def train_on_new_layers(self) -> None:
+        """A layer that is made anew in each step."""
+        last, optimizer = keras.layers.Dense(1), keras.optimizers.SGD(0.1)
+        for _ in range(30):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(last(keras.layers.Dense(4)(X)) ** 2)
+            weights = last.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
     def train_nothing(self) -> None:
         """Gradients that no optimizer gets, of a model with a batch norm."""
