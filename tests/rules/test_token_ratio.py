@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -25,6 +26,15 @@ def test_mostly_padding_is_a_warning() -> None:
     [finding] = check(tokens(PADDED), line)
     assert (finding.severity, finding.evidence["value"]) == (Severity.WARNING, pytest.approx(70))
     assert finding.location == "train.py:9"
+
+
+def test_of_whole_sequences_it_is_a_note() -> None:
+    whole = LossCall(step=0, operation="cross_entropy", classes=3, prediction_shape=(32, 3))
+    [finding] = check(tokens(PADDED), whole)
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("the loss is of whole sequences")
+    each = structs.replace(whole, prediction_shape=(32, 40, 3))
+    assert check(tokens(PADDED), whole, each)[0].severity is Severity.WARNING
 
 
 def test_shares_are_weighed_by_their_tokens() -> None:

@@ -15,6 +15,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._loss_calls import is_classifier
 
 MASKED_PART = 0.5
 """Part of the padded share that the loss must leave out; chosen by hand: targets and inputs are
@@ -39,7 +40,8 @@ class TokenRatio(Rule):
     Fires:
         Warning, over at least `samples` tokens, when the share of one of `token_values` is
         above its entry of `token_thresholds_percent` (the last entry counts for all further
-        tokens). Info where the loss leaves that many positions out: then only time is lost.
+        tokens). Info where the loss leaves that many positions out, or where each sequence has
+        one label: then at most time is lost, so far as the model masks them.
 
     Stays quiet:
         Models that read no integers in rows of four and more; inputs of two values, such
@@ -121,11 +123,13 @@ class TokenRatio(Rule):
         share: float,
         limit: float,
     ) -> Finding:
-        masked = _is_masked(window, share)
+        masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window)
         out = "; the loss leaves them out" if masked else ""
+        if of_rows:
+            out = "; the loss is of whole sequences"
         return self.finding(
             window,
-            severity=Severity.INFO if masked else Severity.WARNING,
+            severity=Severity.INFO if masked or of_rows else Severity.WARNING,
             step=seen[0].step,
             last_step=seen[-1].step,
             count=len({shares.step for shares in seen}),
@@ -133,10 +137,18 @@ class TokenRatio(Rule):
                 f"{share:.0%} of the tokens in input {argument} are {token} "
                 f"(limit {limit:g} %){out}"
             ),
-            fixes=self.fixes(window)[:1] if masked else None,
+            fixes=self.fixes(window)[:1] if masked or of_rows else None,
             evidence={"value": 100 * share, "limit": limit, "token": token, "argument": argument},
             location=next((call.location for call in window.seen(LossCall)), None),
         )
+
+
+def _is_of_whole_sequences(window: Window) -> bool:
+    """Return whether all losses of classes that training computes have one label a sequence."""
+    calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
+    return any(map(is_classifier, calls)) and all(
+        is_classifier(call) for call in calls if call.operation != "elementwise"
+    )
 
 
 def _is_masked(window: Window, share: float) -> bool:
