@@ -44,6 +44,14 @@ def test_a_spike_that_recovers_is_a_note() -> None:
     assert "it recovered" in finding.message
 
 
+def test_near_the_floor_what_is_left_of_a_spike_is_nothing() -> None:
+    values = np.concatenate([np.geomspace(1.0, 1e-3, 100), 1e-3 * (1 + noise(100, scale=0.1))])
+    values[150] = 0.4
+    values[151:] *= 3
+    [finding] = check(values)
+    assert finding.severity is Severity.INFO
+
+
 def test_the_spike_that_did_not_heal_is_told_first() -> None:
     values = spiked(5.0, back_after=N)
     values[70] += 9.0

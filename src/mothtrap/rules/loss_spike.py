@@ -48,7 +48,7 @@ class LossSpike(Rule):
         When a loss lies more than `z` robust standard deviations, and `ratio` times, above
         the median of the `before` steps before it, by at least `height` of the first
         loss. Warning when the median of the `after` steps that follow is still `ratio` times
-        what it was; info when it recovered.
+        what it was, and by `lasting` of the first loss above it; info when it recovered.
 
     Stays quiet:
         Noise of batches, also heavy-tailed one at a small level. Jumps that come with a
@@ -86,6 +86,9 @@ class LossSpike(Rule):
     )
     ratio: float = threshold(2.0, unit="times the median before", source="chosen by hand")
     height: float = threshold(0.2, unit="of the first loss", source="chosen by hand")
+    lasting: float = threshold(
+        0.05, unit="of the first loss", source="chosen by hand: less is near the floor"
+    )
     before: int = threshold(50, unit="steps", source="chosen by hand")
     after: int = threshold(30, unit="steps", source="chosen by hand: most spikes heal in fewer")
 
@@ -109,7 +112,7 @@ class LossSpike(Rule):
             (recovered, place, level)
             for place, level in self._spikes(loss_S, start)
             if not _restarted(window, series, int(steps_S[place]))
-            and (recovered := self._recovers(loss_S, place, level)) is not None
+            and (recovered := self._recovers(loss_S, place, level, start)) is not None
         ]
         if not spikes:
             return None
@@ -158,12 +161,13 @@ class LossSpike(Rule):
             for place, level in zip(places[begins_P], level_P[begins_P], strict=True)
         ]
 
-    def _recovers(self, loss_S: Floats, place: int, level: float) -> bool | None:
+    def _recovers(self, loss_S: Floats, place: int, level: float, start: float) -> bool | None:
         """Return whether the loss came back; None while that is unknown."""
         later_S = loss_S[place + 1 : place + 1 + self.after]
         if len(later_S) < self.after:
             return None
-        return float(np.median(later_S)) < self.ratio * level
+        late = float(np.median(later_S))
+        return late < self.ratio * level or late - level < self.lasting * abs(start)
 
 
 def _windows(values_S: Floats, size: int) -> Floats:

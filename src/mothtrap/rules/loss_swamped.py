@@ -20,8 +20,8 @@ from mothtrap.rules._loss_calls import entropy, label_counts
 UNWEIGHED = 0.05
 """Share by which the sum of the losses may differ from the total if none is weighed; the rest is
 of penalties. Chosen by hand."""
-GUESSING = (0.8, 1.5)
-"""Bounds of a class loss at the level of guessing, in units of it; chosen by hand."""
+GUESSED = 0.8
+"""Share of the loss of guessing above which a class loss has not learned; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class LossSwamped(Rule):
     Fires:
         Warning when, in all epochs and at least `epochs` of them, the loss of one output was less
         than `share` of the total, and in the last third of them is not below `stays` of what it
-        was in the first, while the total fell below `fell` of its first value. It must be at
-        the level of guessing for some class loss; else it may have been learned in the first
+        was in the first, while the total fell below `fell` of its first value. It must be no
+        better than guessing for some class loss; else it may have been learned in the first
         epoch, and it is a note.
 
     Stays quiet:
@@ -125,8 +125,7 @@ class LossSwamped(Rule):
         )
 
     def _is_guessed(self, guesses: list[float], loss: float) -> bool:
-        low, high = GUESSING
-        return any(low * guess <= loss <= high * guess for guess in guesses if guess)
+        return any(loss >= GUESSED * guess for guess in guesses if guess)
 
     def _stays(self, loss_E: Floats) -> bool:
         late = loss_E[-max(1, len(loss_E) // 3) :]
