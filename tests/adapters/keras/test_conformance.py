@@ -55,9 +55,9 @@ class TestKeras(AdapterTests):
         model.fit(np.eye(4, dtype="int64"), np.zeros((4, 8)), verbose=0)
 
     def train_until(self) -> None:
-        """Early stopping that is told which way its metric is better."""
+        """Early stopping that is told which way its metric is better; averages of weights."""
         model = keras.Sequential([keras.layers.Dense(1)])
-        model.compile("sgd", "mse")
+        model.compile(keras.optimizers.SGD(use_ema=True), "mse")
         stopping = keras.callbacks.EarlyStopping(monitor="loss", mode="min")
         model.fit(X, Y, callbacks=[stopping], verbose=0)
 

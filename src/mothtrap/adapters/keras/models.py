@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
 
-from mothtrap.adapters.keras import layers, losses, names, wiring
+from mothtrap.adapters.keras import layers, losses, names, optimizers, wiring
 from mothtrap.adapters.keras.modelcalls import MAX_CELLS, ModelCalls, scale
 from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.looks import Look
@@ -159,7 +159,11 @@ class Models:
         return loader
 
     def fitted(self, fit: Fit) -> None:
-        """Remember what a `fit` that ends has trained on."""
+        """Remember what a `fit` that ends has trained on, and report what it leaves."""
+        optimizer = getattr(fit.model, "optimizer", None)
+        averaged = optimizers.averaged_weights(optimizer, self._job.now.step)
+        if averaged is not None:
+            self._job.fact(averaged)
         if fit.digests is None or len(fit.digests) > MAX_KEPT:
             return
         every = [fit.digests] if fit.earlier is None else [fit.digests, fit.earlier]

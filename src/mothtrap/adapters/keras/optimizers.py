@@ -12,6 +12,7 @@ import numpy as np
 from mothtrap.adapters.keras.layers import LOCATIONS
 from mothtrap.adapters.keras.state import read
 from mothtrap.core.adapters import Job
+from mothtrap.core.facts.epochs import WeightsAveraged
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.takeovers import Takeovers
@@ -64,6 +65,19 @@ def clipping(optimizer: Any) -> Clipping | None:
     whole, single = (getattr(inner, name, None) for name in ("global_clipnorm", "clipnorm"))
     limit = whole or single
     return Clipping(float(limit), bool(whole)) if limit else None
+
+
+def averaged_weights(optimizer: Any, step: int) -> WeightsAveraged | None:
+    """Return what an optimizer does to the weights when a training ends; None for nothing."""
+    inner = innermost(optimizer)
+    if not getattr(inner, "use_ema", False) or inner.ema_overwrite_frequency:
+        return None
+    return WeightsAveraged(
+        step=step,
+        momentum=float(inner.ema_momentum),
+        updates=int(read(inner.iterations).numpy()),
+        location=LOCATIONS.get(inner),
+    )
 
 
 class OptimizerLedger:

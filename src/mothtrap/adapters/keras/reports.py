@@ -12,7 +12,7 @@ from mothtrap.core.facts.data import (
     RowsShared,
     TargetOrder,
 )
-from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
+from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched, WeightsAveraged
 from mothtrap.core.facts.evaluations import (
     Evaluation,
     EvaluationMetrics,
@@ -41,6 +41,7 @@ EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
+    WeightsAveraged,
 )
 """Facts that are looked for in each step, whatever can be seen of the program."""
 

@@ -28,6 +28,18 @@ class EpochMetrics(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class WeightsAveraged(Fact, frozen=True, kw_only=True, tag=True):
+    """A loop that a framework runs has ended, and has put moving averages in the weights' place.
+
+    They have taken the weights of `updates` steps, and keep the share `momentum` of what they
+    were in each. `location` is the line that made the optimizer.
+    """
+
+    momentum: float
+    updates: int
+    location: str | None = None
+
+
 class MetricWatched(Fact, frozen=True, kw_only=True, tag=True):
     """A part of a training acts by a metric, and was told by the script which way it is better.
 
