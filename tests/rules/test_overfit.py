@@ -58,7 +58,8 @@ def test_says_nothing_of_averages_that_lag_behind() -> None:
 
 def test_lagging_averages_do_no_harm_to_what_has_learned() -> None:
     slow = NormAverages(step=0, module="bn", momentum=0.001, updates=1)
-    [finding] = Overfit().check(window(slow, *evaluations(VALID, FALLING)))
+    learned = np.concatenate([np.linspace(1.0, 0.3, TURN), np.linspace(0.32, 0.9, N - TURN)])
+    [finding] = Overfit().check(window(slow, *evaluations(learned, FALLING)))
     assert finding.evidence["best_step"] == 60
 
 

@@ -30,7 +30,7 @@ at every step; chosen by hand."""
 SETTLED = 0.2
 """Share of running averages that is still their first value, below which an evaluation counts;
 chosen by hand: 160 steps where a batch counts for 1 %, 15 where it counts for 10 %."""
-LEARNED = 0.6
+LEARNED = 0.4
 """Share of the first loss, or of that of guessing, below which an evaluation has learned: lagging
 averages do it no harm. Chosen by hand."""
 
