@@ -387,7 +387,7 @@ class KerasHandle:
         self._steps.end(before, looks, [])
 
     def _look_for_left_out(self, looks: list[Look]) -> None:
-        self._job.contain_part("unowned", self._unowned.step, looks, self._steps.given())
+        self._job.contain_part("unowned", self._unowned.step, looks, self._steps.given)
         if self._job.now.step == LOOKED_FOR_LEFT_OUT:
             given = self._steps.given()
             self._job.contain_part("model", self._models.tell_left_out, looks, given)

@@ -40,6 +40,8 @@ DEFAULT_BATCH: Final = 32
 SHOWN: Final = 8
 MAX_KEPT: Final = 1 << 20
 """Rows of earlier trainings that are remembered."""
+MAX_FITS: Final = 32
+"""Trainings of a model whose rows are remembered: more of them are steps of a loop."""
 HARDLY: Final = 0.5
 """Known rows among those that an evaluation has once, relative to those that it repeats, up to
 which these were copied before the split; chosen by hand."""
@@ -71,10 +73,11 @@ class Fit:
 
 @dataclass(slots=True, eq=False)
 class _Trained:
-    """Rows that a model was trained on, and a sum of its weights behind that."""
+    """Rows that a model was trained on in some `fits`, and a sum of weights behind the last."""
 
-    digests: npt.NDArray[np.uint64]
-    state: float | None
+    fits: int
+    digests: npt.NDArray[np.uint64] | None = None
+    state: float | None = None
 
 
 def began(model: Any, location: str | None) -> Fit:
@@ -154,7 +157,11 @@ class Models:
             fit.digests = np.unique(digest_R)
             fit.duplicates = 1.0 - len(fit.digests) / len(digest_R)
             before = self._trained.get(fit.model)
-            if before is not None and before.state == _state_of(fit.model):
+            if (
+                before is not None
+                and before.state is not None
+                and before.state == _state_of(fit.model)
+            ):
                 fit.earlier = before.digests
         return loader
 
@@ -164,11 +171,13 @@ class Models:
         averaged = optimizers.averaged_weights(optimizer, self._job.now.step)
         if averaged is not None:
             self._job.fact(averaged)
-        if fit.digests is None or len(fit.digests) > MAX_KEPT:
+        before = self._trained.get(fit.model)
+        ended = self._trained[fit.model] = _Trained(before.fits + 1 if before is not None else 1)
+        if fit.digests is None or ended.fits > MAX_FITS:
             return
         every = [fit.digests] if fit.earlier is None else [fit.digests, fit.earlier]
-        digests = np.unique(np.concatenate(every))[:MAX_KEPT]
-        self._trained[fit.model] = _Trained(digests, _state_of(fit.model))
+        if sum(map(len, every)) <= MAX_KEPT:
+            ended.digests, ended.state = np.unique(np.concatenate(every)), _state_of(fit.model)
 
     def _count_tokens(self, model: Any, x: Sequence[Array]) -> None:
         """Report the shares of tokens, where an embedding reads them and none is masked."""
@@ -379,8 +388,8 @@ def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
 
 def _state_of(model: Any) -> float | None:
     """Return a number that changes with the weights; None where there are none yet."""
-    weights = model.trainable_variables
-    return float(np.abs(value_of(weights[0])).sum(dtype=np.float64)) if weights else None
+    smallest = min(model.trainable_variables, key=lambda one: math.prod(one.shape), default=None)
+    return float(value_of(smallest).sum(dtype=np.float64)) if smallest is not None else None
 
 
 def _labels(model: Any, y: Array) -> Called | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,18 +35,18 @@ class Unowned:
         self._made: Counter[str] = Counter()
         self._sums: ByIdentity[Any, float] = ByIdentity()
 
-    def step(self, looks: Sequence[Look], given: Collection[int]) -> None:
+    def step(self, looks: Sequence[Look], given: Callable[[], Collection[int]]) -> None:
         """Take what a step has shown.
 
         Args:
             looks: at the step.
-            given: identities of the variables that optimizers hold.
+            given: returns the identities of the variables that optimizers hold.
         """
         if self._steps >= STEPS:
             return
         self._steps += 1
         self._count(looks)
-        variables = _untracked(looks, given) if self._steps in (1, STEPS) else []
+        variables = _untracked(looks, given()) if self._steps in (1, STEPS) else []
         if self._steps == 1:
             for variable in variables:
                 self._sums[variable] = _sum(variable)
