@@ -258,6 +258,7 @@ def test_layers_that_are_made_in_each_step(anew: bool) -> None:
     [
         ("attention", "attention"),
         ("masked", ""),
+        ("keys", "attention"),
         ("cross", None),
         ("both ways", "recurrent"),
         ("one way", "causal"),
@@ -272,6 +273,8 @@ def test_what_shows_a_position_the_next_ones(kind: str, ahead: str | None) -> No
         attention = keras.layers.MultiHeadAttention(1, 4)
         if kind in ("attention", "masked"):
             x = attention(x, x, use_causal_mask=kind == "masked")
+        elif kind == "keys":
+            x = keras.layers.GroupQueryAttention(4, 2, 1)(x, x, x)
         elif kind == "cross":
             x = attention(x, keras.layers.Dense(8)(x))
         else:

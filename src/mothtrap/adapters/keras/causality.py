@@ -7,8 +7,8 @@ from typing import Any
 
 import keras
 
-ATTENTION = ("MultiHeadAttention", "GroupQueryAttention")
-"""Classes of layers that are called with queries and values."""
+ATTENTION = ("MultiHeadAttention", "GroupedQueryAttention")
+"""Classes of layers that are called with queries, values, keys and masks."""
 
 
 def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
@@ -28,7 +28,7 @@ def sight_of(layer: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
     if given.get("query") is not given.get("value"):
         return ""
     is_masked = given.get("use_causal_mask") or given.get("attention_mask") is not None
-    return "masked" if is_masked or len(args) > 2 else "attention"
+    return "masked" if is_masked or len(args) > 3 else "attention"
 
 
 def looks_ahead(sights: Sequence[str]) -> str:

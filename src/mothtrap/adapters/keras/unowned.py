@@ -19,6 +19,8 @@ STEPS: Final = 24
 """Steps that are looked at, the first ones."""
 ANEW: Final = 20
 """Steps in which a line makes a layer, from which on it does so in each step."""
+MAX_UNTRACKED: Final = 4
+"""Matrices that no layer knows; more of them are a model that was loaded, and stays as it is."""
 
 
 class Unowned:
@@ -58,7 +60,7 @@ class Unowned:
     def _count(self, looks: Sequence[Look]) -> None:
         """Count layers with weights that no step before has used, by the line that made them."""
         every = [call.layer for look in looks for call in look.layers]
-        new = {one for one in every if one not in self._known and layers.kernel_of(one) is not None}
+        new = {one for one in every if one not in self._known and _is_drawn(one)}
         self._known.update(every)
         if self._steps > 1:
             self._made.update({layers.LOCATIONS.get(layer) or "" for layer in new})
@@ -103,7 +105,14 @@ def _untracked(looks: Sequence[Look], given: Collection[int]) -> list[Any]:
     """Return the variables that a step uses, and that neither a layer nor an optimizer knows."""
     known = {id(v.value) for look in looks for call in look.layers for v in call.root.variables}
     found = [reference() for look in looks for reference in look.watched]
-    return [one for one in found if one is not None and id(one) not in known | set(given)]
+    found = [one for one in found if one is not None and id(one) not in known | set(given)]
+    return found if len(found) <= MAX_UNTRACKED else []
+
+
+def _is_drawn(layer: Any) -> bool:
+    """Return whether a layer has weights that it was not given, as a copy of another is."""
+    kernel = layers.kernel_of(layer)
+    return kernel is not None and layers.GIVEN.get(id(kernel)) is not kernel
 
 
 def _sum(variable: Any) -> float:
