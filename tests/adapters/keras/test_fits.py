@@ -304,3 +304,34 @@ def test_a_model_that_no_optimizer_holds(trained: bool) -> None:
             optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights, strict=True))
 
     assert [one.frozen for one in facts(train, FrozenParameters)] == ([] if trained else [9 * 32])
+
+
+def test_the_mean_of_a_sum_of_losses_has_the_same_bits() -> None:
+    class Summing(keras.Model):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last, self.told = keras.layers.Dense(3), keras.metrics.Mean(name="loss")
+
+        @property
+        def metrics(self) -> list[Any]:
+            return [self.told]
+
+        def train_step(self, data: Any) -> Any:
+            with tf.GradientTape() as tape:
+                gave = self.last(data)
+                near = tf.reduce_mean(tf.reduce_sum(100 * tf.abs(gave - 1), axis=1))
+                total = near + tf.reduce_mean(tf.square(gave))
+            gradients = tape.gradient(total, self.trainable_weights)
+            self.optimizer.apply_gradients(zip(gradients, self.trainable_weights, strict=True))
+            self.told.update_state(total)
+            return {"loss": self.told.result()}
+
+    def losses() -> list[float]:
+        keras.utils.set_random_seed(0)
+        model = Summing()
+        model.compile(keras.optimizers.SGD(0.01))
+        return list(model.fit(X, batch_size=10, epochs=4, verbose=0).history["loss"])
+
+    plain, process = losses(), Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        assert losses() == plain

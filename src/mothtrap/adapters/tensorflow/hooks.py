@@ -13,6 +13,7 @@ from mothtrap.adapters.tensorflow import names
 from mothtrap.adapters.tensorflow.broadcasts import broadcast_under
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look, Looks, Slot, Target
+from mothtrap.adapters.tensorflow.sums import summed_apart
 from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Contain, Function, Replacements, drop_own_frame
 
@@ -148,7 +149,7 @@ def _differentiated(
     if look.why or not tf.is_tensor(value) or not value.dtype.is_floating:
         return
     place = frames.user_location()
-    scalar = value if value.shape.rank == 0 else tf.reduce_mean(value)
+    scalar = summed_apart(value) if value.shape.rank == 0 else tf.reduce_mean(value)
     broadcast = None if tf.executing_eagerly() else broadcast_under(value)
     shape = Slot(tf.shape(broadcast)) if broadcast is not None else None
     given = frozenset(map(id, tf.nest.flatten(sources)))
