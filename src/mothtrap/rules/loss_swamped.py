@@ -14,6 +14,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._epochs import Epochs, trainings
 from mothtrap.rules._loss_calls import entropy, label_counts
 
@@ -63,6 +64,7 @@ class LossSwamped(Rule):
     code = "LOS412"
     title = "one loss swamps another"
     needs = (Need(facts=(EpochMetrics,)), Need(facts=(LossCall,), optional=True))
+    explains = (*UNLEARNED, "activation_growth", "learning_rate_too_low", "weight_growth")
     passes = True
 
     epochs: int = threshold(3, unit="epochs", source="chosen by hand")
