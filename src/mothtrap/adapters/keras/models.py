@@ -356,7 +356,9 @@ class Models:
             is_earlier = bool(before_R.mean() > 2 * known_R.mean())
             if is_earlier:
                 trained, known_R = fit.earlier, before_R
-        theirs = np.unique(digest_R)
+        _, row_N, count_N = np.unique(digest_R, return_index=True, return_counts=True)
+        known_N = known_R[row_N]
+        copied = alone and not is_earlier and _only_repeated_are_known(known_N, count_N)
         self._job.fact(
             RowsShared(
                 step=self._job.now.step,
@@ -364,10 +366,10 @@ class Models:
                 argument="x",
                 source=name,
                 train_rows=len(trained),
-                eval_rows=len(theirs),
-                shared=int(np.isin(theirs, trained).sum()),
+                eval_rows=len(known_N),
+                shared=int(known_N.sum()),
                 expected_share=fit.duplicates,
-                copied=alone and not is_earlier and _are_copies(array, digest_R, known_R),
+                copied=copied and _are_copies(array, digest_R, known_R),
                 earlier=is_earlier,
                 share_of_all=float(known_R.mean()),
                 location=fit.location,
@@ -475,23 +477,21 @@ def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
     return arithmetic.row_digests(plain, plain.shape[1])
 
 
-def _are_copies(array: Array, digest_R: npt.NDArray[np.uint64], known_R: Bools) -> bool:
-    """Return whether rows were repeated before an evaluation was split off.
-
-    Then those that it has several times were trained on, too, and hardly any other.
+def _only_repeated_are_known(known_N: Bools, count_N: npt.NDArray[np.int64]) -> bool:
+    """Return whether rows that an evaluation repeats were trained on, and hardly any other.
 
     Args:
-        array: that is evaluated.
-        digest_R: of its rows.
-        known_R: which of them were trained on.
+        known_N: which of its distinct rows were trained on.
+        count_N: how often it has each.
     """
-    _, row_N, count_N = np.unique(digest_R, return_index=True, return_counts=True)
-    known_N = known_R[row_N]
     repeated, once = known_N[count_N > 1], known_N[count_N == 1]
     if len(repeated) < LEAST_REPEATED or repeated.mean() < KNOWN_REPEATED:
         return False
-    if len(once) and once.mean() > HARDLY * repeated.mean():
-        return False
+    return not len(once) or bool(once.mean() <= HARDLY * repeated.mean())
+
+
+def _are_copies(array: Array, digest_R: npt.NDArray[np.uint64], known_R: Bools) -> bool:
+    """Return whether the rows of an evaluation that were trained on are equal by no chance."""
     half = MAX_ROWS // 2
     chosen = np.concatenate([np.flatnonzero(known_R)[:half], np.flatnonzero(~known_R)[:half]])
     sample = RowSample()

@@ -107,7 +107,7 @@ class Tracing:
         look = LOOKS.current() if isinstance(model, keras.Model) else None
         if look is None or look.why or look.models:
             return
-        if tf.executing_eagerly() and traced(self._job).recorder.plan.is_light:
+        if self._passes_by():
             return
         values = [value for value in tf.nest.flatten((args, kwargs)) if tf.is_tensor(value)]
         call = ModelCall(
@@ -135,7 +135,7 @@ class Tracing:
                     made.call.last = True
             look.flush()
         sight = sight_of(layer, args, kwargs)
-        if sight and len(look.sights) < MAX_LAYERS:
+        if sight and len(look.sights) < MAX_LAYERS and not self._passes_by():
             look.sights.append((sight, frames.user_location()))
         if not names.is_leaf(layer):
             return
@@ -148,12 +148,16 @@ class Tracing:
         look.held += [given, gave]
         self._here.trained = self._here.trained or trains
 
+    def _passes_by(self) -> bool:
+        """Return whether layers of this step are not described: it is eager, and light."""
+        return tf.executing_eagerly() and bool(traced(self._job).recorder.plan.is_light)
+
     def _kept(
         self, look: Look, layer: Any, given: Any, gave: Any, training: Any, data: bool
     ) -> LayerCall | None:
         if look.why or len(look.layers) >= MAX_LAYERS:
             return None
-        if tf.executing_eagerly() and traced(self._job).recorder.plan.is_light:
+        if self._passes_by():
             return None
         looks_up = layers.looks_up(layer)
         weighted = looks_up or layers.kernel_of(layer) is not None
