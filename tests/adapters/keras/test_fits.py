@@ -14,7 +14,7 @@ keras = pytest.importorskip("keras")
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.adapters import tensorflow as base  # noqa: E402
-from mothtrap.adapters.keras.models import weights_by_class  # noqa: E402
+from mothtrap.adapters.keras.fits import weights_by_class  # noqa: E402
 from mothtrap.core.facts.data import RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
 from mothtrap.core.facts.evaluations import NormAverages  # noqa: E402

@@ -14,9 +14,10 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import monitored, names
 from mothtrap.adapters.keras.failed_fits import FailedFits
+from mothtrap.adapters.keras.fits import Fit, began, weights_by_class
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
-from mothtrap.adapters.keras.models import Fit, Models, began, weights_by_class
+from mothtrap.adapters.keras.models import Models
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from mothtrap.adapters.keras import layers, losses
 from mothtrap.adapters.keras.causality import looks_ahead
+from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.tensorflow import looks
 from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Array, Look, Slot
 from mothtrap.core.adapters import Job
@@ -17,9 +18,6 @@ from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
-
-if TYPE_CHECKING:
-    from mothtrap.adapters.keras.models import Fit
 
 FIRST_LOOKS: Final = 3
 """Looks at a call in which costlier questions are asked, too."""

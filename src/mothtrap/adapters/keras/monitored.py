@@ -9,8 +9,8 @@ import keras
 import numpy as np
 
 from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.layers import LOCATIONS
-from mothtrap.adapters.keras.models import Fit
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched
 from mothtrap.core.metrics import sense_by_name

@@ -1,0 +1,180 @@
+"""Rows that a `fit` is given, and rows of its evaluations that were trained on."""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mothtrap.adapters.keras.fits import Fit
+from mothtrap.adapters.keras.modelcalls import MAX_CELLS
+from mothtrap.adapters.keras.weights import value_of
+from mothtrap.adapters.tensorflow.names import Parts, reshuffled_by, split_apart
+from mothtrap.core.adapters import Job
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.pipelines import SplitReshuffled
+from mothtrap.core.window import Bools
+from mothtrap.statistics import numpy as arithmetic
+from mothtrap.tracing.copied_rows import KNOWN_REPEATED, LEAST_REPEATED, MAX_ROWS, RowSample
+
+Array = npt.NDArray[Any]
+MAX_KEPT: Final = 1 << 20
+"""Rows of earlier trainings that are remembered."""
+MAX_FITS: Final = 32
+"""Trainings of a model whose rows are remembered: more of them are steps of a loop."""
+HARDLY: Final = 0.5
+"""Known rows among those that an evaluation has once, relative to those that it repeats, up to
+which these were copied before the split; chosen by hand."""
+
+
+@dataclass(slots=True, eq=False)
+class _Trained:
+    """Rows that a model was trained on in some `fits`, and a sum of weights behind the last."""
+
+    fits: int
+    digests: npt.NDArray[np.uint64] | None = None
+    state: float | None = None
+
+
+class Rows:
+    """Compares the rows of evaluations with those that were trained on.
+
+    Args:
+        job: takes the facts.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._trained: weakref.WeakKeyDictionary[Any, _Trained] = weakref.WeakKeyDictionary()
+        self._split: set[tuple[str, str]] = set()
+
+    def piped(self, fit: Fit, data: Any) -> None:
+        """Take the pipeline that a `fit` is given."""
+        fit.shuffles = [(weakref.ref(one), parts) for one, parts in _shuffles(data)]
+
+    def given(self, fit: Fit, array: Array) -> None:
+        """Take the rows that a `fit` is given."""
+        digest_R = _row_digests(array)
+        if digest_R is None:
+            return
+        fit.digests = np.unique(digest_R)
+        fit.duplicates = 1.0 - len(fit.digests) / len(digest_R)
+        before = self._trained.get(fit.model)
+        if before is None or before.state is None:
+            return
+        if before.state == _state_of(fit.model):
+            fit.earlier = before.digests
+
+    def fitted(self, fit: Fit) -> None:
+        """Remember what a `fit` that ends has trained on."""
+        before = self._trained.get(fit.model)
+        ended = self._trained[fit.model] = _Trained(before.fits + 1 if before is not None else 1)
+        if fit.digests is None or ended.fits > MAX_FITS:
+            return
+        every = [fit.digests] if fit.earlier is None else [fit.digests, fit.earlier]
+        if sum(map(len, every)) <= MAX_KEPT:
+            ended.digests, ended.state = np.unique(np.concatenate(every)), _state_of(fit.model)
+
+    def evaluated(self, fit: Fit | None, array: Array, name: str, *, alone: bool) -> None:
+        """Report how many rows of an evaluation were trained on, once for a `fit`.
+
+        Args:
+            fit: in progress, or the latest one of the model.
+            array: that is evaluated.
+            name: of the evaluation.
+            alone: the model has no other input.
+        """
+        if fit is not None and fit.digests is not None and name not in fit.compared:
+            fit.compared.add(name)
+            self._share(fit, array, name, alone=alone)
+
+    def evaluated_pipeline(self, fit: Fit | None, data: Any, name: str) -> None:
+        """Report pipelines of training and evaluation that are parts of one shuffle."""
+        if fit is None or (fit.label, name) in self._split:
+            return
+        theirs = list(_shuffles(data))
+        for shuffle, ours in fit.shuffles:
+            if any(shuffle() is one and split_apart(ours, parts) for one, parts in theirs):
+                self._split.add((fit.label, name))
+                step = self._job.now.step
+                self._job.fact(SplitReshuffled(step=step, source=name, location=fit.location))
+                return
+
+    def _share(self, fit: Fit, array: Array, name: str, *, alone: bool) -> None:
+        digest_R = _row_digests(array)
+        if fit.digests is None or digest_R is None:
+            return
+        trained, is_earlier = fit.digests, False
+        known_R = np.isin(digest_R, trained)
+        if fit.earlier is not None:
+            before_R = np.isin(digest_R, fit.earlier)
+            is_earlier = bool(before_R.mean() > 2 * known_R.mean())
+            if is_earlier:
+                trained, known_R = fit.earlier, before_R
+        _, row_N, count_N = np.unique(digest_R, return_index=True, return_counts=True)
+        known_N = known_R[row_N]
+        copied = alone and not is_earlier and _only_repeated_are_known(known_N, count_N)
+        self._job.fact(
+            RowsShared(
+                step=self._job.now.step,
+                module=str(fit.model.name),
+                argument="x",
+                source=name,
+                train_rows=len(trained),
+                eval_rows=len(known_N),
+                shared=int(known_N.sum()),
+                expected_share=fit.duplicates,
+                copied=copied and _are_copies(array, digest_R, known_R),
+                earlier=is_earlier,
+                share_of_all=float(known_R.mean()),
+                location=fit.location,
+            )
+        )
+
+
+def _shuffles(data: Any) -> Iterator[tuple[Any, Parts]]:
+    """Yield the shuffles that a data set is a part of, with the parts."""
+    if isinstance(data, tf.data.Dataset):
+        yield from reshuffled_by(data)
+
+
+def _state_of(model: Any) -> float | None:
+    """Return a number that changes with the weights; None where there are none yet."""
+    smallest = min(model.trainable_variables, key=lambda one: math.prod(one.shape), default=None)
+    return float(value_of(smallest).sum(dtype=np.float64)) if smallest is not None else None
+
+
+def _row_digests(array: Array) -> npt.NDArray[np.uint64] | None:
+    """Return a digest of each row; None of what has none, or is too large."""
+    if array.ndim < 2 or not array.size or array.size > MAX_CELLS or array.dtype.kind not in "fiu":
+        return None
+    plain = np.ascontiguousarray(array.reshape(len(array), -1))
+    return arithmetic.row_digests(plain, plain.shape[1])
+
+
+def _only_repeated_are_known(known_N: Bools, count_N: npt.NDArray[np.int64]) -> bool:
+    """Return whether rows that an evaluation repeats were trained on, and hardly any other.
+
+    Args:
+        known_N: which of its distinct rows were trained on.
+        count_N: how often it has each.
+    """
+    repeated, once = known_N[count_N > 1], known_N[count_N == 1]
+    if len(repeated) < LEAST_REPEATED or repeated.mean() < KNOWN_REPEATED:
+        return False
+    return not len(once) or bool(once.mean() <= HARDLY * repeated.mean())
+
+
+def _are_copies(array: Array, digest_R: npt.NDArray[np.uint64], known_R: Bools) -> bool:
+    """Return whether the rows of an evaluation that were trained on are equal by no chance."""
+    half = MAX_ROWS // 2
+    chosen = np.concatenate([np.flatnonzero(known_R)[:half], np.flatnonzero(~known_R)[:half]])
+    sample = RowSample()
+    sample.add(array[chosen], digest_R[chosen])
+    return sample.are_copies(digest_R[known_R])
