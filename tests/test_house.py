@@ -137,12 +137,12 @@ def layering_offences(source: Path) -> list[str]:
 
 
 def framework_offences(source: Path) -> list[str]:
-    """Frameworks imported outside a file or folder that bears their name."""
+    """Frameworks imported outside a file or folder that bears their name: `on_torch`, too."""
     offences = []
     for path, tree in files(source):
         if path.parts[0] == PROGRAMS:
             continue
-        homes = {path.stem, *path.parent.parts}
+        homes = {path.stem.removeprefix("on_"), *path.parent.parts}
         homes |= {base for home, base in BUILT_ON.items() if home in homes}
         home_layers = {"adapters", "statistics", "preflight"}
         for name, line in _imported(tree):

@@ -117,6 +117,7 @@ PLANTED = (
     exactly("batchnorm_tiny_batch", "STR705", 0, layer="1"),
     Planted("batchnorm_averages_lag", "STR719", 20, 80, layer="1", severity="warning"),
     exactly("class_weights_inverted", "DAT515", 0, severity="warning"),
+    exactly("unscaled_targets", "DAT516", 0, severity="warning"),
     Planted("attention_collapse", "ACT205", 5, 200, severity="warning"),
     near("attention_logit_growth", "ACT206", 0, severity="warning"),
     exactly("single_feature_dominates", "TRE901", 0, layer="f7"),

@@ -34,9 +34,9 @@ def test_select_and_ignore_work_by_family_and_code() -> None:
 
 
 def test_thresholds_come_from_the_configuration() -> None:
-    settings = {"ACT201": {"warning-share": 0.7, "min_units": 2, "dead_share": 1}}
+    settings = {"ACT201": {"warning-share": 0.8, "min_units": 2, "dead_share": 1}}
     [rule] = load_rules(Config(select=("ACT201",), rules=settings))
-    assert rule == DeadUnits(warning_share=0.7, min_units=2, dead_share=1.0)
+    assert rule == DeadUnits(warning_share=0.8, min_units=2, dead_share=1.0)
 
 
 @pytest.mark.parametrize(

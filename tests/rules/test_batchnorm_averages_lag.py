@@ -26,7 +26,7 @@ def test_evaluations_that_stay_bad_while_averages_lag_are_a_warning() -> None:
     [finding] = check(SLOW, *evaluations(BAD, FALLING))
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 10, 20)
     assert (finding.layers, finding.location) == (("net/bn",), "model.py:4")
-    assert "98% of the running averages of net/bn is still their first value" in finding.message
+    assert "the running averages of net/bn are still 98% their initial value" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def test_onset_lies_where_the_silence_began_that_the_statistic_looks_back_over()
     assert finding.step == SAMPLED[15 - 7]
 
 
-def test_warns_on_half_of_the_units_and_orders_layers_by_badness() -> None:
-    [finding] = check({"a": [0.55] * len(SAMPLED), "b": [0.8] * len(SAMPLED)})
+def test_warns_on_most_of_the_units_and_orders_layers_by_badness() -> None:
+    [finding] = check({"a": [0.75] * len(SAMPLED), "b": [0.8] * len(SAMPLED)})
     assert finding.severity is Severity.WARNING
     assert finding.layers == ("b", "a")
 
@@ -40,8 +40,8 @@ def test_stays_quiet_on_a_layer_that_recovers() -> None:
     assert check({"fc": [0.1] * EARLY + [1.0] + [0.2] * LATE}) == []
 
 
-def test_stays_quiet_below_half() -> None:
-    assert check({"fc": [0.45] * len(SAMPLED)}) == []
+def test_stays_quiet_where_half_of_the_units_live() -> None:
+    assert check({"fc": [0.6] * len(SAMPLED)}) == []
 
 
 def test_stays_quiet_until_it_persists() -> None:

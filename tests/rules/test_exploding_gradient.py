@@ -207,6 +207,12 @@ def test_few_steps_alone_prove_nothing(norms: list[float], losses: list[float]) 
         check(norm(norms), loss(losses))
 
 
+def test_a_small_gradient_explodes_nothing() -> None:
+    norms, losses = late_explosion()
+    small = 0.005 / norms.max()
+    assert check(norm(norms * small), loss(losses)) == []
+
+
 def test_an_explosion_of_two_steps_comes_before_the_nan() -> None:
     [finding] = check(norm([40.0, 3e20]), loss([0.16, 2e17, *[np.nan] * 20]))
     assert (finding.severity, finding.step) == (Severity.ERROR, 1)

@@ -51,7 +51,16 @@ def test_quiet_on_passes_that_give_a_batch_once(healthy: BatchesLoaded) -> None:
 @pytest.mark.parametrize("sampler", ["with_replacement", "own", "iterable"])
 def test_does_not_apply_to_loaders_that_may_repeat(sampler: str) -> None:
     with pytest.raises(NotApplicable):
-        check(passed(19, sampler))
+        check(passed(18, sampler))
+
+
+def test_warns_of_a_stream_that_gives_one_batch_only() -> None:
+    [finding] = check(passed(7, "iterable", batches=8, location="train.py:3"))
+    assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:3")
+    assert "the same batch 8 times running" in finding.message
+    assert not any("worker" in fix for fix in finding.fixes)
+    with pytest.raises(NotApplicable):
+        check(passed(6, "iterable", batches=8))
 
 
 def test_waits_for_a_pass() -> None:

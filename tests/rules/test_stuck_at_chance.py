@@ -116,13 +116,13 @@ def test_does_not_apply_to_a_game() -> None:
 
 def test_steps_without_a_learning_rate_do_not_count() -> None:
     with pytest.raises(NotEnoughData):
-        check(CHANCE, calls(), series("lr", np.where(np.arange(N) < 100, 0.0, 0.1)))
+        check(CHANCE, calls(), series("lr", np.where(np.arange(N) < 150, 0.0, 0.1)))
 
 
 def test_cannot_judge_without_labels_or_steps() -> None:
     with pytest.raises(NotEnoughData, match="labels"):
         check(CHANCE, calls(counts=None))
-    with pytest.raises(NotEnoughData, match="200"):
+    with pytest.raises(NotEnoughData, match="150"):
         check(CHANCE[:100], calls(count=100))
     with pytest.raises(NotEnoughData, match="traced"):
         check(CHANCE, [])

@@ -106,7 +106,7 @@ class BatchnormAveragesLag(Rule):
             mode=Mode.EVAL.value,
             layers=(norm.module,),
             message=(
-                f"{left:.0%} of the running averages of {norm.module} is still their first value, "
+                f"the running averages of {norm.module} are still {left:.0%} their initial value, "
                 f"since each batch counts for {norm.momentum:.2g}; the loss of evaluation is "
                 f"{value:.3g}, that of training {train:.3g}"
             ),

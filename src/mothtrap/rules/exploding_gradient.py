@@ -45,6 +45,9 @@ EBB_STEPS, EBB_JUMP = 10, 10.0
 FLOOR_RATIO = 0.01
 """A history below this share of the first steps' norm counts as the floor; by hand."""
 
+SMALL = 0.01
+"""Norm below which a gradient explodes nothing, whatever it was before; chosen by hand."""
+
 MAX_CANDIDATES = 200
 """Steps whose history is looked at; chosen by hand: bounds the cost."""
 
@@ -78,8 +81,8 @@ class ExplodingGradient(Rule):
 
     Stays quiet:
         A spike of one or two steps, the rise of the norm in early training, a gradient
-        that was near 0 before, a loss that falls all the while, steps that loss
-        scaling skips, gradients of GAN players beyond a warning.
+        that was near 0 before, or is still below 0.01, a loss that falls all the while,
+        steps that loss scaling skips, gradients of GAN players beyond a warning.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
@@ -164,6 +167,8 @@ class ExplodingGradient(Rule):
     ) -> Finding | None:
         explosion = self._level(norm_S) or self._growth(norm_S)
         if explosion is None:
+            return None
+        if norm_S[explosion.onset : explosion.last + 1].max() < SMALL:
             return None
         since = int(steps_S[explosion.onset])
         before, after = _losses_around(window, optimizer, since, int(steps_S[explosion.last]))

@@ -107,7 +107,7 @@ class FrozenParameters(Rule):
             message=(
                 f"{100 * share:.3g} % of the parameters of {seen.root} are "
                 f"{'in no optimizer' if seen.unowned else 'not trained'}, and "
-                "their values are those of a new layer: nothing that was learned is kept"
+                "still have their random initial values: no pretrained weights were loaded"
             ),
             evidence={
                 "frozen_share": share,

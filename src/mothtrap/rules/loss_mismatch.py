@@ -210,8 +210,8 @@ class LossMismatch(Rule):
             severity=Severity.WARNING,
             message=f"some rows of labels are all 0, so `{calls[0].function}` learns nothing from "
             "them",
-            fix="Give `one_hot` numbers that begin at 0: `one_hot(y - 1, classes)` where the first "
-            "is 1; of others it makes rows of zeros.",
+            fix="Number the classes from 0: `one_hot(y - 1, classes)` where the first is 1. A "
+            "number that is no class gives a row of zeros.",
         )
 
     def _class_numbers(self, calls: list[LossCall], outputs: int) -> Iterator[_Mismatch]:

@@ -81,13 +81,13 @@ class LossNotDecreasing(Rule):
     explains = ("overtraining",)
 
     num_steps: int = threshold(
-        200, unit="steps of the series after warm-up", source="chosen by hand"
+        150, unit="steps of the series after warm-up", source="chosen by hand"
     )
     diff_percent: float = threshold(2.0, unit="percent of the early loss", source="chosen by hand")
     trend_share: float = threshold(
         0.65,
         unit="share of late losses below early ones; 0.5 = no trend",
-        source="chosen by hand: 3 standard errors at 67 losses a side",
+        source="chosen by hand: 2.6 standard errors at 50 losses a side",
     )
 
     def check(self, window: Window) -> list[Finding]:

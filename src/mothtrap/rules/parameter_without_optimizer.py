@@ -145,7 +145,7 @@ class ParameterWithoutOptimizer(Rule):
 
     def _reason(self, seen: UnownedParameter) -> str:
         if seen.made_anew:
-            return f": the line made another one in {seen.made_anew} steps"
+            return f": its line makes a new one in each step ({seen.made_anew} so far)"
         if seen.untracked:
             return ": no layer knows it, so it is not among the weights of a model"
         if seen.created_after_optimizer:

@@ -21,29 +21,34 @@ class RepeatedBatch(Rule):
 
     What it detects:
         Batches that are equal to an earlier one of the same pass, bit by bit, though
-        the loader draws every sample once, or its workers should share the data.
+        the loader draws every sample once, or its workers should share the data. A stream or
+        generator that gives one batch all the time.
 
     Why it matters:
         An epoch is not what it seems: with several workers that all read the whole
         stream every sample counts several times, epochs take that many times longer,
-        and schedules and validation come too late.
+        and schedules and validation come too late. A generator that gives one batch all the
+        time trains on that batch alone.
 
     Fires:
         Error when at least `batches` batches, and `share` of a pass, were given before in
         it: by a loader whose sampler draws without replacement, or by a stream
         (`IterableDataset`) that several workers read. Of a stream at least `stream_part` must
         repeat of what would if every worker read all of it: 1/2 with two workers, 3/4 with
-        four.
+        four. Warning when a stream that one process reads, or a generator, has given a single
+        batch `single` times in a pass, and no other.
 
     Stays quiet:
-        Samplers with replacement or of one's own, streams read by one process, the same
+        Samplers with replacement or of one's own, other streams read by one process, the same
         batch in another pass, data sliced by hand (full-batch training, replay),
         batches whose rows are all the same, and batches of a single row: equal rows lie in the
         data themselves.
 
     What to do:
-        - Give every worker its own part of the stream: `torch.utils.data.get_worker_info()`
-          in `__iter__` says which worker of how many it is.
+        - PyTorch: Give every worker its own part of the stream:
+          `torch.utils.data.get_worker_info()` in `__iter__` says which worker of how many it is.
+        - Keras: Let the generator go on to the next rows: `for i in range(0, len(x), 32):
+          yield x[i : i + 32], y[i : i + 32]`.
         - Look at `__getitem__` and `__len__` of the data set: an index that is cut off or
           ignored returns the same samples again.
         - Remove files that are listed twice.
@@ -75,11 +80,16 @@ class RepeatedBatch(Rule):
         source="chosen by hand: at the end of a pass some workers are behind",
     )
 
+    single: int = threshold(8, unit="batches of a pass, all of them equal", source="chosen by hand")
+
     def check(self, window: Window) -> list[Finding]:
         """Judge the passes whose batches were compared."""
         passes = list(window.seen(BatchesLoaded))
         if not passes:
             raise NotEnoughData("no loader was gone through to its end, nor gave a batch twice")
+        stuck = [found for found in passes if self._is_stuck(found)]
+        if stuck:
+            return [self._one_batch(window, stuck)]
         judged = [found for found in passes if _draws_once(found)]
         if not judged:
             raise NotApplicable("every loader may draw a sample twice")
@@ -96,6 +106,28 @@ class RepeatedBatch(Rule):
             return self.share * found.batches
         # Each of W workers that read the whole stream gives all of it once.
         return self.stream_part * (1 - 1 / found.workers) * found.batches
+
+    def _is_stuck(self, found: BatchesLoaded) -> bool:
+        """Return whether a stream has given nothing but one batch."""
+        only = found.repeated == found.batches - 1
+        return found.sampler == "iterable" and only and found.batches >= self.single
+
+    def _one_batch(self, window: Window, stuck: list[BatchesLoaded]) -> Finding:
+        first = min(stuck, key=lambda found: found.step)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=max(0, first.step - first.batches + 1),
+            last_step=max(found.step for found in stuck),
+            count=max(found.batches for found in stuck),
+            message=(
+                f"{first.loader} gave the same batch {first.batches} times running, and no "
+                "other: nothing else is trained on"
+            ),
+            fixes=tuple(fix for fix in self.fixes(window) if "worker" not in fix),
+            evidence={"batches": first.batches, "limit": self.single},
+            location=first.location,
+        )
 
     def _finding(self, window: Window, repeated: list[BatchesLoaded]) -> Finding:
         first = min(repeated, key=lambda found: found.step)

@@ -90,7 +90,7 @@ class StuckAtChance(Rule):
     )
     passes = True
 
-    num_steps: int = threshold(200, unit="steps of the series running", source="chosen by hand")
+    num_steps: int = threshold(150, unit="steps of the series running", source="chosen by hand")
     below_ratio: float = threshold(
         0.98, unit="of the level of guessing", source="chosen by hand: below, it learns"
     )

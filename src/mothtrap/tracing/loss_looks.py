@@ -112,6 +112,7 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
         count=target.size,
         least=float(finite.min()) if finite.size else None,
         greatest=float(finite.max()) if finite.size else None,
+        mean=float(finite.mean()) if finite.size else None,
         outside_share=_outside_share(called, finite),
         input_offsets=_input_offsets(called, inputs),
         telling_columns=telling[0] if telling else None,

@@ -46,8 +46,14 @@ class TestKeras(AdapterTests):
         return [
             *(self.train, self.train_with_faults, self.train_in_half_precision),
             *(self.trace_often, self.train_on_tokens, self.train_nothing, self.train_until),
-            *(self.train_on_a_part, self.train_on_new_layers),
+            *(self.train_on_a_part, self.train_on_new_layers, self.train_on_one_batch),
         ]
+
+    def train_on_one_batch(self) -> None:
+        model = keras.Sequential([keras.layers.Dense(1)])
+        model.compile("sgd", "mse")
+        batches = iter(lambda: (np.eye(4, dtype="float32"), np.ones((4, 1), "float32")), None)
+        model.fit(batches, steps_per_epoch=8, verbose=0)
 
     def train_on_tokens(self) -> None:
         model = keras.Sequential([keras.layers.Embedding(4, 2), keras.layers.Flatten()])

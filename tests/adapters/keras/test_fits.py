@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ keras = pytest.importorskip("keras")
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.adapters import tensorflow as base  # noqa: E402
 from mothtrap.adapters.keras.fits import weights_by_class  # noqa: E402
-from mothtrap.core.facts.data import RowsShared  # noqa: E402
+from mothtrap.core.facts.data import BatchesLoaded, RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
 from mothtrap.core.facts.evaluations import NormAverages  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
@@ -74,6 +75,27 @@ def test_parts_of_a_shuffle_that_reshuffles(tmp_path: Path) -> None:
     assert not split(once.skip(100), once.take(100))
     for kept in (mixed.cache(), mixed.snapshot(str(tmp_path))):
         assert not split(kept.skip(100), kept.take(100))
+
+
+@pytest.mark.parametrize("rows", [32, 400])
+def test_a_generator_that_gives_one_batch_all_the_time(rows: int) -> None:
+    def same() -> Iterator[Any]:
+        while True:
+            yield X[:rows], Y[:rows]
+
+    def moving() -> Iterator[Any]:
+        for start in itertools.cycle(range(0, 400, 32)):
+            yield X[start : start + 32], Y[start : start + 32]
+
+    def train(batches: Any, **more: int) -> Callable[[], object]:
+        return lambda: network().fit(batches, verbose=0, **more)
+
+    [found] = facts(train(same(), steps_per_epoch=10, epochs=2), BatchesLoaded)[:1]
+    assert (found.batches, found.repeated, found.rows) == (8, 7, min(rows, 64))
+    assert "test_fits.py" in found.location
+    assert not facts(train(moving(), steps_per_epoch=10, epochs=2), BatchesLoaded)
+    whole = tf.data.Dataset.from_tensor_slices((X, Y)).batch(400)
+    assert not facts(train(whole, epochs=20), BatchesLoaded)
 
 
 def test_a_pipeline_of_many_parts_is_looked_at_once() -> None:

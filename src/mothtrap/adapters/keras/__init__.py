@@ -11,23 +11,23 @@ from typing import Final, Literal
 
 import keras
 
-from mothtrap.adapters.keras import names
-from mothtrap.adapters.keras.reports import REPORTS
+from mothtrap.adapters.keras import names, reports
 from mothtrap.adapters.keras.unseen import UnseenHandle
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.replays import ReplayPlan
-
-__all__ = ["REPORTS"]
+from mothtrap.tracing.replacements import Replacements
 
 FRAMEWORK: Final = "keras"
 REQUIRES: Final = f"keras>={'.'.join(map(str, names.FLOOR))}"
 ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base", "none"]] = "own"
+ON_TORCH: Final = keras.backend.backend() == "torch"
+STEPS: Final[Literal["own", "base", "none"]] = "base" if ON_TORCH else "own"
+REPORTS: Final = reports.ON_TORCH if ON_TORCH else reports.REPORTS
 
 
 def refines() -> str | None:
-    """Return None: what is seen of TensorFlow's programs is seen here."""
-    return None
+    """Return `torch` on PyTorch; else None: what is seen of TensorFlow's programs is seen here."""
+    return "torch" if ON_TORCH else None
 
 
 def accepts(target: object) -> bool:
@@ -63,15 +63,25 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
         from mothtrap.adapters.keras.on_jax import KerasOnJaxHandle
 
         return KerasOnJaxHandle(job)
+    if ON_TORCH and not targets:
+        from mothtrap.adapters.keras.on_torch import KerasOnTorchHandle
+
+        return KerasOnTorchHandle(job)
     if backend != "tensorflow":
-        return UnseenHandle(job, f"Keras runs on {backend}; it is observed on TensorFlow only")
+        why = "; give `mothtrap.watch` no model there" if backend in ("jax", "torch") else ""
+        return UnseenHandle(job, f"Keras runs on {backend}, where no model is watched alone{why}")
     from mothtrap.adapters.keras.handle import KerasHandle  # imports TensorFlow
 
     return KerasHandle(job, targets)
 
 
 def attach_replay(plan: ReplayPlan) -> None:
-    """Replay a recorded step in this process (`session.replay`)."""
+    """Replay a recorded step in this process; on PyTorch that does, with the steps of Keras."""
+    if ON_TORCH:
+        from mothtrap.adapters.keras.on_torch import StandIns
+
+        StandIns(Replacements(lambda act, *args: act(*args)))
+        return
     from mothtrap.adapters.keras.replaying import begin  # imports TensorFlow
 
     begin(plan)

@@ -8,13 +8,15 @@ import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.adapters.tensorflow.names import Parts
 from mothtrap.tracing.loss_looks import MAX_CONFUSED
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.tensorflow.names import Parts
 
 
 @dataclass(slots=True, eq=False)

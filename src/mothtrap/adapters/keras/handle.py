@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import monitored, names
+from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.failed_fits import FailedFits
-from mothtrap.adapters.keras.fits import Fit, began, weights_by_class
+from mothtrap.adapters.keras.fits import Fit, weights_by_class
+from mothtrap.adapters.keras.fitting import Fitting
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
 from mothtrap.adapters.keras.models import Models
@@ -34,7 +34,7 @@ from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames, loss_looks
 from mothtrap.tracing.adapter_job import traced
-from mothtrap.tracing.replacements import Replacements, drop_own_frame
+from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.rests import Rests
 
 LOOKED_FOR_LEFT_OUT = 60
@@ -45,7 +45,7 @@ LOWER_IS_BETTER = ("loss", "error", "mse", "mae", "mape", "crossentropy", "poiss
 """Parts of names of metrics that shrink as a model becomes better; all others grow."""
 
 
-class KerasHandle:
+class KerasHandle(Fitting):
     """Keras at work.
 
     Args:
@@ -57,25 +57,22 @@ class KerasHandle:
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._job, self._targets = job, tuple(targets)
+        super().__init__(job, targets)
         self._batches = Batches()
         self._taker = KerasSnapshotTaker(traced(job), self._batches)
         self._guard = Guard(traced(job), self._taker)
         self._steps = Steps(job, self._guard)
         self._models = Models(job, self._steps.models)
-        self._monitored = monitored.Monitored(job)
         self._traces = Traces(job)
         self._tracing = Tracing(job, self._steps)
         self._rests = Rests(traced(job), FAMILY, lambda: not self._taker.is_awaited)
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
         self._unowned = Unowned(job)
-        self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._described: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
         self._pipelines: dict[str, str] = {}
         self._owners: set[Any] = set()  # of the train steps that are replaced
-        self._replacements = Replacements(job.contain)
         try:
             self._install()
         except BaseException:
@@ -98,14 +95,6 @@ class KerasHandle:
     def surroundings(self) -> Surroundings | None:
         """Read seeds, and what leaves the order of batches open."""
         return KerasSurroundings(self._pipelines)
-
-    def stop(self, _: str) -> bool:
-        """End `fit` after the step in progress."""
-        running = self._here.fit
-        if running is None:
-            return False
-        running.model.stop_training = True
-        return True
 
     def detach(self) -> None:
         """Explain what has ended the script, restore everything that was replaced."""
@@ -149,13 +138,8 @@ class KerasHandle:
         replace.around(names.compiled_type(), "compile", self._compiling, None)
         make = self._making_train_function, self._made_train_function
         replace.around(trainer, "make_train_function", *make)
-        replace.replace(trainer, "fit", self._around_fit)
+        self._install_fits()
         replace.around(trainer, "evaluate", None, self._evaluated)
-        for kind in monitored.WATCHING:
-            replace.around(kind, "__init__", None, monitored.made)
-        every = keras.callbacks.CallbackList
-        replace.around(every, "on_train_begin", self._callbacks_begin, None)
-        replace.around(every, "on_epoch_end", None, self._epoch_ended)
         if not (names.is_tried() and tensorflow_names.is_tried()):
             versions = f"Keras {keras.version()} and TensorFlow {tf.__version__}"
             self._job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
@@ -173,44 +157,14 @@ class KerasHandle:
         if place is not None:
             COMPILED[model] = place
 
-    def _around_fit(self, original: Function) -> Function:
-        handle, here, signature = self, self._here, inspect.signature(original)
-
-        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
-            before = here.fit
-            here.fit = handle._job.contain(handle._fit_began, self, signature, args, kwargs)
-            try:
-                return original(self, *args, **kwargs)
-            except BaseException as err:
-                drop_own_frame(err)
-                handle._job.contain(handle._failed.note, err, self, args, kwargs)
-                raise
-            finally:
-                handle._job.contain_part("data", handle._fit_ended, here.fit, before)
-                here.fit = before
-
-        return fit
-
-    def _fit_began(
-        self, model: Any, signature: inspect.Signature, args: Any, kwargs: Any
-    ) -> Fit | None:
-        if not self._is_watched(model):
-            return None
-        given = _bound(signature, model, args, kwargs)
-        location = frames.user_location()
-        fit = began(model, location)
-        fit.weighted = any(
-            given.get(name) is not None for name in ("class_weight", "sample_weight")
-        )
-        self._fits[model] = fit
+    def _fit_given(self, fit: Fit, given: Mapping[str, Any]) -> None:
         self._steps.calls.fit = fit
-        if given and given.get("x") is None:
-            traced(self._job).recorder.notes.never_stepped(
-                f"`fit` was called without data ({location})"
-            )
-        self._job.contain_part("pipeline", self._look_at_pipeline, given.get("x"), location)
+        data, place = given.get("x"), fit.location
+        self._job.contain_part("pipeline", self._look_at_pipeline, data, place)
         self._job.contain_part("data", self._tell_data, fit, given)
-        return fit
+
+    def _fit_failed(self, err: BaseException, model: Any, args: Any, kwargs: Any) -> None:
+        self._failed.note(err, model, args, kwargs)
 
     def _fit_ended(self, fit: Fit | None, before: Fit | None) -> None:
         self._steps.calls.fit = before
@@ -222,7 +176,7 @@ class KerasHandle:
         if found:
             self._pipelines[location or "fit"] = found
 
-    def _tell_data(self, fit: Fit, given: dict[str, Any]) -> None:
+    def _tell_data(self, fit: Fit, given: Mapping[str, Any]) -> None:
         fit.class_weights = weights_by_class(given.get("class_weight"))
         self._steps.calls.loader = self._models.data(fit, given)
 
@@ -278,7 +232,7 @@ class KerasHandle:
             return None
         self._here.depth += 1
         self._batches.begin(wanted=names.hides_steps(model))
-        fit = self._here.fit
+        fit = self._running.fit
         place = fit.location if fit is not None else frames.user_location()
         return self._steps.begin(model, place)
 
@@ -310,15 +264,15 @@ class KerasHandle:
             self._rests.passed()
             return None
         self._rests.end()
-        fit = self._here.fit
+        fit = self._running.fit
         self._here.depth += 1
         return self._steps.begin_late(model, fit.location if fit is not None else None)
 
     def _evaluated(self, model: Any, _: Any, args: Any, kwargs: dict[str, Any], __: object) -> None:
-        fit = self._here.fit or self._fits.get(model)
+        fit = self._running.fit or self._fits.get(model)
         if fit is None or not self._is_watched(model):
             return
-        inside = self._here.fit is not None
+        inside = self._running.fit is not None
         location = frames.user_location()
         place = os.path.basename(location or "")
         name = f"validation {place}" if inside else f"evaluate {place}"
@@ -337,17 +291,8 @@ class KerasHandle:
             location=location,
         )
 
-    def _callbacks_begin(self, callbacks: Any, *_: object) -> None:
-        fit = self._here.fit
-        if fit is not None and callbacks.model is fit.model:
-            self._job.contain_part("callbacks", self._monitored.begin, callbacks.callbacks, fit)
-
-    def _epoch_ended(self, callbacks: Any, _: Any, args: Any, kwargs: Any, __: object) -> None:
-        fit, given = self._here.fit, dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
-        if fit is None or callbacks.model is not fit.model or not given.get("logs"):
-            return
-        told = fit.model, int(given["epoch"]), given["logs"], fit
-        self._job.contain_part("metrics of epochs", self._monitored.epoch_ended, *told)
+    def _pass_ended(self) -> None:
+        self._steps.calls.pass_ended()
 
     def _around_apply(self, original: Function) -> Function:
         handle, here = self, self._here
@@ -423,26 +368,13 @@ class KerasHandle:
         """Tell of a step that the script has made by hand: others end with their optimizer."""
         self._steps.tell_by_hand([LOOKS.eager])
 
-    def _is_watched(self, model: Any) -> bool:
-        return not self._targets or any(target is model for target in self._targets)
-
 
 class _Thread(threading.local):
     """The place of a thread: `depth` counts train functions that are running."""
 
     depth = 0
     applying = 0
-    fit: Fit | None = None
     function: Before | None = None
-
-
-def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> dict[str, Any]:
-    try:
-        found = signature.bind(model, *args, **kwargs)
-    except TypeError:
-        return {}  # Keras itself will say so
-    found.apply_defaults()
-    return dict(found.arguments)
 
 
 def _numbers(values: Any) -> dict[str, float]:

@@ -14,10 +14,11 @@ from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.tensorflow import looks
 from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Array, Look, Slot
 from mothtrap.core.adapters import Job
-from mothtrap.core.facts.data import LoaderBegan
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
+from mothtrap.tracing.same_batches import SameBatches
 
 FIRST_LOOKS: Final = 3
 """Looks at a call in which costlier questions are asked, too."""
@@ -41,6 +42,7 @@ class LossCalls:
         self._job = job
         self._orders: dict[str, TargetsInOrder] = {}
         self._looks: dict[str, int] = {}
+        self._batches = SameBatches()
         self.loader: LoaderBegan | None = None
         self.fit: Fit | None = None
         self.evaluations = LoopEvaluations(job)
@@ -57,6 +59,7 @@ class LossCalls:
         if step >= 256 and step % EVERY:
             return
         self._tell_broadcasts(look, step, series)
+        self._tell_repeated(look, step)
         alone = len(look.losses) == 1 and not any(layers.has_penalty(c.layer) for c in look.layers)
         given = [c for c in look.layers if c.data and c.given is not None]
         if any(layers.type_of(c.layer) == "RepeatVector" for c in look.layers):
@@ -103,6 +106,10 @@ class LossCalls:
             if told is not None:
                 self._job.fact(told)
 
+    def pass_ended(self) -> None:
+        """Take that a pass of `fit` over its data has ended."""
+        self._batches.begin()
+
     def ran(self, programs: Sequence[Look]) -> None:
         """Take programs that made no step: evaluations, where they computed losses."""
         for look in programs:
@@ -119,6 +126,28 @@ class LossCalls:
         mean, rows = value.read().tolist()
         look = partial(_labels, call) if call.target is not None and rows <= LOSS_ROWS else None
         self.evaluations.add(call.location, mean, int(rows), look)
+
+    def _tell_repeated(self, look: Look, step: int) -> None:
+        """Report a stream that has given `fit` the same batch again and again."""
+        loader = self.loader if self.fit is not None else None
+        inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
+        targets = [call.target.read() for call in look.losses[:1] if call.target is not None]
+        if loader is None or loader.samples is not None or not inputs or not targets:
+            return
+        if self._batches.add([*inputs, *targets]):
+            self._job.fact(
+                BatchesLoaded(
+                    step=step,
+                    loader=loader.loader,
+                    sampler="iterable",
+                    workers=0,
+                    pass_number=self._batches.passes,
+                    batches=self._batches.count,
+                    repeated=self._batches.count - 1,
+                    rows=len(inputs[0]),
+                    location=loader.location,
+                )
+            )
 
     def _tell_broadcasts(self, look: Look, step: int, series: str | None) -> None:
         for target in look.targets:

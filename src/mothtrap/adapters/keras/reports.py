@@ -6,6 +6,7 @@ from typing import Final
 
 from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import (
+    BatchesLoaded,
     InputDistribution,
     LoaderBegan,
     NonfiniteInput,
@@ -48,9 +49,12 @@ EVERY_STEP: Final = (
 SAMPLED_STEPS: Final = (
     *(LossCall, TargetOrder, DataTaken, ForwardScales, OutputSpread, UnitInputs),
     *(InitialWeights, IdenticalUnits, UnreachedModule, TrainingMode, NormBatches),
-    *(NormAverages, EvaluationPhase, UnownedParameter),
+    *(NormAverages, EvaluationPhase, UnownedParameter, BatchesLoaded),
 )
 """Facts that are looked for in full steps, inside the program."""
+
+ON_TORCH: Final = Reports(facts=frozenset({EpochMetrics, MetricWatched}))
+"""What is reported where PyTorch's adapter sees the steps."""
 
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "bias", "gradient", "activation"}),

@@ -81,7 +81,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     """Sampled targets of one loss call; None = not looked at, or not available.
 
-    `count` targets were looked at, of type `dtype`; `least` and `greatest` of those that
+    `count` targets were looked at, of type `dtype`; `least`, `greatest` and `mean` of those that
     are finite and not ignored. `ignored_share`: of labels that the loss was told to leave
     out. `outside_share`: of targets that the last operation before the loss cannot give,
     such as negative ones after a rectifier. `weighted`: the loss weighs classes, each by its
@@ -102,6 +102,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     least: float | None = None
     greatest: float | None = None
+    mean: float | None = None
     ignored_share: float | None = None
     outside_share: float | None = None
     weighted: bool = False

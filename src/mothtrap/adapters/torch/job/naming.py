@@ -35,7 +35,8 @@ def is_loss(module: nn.Module) -> bool:
 
 def value_kind(name: str) -> Literal["weight", "bias"]:
     """Return the kind of a parameter, by its qualified name."""
-    return "bias" if name.rpartition(".")[2].startswith("bias") else "weight"
+    last = name.replace("/", ".").rpartition(".")[2]
+    return "bias" if last.startswith("bias") else "weight"
 
 
 def strip_wrappers(name: str) -> str:
@@ -272,6 +273,10 @@ class NameBook:
             if self.names_uncalled:
                 self._name_uncalled(parameter)
         return self._parameters.get(parameter)
+
+    def name_parameter(self, parameter: torch.Tensor, name: str) -> None:
+        """Take the name of a parameter that another library knows better than its modules do."""
+        self._parameters[parameter] = name, name.rpartition("/")[0]
 
     def _complete(self) -> None:
         """Name the parameters of models that had stand-ins when they were named."""

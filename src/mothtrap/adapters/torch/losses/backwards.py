@@ -325,6 +325,7 @@ class LossObserver:
         self._calls[-1] = (place, self._targets.look(site, term, call, alone=alone))
 
     def _call(self, site: str, term: graph.LossTerm, wants_values: bool) -> LossCall:
+        least, greatest = loss_values.predicted_range(term) if wants_values else (None, None)
         return LossCall(
             step=0,
             operation=term.operation,
@@ -340,6 +341,8 @@ class LossObserver:
             location=self.places[site],
             label_counts=loss_values.label_counts(term) if wants_values else None,
             prediction_spread=loss_values.prediction_spread(term) if wants_values else None,
+            predicted_least=least,
+            predicted_greatest=greatest,
         )
 
 

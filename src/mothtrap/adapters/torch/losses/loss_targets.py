@@ -180,6 +180,7 @@ def _described(
         count=target.numel(),
         least=float(finite.min()) if finite.numel() else None,
         greatest=float(finite.max()) if finite.numel() else None,
+        mean=float(finite.mean()) if finite.numel() else None,
         ignored_share=1 - counted.numel() / target.numel() if ignored is not None else None,
         outside_share=_outside_share(term, finite),
         weighted=loss_values.is_weighted(term),

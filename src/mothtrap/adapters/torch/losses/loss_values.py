@@ -62,6 +62,20 @@ def saved_prediction(term: LossTerm) -> torch.Tensor | None:
     return None if saved is None else saved.detach()
 
 
+def predicted_range(term: LossTerm) -> tuple[float | None, float | None]:
+    """Return the least and the greatest prediction that an elementwise loss was given.
+
+    None where it has saved none, as a difference that was written by hand, or none is finite.
+    """
+    if term.operation != "elementwise" or _saved(term, "_saved_target") is None:
+        return None, None
+    saved = saved_prediction(term)
+    finite = saved[saved.isfinite()] if saved is not None else None
+    if finite is None or not finite.numel():
+        return None, None
+    return float(finite.min()), float(finite.max())
+
+
 def is_weighted(term: LossTerm) -> bool:
     """Return whether a class loss was given weights for its classes."""
     names = ("_saved_weight", "_saved_pos_weight") if term.classes else ()

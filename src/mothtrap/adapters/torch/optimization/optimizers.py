@@ -126,6 +126,9 @@ class OptimizerObserver:
         own = weakref.ref(optimizer)
         for parameter in parameters(optimizer):
             self._owned_by[parameter] = own
+        if getattr(optimizer, "names_parameters", False):
+            for name, parameter in _given_names(optimizer):
+                self._job.book.name_parameter(parameter, name)
         known = self._known.get(optimizer)
         if known is not None:
             known.held = {id(p) for p in parameters(optimizer)}
@@ -374,13 +377,19 @@ class OptimizerObserver:
     # Names
 
     def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
-        """Qualified name and module path; a bare tensor goes by its optimizer and place."""
+        """Qualified name and module path; a bare tensor goes by its optimizer.
+
+        By the name that the optimizer was given with it, else by its place.
+        """
         named = self._job.book.parameter_name(parameter)
         if named is not None:
             return named
         optimizer = self.owner(parameter)
         if optimizer is None:
             return "parameter", ""
+        for name, one in _given_names(optimizer):
+            if one is parameter:
+                return name, name.rpartition(".")[0]
         place = next(i for i, p in enumerate(parameters(optimizer)) if p is parameter)
         return f"{self.add(optimizer).name}.parameters[{place}]", ""
 
@@ -452,3 +461,9 @@ def applies_nothing(optimizer: Optimizer) -> bool:
     """Return whether a gradient scaler has told a fused optimizer to leave the weights alone."""
     found = getattr(optimizer, "found_inf", None)
     return isinstance(found, torch.Tensor) and bool(found.any())
+
+
+def _given_names(optimizer: Optimizer) -> Iterator[tuple[str, torch.Tensor]]:
+    """Yield the parameters that an optimizer was given with names, and these."""
+    for group in optimizer.param_groups:
+        yield from zip(group.get("param_names", ()), group["params"], strict=False)

@@ -1,0 +1,133 @@
+"""Calls of `fit`, on any backend: which one is in progress, and the metrics of its epochs."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import keras
+
+from mothtrap.adapters.keras import monitored, names
+from mothtrap.adapters.keras.fits import Fit, began
+from mothtrap.core.adapters import Job
+from mothtrap.tracing import frames
+from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
+
+Function = Callable[..., Any]
+
+
+class Fitting:
+    """Base of the handles: knows which `fit` is in progress.
+
+    Args:
+        job: takes what is seen.
+        targets: models, and their optimizers, that are watched; none = all of the process.
+    """
+
+    def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
+        self._job, self._targets = job, tuple(targets)
+        self._replacements = Replacements(job.contain)
+        self._running = _Running()
+        self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
+        self._monitored = monitored.Monitored(job)
+
+    def stop(self, _: str) -> bool:
+        """End `fit` after the step in progress."""
+        running = self._running.fit
+        if running is None:
+            return False
+        running.model.stop_training = True
+        return True
+
+    def _install_fits(self) -> None:
+        replace = self._replacements
+        replace.replace(names.trainer_type(), "fit", self._around_fit)
+        for kind in monitored.WATCHING:
+            replace.around(kind, "__init__", None, monitored.made)
+        every = keras.callbacks.CallbackList
+        replace.around(every, "on_train_begin", self._callbacks_begin, None)
+        replace.around(every, "on_epoch_end", None, self._epoch_ended)
+
+    def _around_fit(self, original: Function) -> Function:
+        handle, running, signature = self, self._running, inspect.signature(original)
+
+        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+            before = running.fit
+            running.fit = handle._job.contain(handle._fit_began, self, signature, args, kwargs)
+            try:
+                return original(self, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                handle._job.contain(handle._fit_failed, err, self, args, kwargs)
+                raise
+            finally:
+                handle._job.contain_part("data", handle._fit_ended, running.fit, before)
+                running.fit = before
+
+        return fit
+
+    def _fit_began(
+        self, model: Any, signature: inspect.Signature, args: Any, kwargs: Any
+    ) -> Fit | None:
+        if not self._is_watched(model):
+            return None
+        given = _bound(signature, model, args, kwargs)
+        location = frames.user_location()
+        fit = self._fits[model] = began(model, location)
+        fit.weighted = any(
+            given.get(name) is not None for name in ("class_weight", "sample_weight")
+        )
+        if given and given.get("x") is None:
+            traced(self._job).recorder.notes.never_stepped(
+                f"`fit` was called without data ({location})"
+            )
+        self._fit_given(fit, given)
+        return fit
+
+    def _fit_given(self, fit: Fit, given: Mapping[str, Any]) -> None:
+        """Look at what a `fit` that begins is given."""
+
+    def _fit_failed(self, err: BaseException, model: Any, args: Any, kwargs: Any) -> None:
+        """Look at what a `fit` was given that has raised."""
+
+    def _fit_ended(self, fit: Fit | None, before: Fit | None) -> None:
+        """A `fit` is over; `before` is the one that it was called in."""
+
+    def _callbacks_begin(self, callbacks: Any, *_: object) -> None:
+        fit = self._running.fit
+        if fit is not None and callbacks.model is fit.model:
+            self._job.contain_part("callbacks", self._monitored.begin, callbacks.callbacks, fit)
+
+    def _epoch_ended(self, callbacks: Any, _: Any, args: Any, kwargs: Any, __: object) -> None:
+        fit, given = self._running.fit, dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
+        if fit is None or callbacks.model is not fit.model:
+            return
+        self._pass_ended()
+        if given.get("logs"):
+            told = fit.model, int(given["epoch"]), given["logs"], fit
+            self._job.contain_part("metrics of epochs", self._monitored.epoch_ended, *told)
+
+    def _pass_ended(self) -> None:
+        """A pass of `fit` over its data is over."""
+
+    def _is_watched(self, model: Any) -> bool:
+        return not self._targets or any(target is model for target in self._targets)
+
+
+class _Running(threading.local):
+    """The `fit` that is in progress on a thread."""
+
+    fit: Fit | None = None
+
+
+def _bound(signature: inspect.Signature, model: Any, args: Any, kwargs: Any) -> dict[str, Any]:
+    try:
+        found = signature.bind(model, *args, **kwargs)
+    except TypeError:
+        return {}  # Keras itself will say so
+    found.apply_defaults()
+    return dict(found.arguments)

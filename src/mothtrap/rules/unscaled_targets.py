@@ -1,0 +1,179 @@
+"""DAT516: a regression whose targets are far beyond what the model predicts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
+from mothtrap.rules._loss_calls import by_place, targets_move, train_calls
+from mothtrap.rules._losses import has_players, loss_series
+
+GREW = 10.0
+"""Times the first loss, which one that breaks has reached before; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class UnscaledTargets(Rule):
+    """A regression whose targets are far beyond what the model predicts.
+
+    What it detects:
+        Targets in raw units, such as prices or counts, of which the predictions stay far short,
+        or whose gradients break the training in its first steps.
+
+    Why it matters:
+        A new model predicts numbers of about 1. An optimizer that moves each weight by the
+        learning rate needs hundreds of thousands of steps to reach 300,000; one that moves it by
+        the gradient takes steps as large as the targets, and diverges.
+
+    Fires:
+        Warning when the mean of the targets is at least `scale`, and after `steps` steps no
+        prediction of the latest `looks` looks has reached `short` of it; or, where targets lie on
+        both sides of 0, when none has reached `short_of_range` of the largest. And when targets of
+        `huge` and more, out of reach in the first look, are followed by a loss that grows and is
+        no number within `steps` steps.
+
+    Stays quiet:
+        Targets that the model reaches, whatever their scale. Class losses. Models that learn
+        from their own output, and games.
+
+    What to do:
+        - Scale the targets: train on `(y - y.mean()) / y.std()`, with the statistics of the
+          training data, and scale the predictions back.
+        - PyTorch: Or let the last layer begin at their mean:
+          `nn.init.constant_(layer.bias, y.mean())`.
+        - Keras: Or let the last layer begin at their mean:
+          `Dense(1, bias_initializer=keras.initializers.Constant(y.mean()))`.
+
+    Example:
+        model.fit(x, prices)                               # 80,000 to 900,000
+        model.fit(x, (prices - prices.mean()) / prices.std())
+
+    References:
+        LeCun, Bottou, Orr, Müller 1998, Efficient BackProp, section 4.5,
+        http://yann.lecun.com/exdb/publis/pdf/lecun-98b.pdf
+    """
+
+    code = "DAT516"
+    title = "targets that are not scaled"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(facts=(BootstrappedTargets,), scalars=("loss",), optional=True),
+    )
+    explains = (
+        *NOT_FINITE,
+        *UNLEARNED,
+        "clipping_every_step",
+        "constant_output",
+        "dead_units",
+        "exploding_gradient",
+        "gradient_spike",
+        "learning_rate_too_high",
+        "learning_rate_too_low",
+        "loss_diverging",
+        "loss_oscillating",
+        "loss_spike",
+        "overtraining",
+        "update_ratio",
+        "vanishing_gradient",
+    )
+    passes = True
+
+    scale: float = threshold(20.0, unit="of the mean target", source="chosen by hand")
+    short: float = threshold(0.5, unit="of the mean target", source="chosen by hand")
+    short_of_range: float = threshold(0.05, unit="of the largest target", source="chosen by hand")
+    huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
+    steps: int = threshold(100, unit="steps", source="chosen by hand")
+    looks: int = threshold(3, unit="looks running", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare targets and predictions of every elementwise loss."""
+        calls = [call for call in train_calls(window) if call.operation == "elementwise"]
+        if not calls:
+            raise NotApplicable("no loss of numbers was seen")
+        if has_players(window) or targets_move(window):
+            raise NotApplicable("the targets are of the model's own making")
+        seen = [call for call in calls if _reached(call) is not None and _size(call) is not None]
+        if not seen:
+            raise NotEnoughData("no targets were seen beside predictions")
+        found = [finding for same in by_place(seen) if (finding := self._judge(window, same))]
+        if not found and max(call.step for call in seen) < self.steps:
+            raise NotEnoughData(f"fewer than {self.steps} steps were seen")
+        return found[:1]
+
+    def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
+        latest, last = calls[-self.looks :], calls[-1]
+        if last.step >= self.steps and len(latest) == self.looks:
+            if not all(map(self._is_short, latest)):
+                return None
+            reached = max(_reached(call) or 0.0 for call in latest)
+            words = f"but no prediction is beyond {reached:.3g} after {last.step} steps"
+        else:
+            broken = self._breaks(window)
+            if broken is None or not self._is_short(calls[0]) or (_size(last) or 0.0) < self.huge:
+                return None
+            words = f"and with gradients as large the loss is no number after {broken} steps"
+        sampled = [call.targets for call in calls if call.targets is not None]
+        least = min(sample.least for sample in sampled if sample.least is not None)
+        greatest = max(sample.greatest for sample in sampled if sample.greatest is not None)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=calls[0].step,
+            last_step=last.step,
+            count=len(calls),
+            message=f"the targets go from {least:.3g} to {greatest:.3g}, {words}",
+            evidence={
+                "least": least,
+                "greatest": greatest,
+                "reached": max(_reached(call) or 0.0 for call in calls),
+                "limit": self.short,
+            },
+            location=last.location,
+        )
+
+    def _is_short(self, call: LossCall) -> bool:
+        """Return whether no prediction of a call comes near its targets."""
+        sample, reached, size = call.targets, _reached(call) or 0.0, _size(call) or 0.0
+        if sample is None or size < self.scale:
+            return False
+        if (sample.least or 0.0) < 0 < (sample.greatest or 0.0):
+            return reached < self.short_of_range * size
+        mean = abs(sample.mean or 0.0)
+        return mean >= self.scale and reached < self.short * mean
+
+    def _breaks(self, window: Window) -> int | None:
+        """Return after how many steps a loss that grew is no number; None where none is."""
+        for series in loss_series(window):
+            broken = np.flatnonzero(~np.isfinite(series.values_S))
+            if not len(broken) or series.total > len(series):
+                continue
+            before_S = series.values_S[: broken[0]]
+            grew = len(before_S) > 1 and before_S.max() >= GREW * abs(before_S[0])
+            if grew and broken[0] < self.steps:
+                return int(broken[0])
+        return None
+
+
+def _reached(call: LossCall) -> float | None:
+    """Return the size of the largest prediction."""
+    if call.predicted_least is None or call.predicted_greatest is None:
+        return None
+    return max(abs(call.predicted_least), abs(call.predicted_greatest))
+
+
+def _size(call: LossCall) -> float | None:
+    """Return the size of the largest target."""
+    sample = call.targets
+    if sample is None or sample.least is None or sample.greatest is None:
+        return None
+    return max(abs(sample.least), abs(sample.greatest))

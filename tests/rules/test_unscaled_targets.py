@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall, TargetSample
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.unscaled_targets import UnscaledTargets
+
+SLOW = np.linspace(9e10, 8.9e10, 200)
+
+
+def call(
+    step: int, reached: float, *, mean: float = 3e5, low: float = 8e4, high: float = 9e5
+) -> LossCall:
+    return LossCall(
+        step=step,
+        operation="elementwise",
+        location="train.py:9",
+        targets=TargetSample(dtype="float32", count=32, least=low, greatest=high, mean=mean),
+        predicted_least=-reached / 2,
+        predicted_greatest=reached,
+    )
+
+
+def check(*calls: LossCall, losses: np.ndarray = SLOW) -> list[Finding]:
+    return UnscaledTargets().check(window(loss(losses), *calls))
+
+
+def test_predictions_that_never_come_near_the_targets() -> None:
+    [finding] = check(*(call(step, 0.5 + step) for step in range(0, 200, 32)))
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert finding.location == "train.py:9"
+    assert "the targets go from 8e+04 to 9e+05" in finding.message
+    assert "no prediction is beyond 192 after 192 steps" in finding.message
+
+
+def test_targets_on_both_sides_of_0() -> None:
+    around = {"mean": 0.0, "low": -2000.0, "high": 2500.0}
+    assert check(*(call(step, 20.0, **around) for step in range(0, 200, 32)))
+    assert not check(*(call(step, 300.0, **around) for step in range(0, 200, 32)))
+
+
+def test_what_breaks_in_its_first_steps() -> None:
+    grows = np.concatenate([9e10 * 30.0 ** np.arange(6), np.full(100, np.nan)])
+    [finding] = check(call(0, 1.0), call(4, 1e12), losses=grows)
+    assert "the loss is no number after 6 steps" in finding.message
+    stays = np.concatenate([np.full(6, 9e10), np.full(100, np.nan)])
+    with pytest.raises(NotEnoughData):
+        check(call(0, 1.0), call(4, 2.0), losses=stays)
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        pytest.param({"reached": 2.9e5}, id="reached"),
+        pytest.param({"reached": 1.0, "mean": 0.4, "low": 0.0, "high": 1.0}, id="of scale 1"),
+        pytest.param({"reached": 9.0, "mean": 8.0, "low": 0.0, "high": 255.0}, id="mostly small"),
+    ],
+)
+def test_stays_quiet(last: dict[str, float]) -> None:
+    assert check(*(call(step, **last) for step in range(0, 200, 32))) == []
+
+
+def test_waits_and_does_not_apply() -> None:
+    with pytest.raises(NotEnoughData, match="100 steps"):
+        check(call(0, 1.0), call(32, 1.0), call(64, 1.0))
+    with pytest.raises(NotApplicable):
+        check(LossCall(step=0, operation="cross_entropy"))
