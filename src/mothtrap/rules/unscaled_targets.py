@@ -72,6 +72,7 @@ class UnscaledTargets(Rule):
     explains = (
         *NOT_FINITE,
         *UNLEARNED,
+        "activation_growth",
         "clipping_every_step",
         "constant_output",
         "dead_units",
@@ -85,6 +86,7 @@ class UnscaledTargets(Rule):
         "overtraining",
         "update_ratio",
         "vanishing_gradient",
+        "weight_growth",
     )
     passes = True
 

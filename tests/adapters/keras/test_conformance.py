@@ -52,8 +52,8 @@ class TestKeras(AdapterTests):
     def train_on_one_batch(self) -> None:
         model = keras.Sequential([keras.layers.Dense(1)])
         model.compile("sgd", "mse")
-        batches = iter(lambda: (np.eye(4, dtype="float32"), np.ones((4, 1), "float32")), None)
-        model.fit(batches, steps_per_epoch=8, verbose=0)
+        batch = np.eye(4, dtype="float32"), np.ones((4, 1), "float32")
+        model.fit((batch for _ in range(8)), verbose=0)
 
     def train_on_tokens(self) -> None:
         model = keras.Sequential([keras.layers.Embedding(4, 2), keras.layers.Flatten()])

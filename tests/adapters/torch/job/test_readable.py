@@ -107,6 +107,19 @@ def test_a_tensor_of_another_kind_is_passed_over_by_itself_and_said_once(
     assert list(seen.rows("gradient:last.weight", "l2")) != []
 
 
+def test_a_call_that_only_works_out_shapes_is_no_loss() -> None:
+    with watched() as seen:
+        model, shapes = nn.Linear(6, 3), nn.Linear(6, 3, device="meta")
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(8):
+            x, y = batch()
+            shapes(torch.ones(2, 6, device="meta"))
+            optimizer.zero_grad()
+            functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    assert "meta tensors" not in seen.blind()
+
+
 def test_a_tensor_that_stands_for_a_batch_is_not_readable() -> None:
     seen: list[bool] = []
 

@@ -137,7 +137,12 @@ class InputObserver:
         self.overlap.called(inner, arguments, source, trains=trains)
 
     def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
-        """Say once of each kind of tensor that looks at the data pass over it."""
+        """Say once of each kind of tensor that looks at the data pass over it.
+
+        A call whose tensors are all on the meta device only works out shapes.
+        """
+        if all(tensor.is_meta for _, tensor in arguments):
+            return
         for name, tensor in arguments:
             kind = kind_of_unread(tensor)
             if kind is not None:
