@@ -153,3 +153,13 @@ def test_every_finding_belongs_to_a_story_and_every_story_has_a_root(
     for story in diagnosis.stories:
         [root] = [f for f in diagnosis.findings if f.fingerprint == story.root]
         assert root.caused_by == ()
+
+
+def test_what_has_passed_explains_what_began_while_it_held() -> None:
+    passed = msgspec.structs.replace(
+        found("STR701", 0, severity=Severity.INFO), evidence={"passed_at_step": 80}
+    )
+    [story] = diagnose([passed, found("LOS401", 20)], EXPLAINS).stories
+    assert (story.root, story.severity) == (passed.fingerprint, Severity.ERROR)
+    later = diagnose([passed, found("LOS401", 90)], EXPLAINS).stories
+    assert len(later) == 2

@@ -123,7 +123,7 @@ def test_what_becomes_worse_at_a_later_onset_says_since_when_it_was_milder() -> 
     book.add(found(23, 23, severity=Severity.INFO), window(steps=24))
     book.add(found(183, 190), window(steps=191))
     [case] = book.findings
-    assert (case.step, case.message) == (23, "until 190; from step 23 on it was a note")
+    assert (case.step, case.message) == (23, "until 190; a note since step 23")
 
 
 def test_what_comes_again_says_that_it_had_passed() -> None:
@@ -134,3 +134,17 @@ def test_what_comes_again_says_that_it_had_passed() -> None:
     [case] = book.findings
     assert case.severity is ERROR
     assert case.message == "until 70; what began at step 3 had passed by step 40"
+
+
+def test_what_filled_most_of_the_training_stays_a_warning_when_it_passes() -> None:
+    # A run ended at chance three epochs after it was said to be stuck no more.
+    book = FindingHistory()
+    book.add(found(3, 300), window(steps=301))
+    book.passed("GRD101", 390)
+    assert book.findings[0].severity is WARNING
+    book.passed("GRD101", 400)
+    assert book.findings[0].message.endswith("this had passed by step 390")
+    book.passed("GRD101", 900)
+    [case] = book.findings
+    assert (case.severity, case.evidence["passed_at_step"]) == (Severity.INFO, 390)
+    assert case.message.count("passed") == 1

@@ -161,8 +161,8 @@ def test_overhead_is_one_short_figure(cost: Overhead, text: str) -> None:
 def test_a_note_of_what_has_passed_is_marked() -> None:
     passed = exploding(severity=Severity.INFO, evidence={"passed_at_step": 90})
     text = verdict(summary_of(findings=(passed,), rules=JUDGED), GLYPHS)
-    assert "1 note (GRD101 exploding gradient, passed)" in " ".join(text.split())
-    assert "  ✔ passed: GRD101 Exploding gradient in blocks.1.attn.q" in text
+    assert "1 note (GRD101 exploding gradient: passed)" in " ".join(text.split())
+    assert "  ● passed: GRD101 Exploding gradient in blocks.1.attn.q" in text
 
 
 def test_a_script_that_ended_before_it_trained_gets_one_line() -> None:

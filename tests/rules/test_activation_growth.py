@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.rules.looks import scale, scales
-from tests.rules.windows import window
+from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
@@ -61,3 +61,13 @@ def test_cannot_judge_what_was_not_looked_at() -> None:
         ActivationGrowth().check(window(steps=0))
     with pytest.raises(NotApplicable):
         ActivationGrowth().check(window(steps=9))
+
+
+def test_a_last_layer_may_grow_to_reach_its_targets() -> None:
+    looks = [
+        scales(step, [scale("price", size, last=True)])
+        for step, size in enumerate([*[1.0] * 6, *np.geomspace(2.0, 5e3, 10)])
+    ]
+    learned, stays = loss(np.geomspace(9e4, 1e3, 40)), loss(np.full(40, 9e4))
+    assert ActivationGrowth().check(window(*looks, learned)) == []
+    assert ActivationGrowth().check(window(*looks, stays))

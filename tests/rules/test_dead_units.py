@@ -2,8 +2,9 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
-from tests.rules.windows import inactive, window
+from tests.rules.windows import inactive, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
@@ -75,3 +76,11 @@ def test_does_not_apply_without_rectifiers() -> None:
         DeadUnits().check(window(steps=30))
     with pytest.raises(NotEnoughData):
         DeadUnits().check(window(steps=2))
+
+
+def test_what_follows_a_loss_that_is_no_number_is_not_judged() -> None:
+    shares = [0.1] * 12 + [1.0] * (len(SAMPLED) - 12)
+    losses = np.where(np.arange(145) < SAMPLED[12], 1.0, np.nan)
+    dead = inactive({"fc": shares}, steps=SAMPLED)
+    assert DeadUnits().check(window(dead, loss(losses))) == []
+    assert DeadUnits().check(window(dead, loss(np.ones(145))))

@@ -6,7 +6,7 @@ from tests.rules.windows import window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import FrozenParameters as Frozen
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.rules.frozen_parameters import FrozenParameters
+from mothtrap.rules.frozen_parameters import ALL_OF_IT, FrozenParameters
 
 
 def check(*, frozen: int = 90, judged: int = 80, untouched: int = 80) -> list[Finding]:
@@ -49,3 +49,9 @@ def test_a_model_without_frozen_parameters_is_not_its_concern() -> None:
         FrozenParameters().check(window(steps=10))
     with pytest.raises(NotEnoughData, match=r"2 steps were seen, 5 are needed"):
         FrozenParameters().check(window(steps=2))
+
+
+def test_advice_for_models_of_keras_of_which_nothing_is_trained() -> None:
+    of_keras = FrozenParameters.doc().fixes_for({"keras"})
+    assert any(fix.startswith(ALL_OF_IT) for fix in of_keras)
+    assert not check(frozen=90)[0].fixes[0].startswith(ALL_OF_IT)

@@ -43,7 +43,7 @@ def test_says_how_long_after_its_jump_the_loss_is_where_it_is() -> None:
     assert " steps later" in finding.message
     rising = [2.3, 5.0, 9.0, 14.0, 28.0, 40.0, 48.0]
     [finding] = check(loss(rising), ratios([1.5] * 4), steps=7)
-    assert finding.message.endswith("the loss went up to 17.4x its start")
+    assert finding.message.endswith("the loss rose to 17.4 times its start")
 
 
 def test_fires_when_the_loss_runs_away_to_nan() -> None:

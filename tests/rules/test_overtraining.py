@@ -28,14 +28,14 @@ def test_warns_where_evaluation_got_worse_for_long() -> None:
     [finding] = check(evaluations(WORSE, FALLING))
     assert finding.severity is Severity.WARNING
     assert (finding.step, finding.count) == (110, 12)
-    assert "was 0.5 12 evaluations ago and is 0.9: it got worse" in finding.message
+    assert "has not fallen by 0.01 in 12 evaluations: it rose from 0.5 to 0.9" in finding.message
 
 
 def test_notes_that_nothing_gets_better() -> None:
     [finding] = check(evaluations(RESTS, FALLING))
     assert finding.severity is Severity.INFO
     assert finding.step == 110
-    assert "no better by 0.01 since" in finding.message
+    assert "has not fallen by 0.01 in" in finding.message
 
 
 def test_boosting_that_comes_to_rest_is_none() -> None:
@@ -95,7 +95,7 @@ def test_patience_validation_is_patience_validation() -> None:
 def test_patience_train_is_patience_train() -> None:
     found = evaluations(FALLING, RESTS)
     [finding] = check(found, Overtraining(patience_train=12))
-    assert finding.message.startswith("the loss of training was 0.5 12 evaluations ago")
+    assert "loss of training has not fallen by 0.01 in 12 evaluations" in finding.message
     assert check(found, Overtraining(patience_train=13)) == []
 
 

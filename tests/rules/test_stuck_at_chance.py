@@ -133,3 +133,9 @@ def test_does_not_apply_to_regression() -> None:
         check(CHANCE, [LossCall(step=0, operation="elementwise", series=LOSS)])
     with pytest.raises(NotApplicable, match="no class loss"):
         check(CHANCE, calls(series="other.py:1"))
+
+
+def test_a_loss_that_falls_to_the_level_of_guessing_is_stuck() -> None:
+    above = math.log(10) * np.linspace(1.07, 1.01, N)
+    [finding] = check(above, calls(spread=0.02))
+    assert finding.severity is Severity.WARNING

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 from msgspec import structs
+from tests.rules.looks import spread
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -95,3 +96,13 @@ def test_a_few_ignored_labels_do_not_mask_the_padding() -> None:
     few = masked(targets=TargetSample(dtype="int64", count=600, ignored_share=0.02))
     [finding] = check(tokens(PADDED), few)
     assert finding.severity is Severity.WARNING
+
+
+def test_padding_that_drowns_whole_sequences_is_a_warning() -> None:
+    whole = LossCall(step=0, operation="cross_entropy", classes=3, prediction_shape=(32, 3))
+    same = [spread(step, 1e-6, shape=(32, 3)) for step in range(4)]
+    [finding] = check(tokens(PADDED), whole, *same)
+    assert finding.severity is Severity.WARNING
+    assert "does not see past them" in finding.message
+    assert finding.fixes[0].startswith("Let the model skip padding")
+    assert check(tokens(PADDED), whole, *same, spread(5, 0.1))[0].severity is Severity.INFO

@@ -54,7 +54,8 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
 
     A finding is a cause of another when its rule explains the other's, they share a
     worker, and its onset is not later (some slack is allowed for onsets that are
-    estimates). A note (info) explains nothing worse than a note.
+    estimates). A note (info) explains nothing worse than a note, unless it is of what was worse
+    when the effect began, and has passed since.
 
     Args:
         findings: of one run, one per fingerprint.
@@ -131,7 +132,9 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
     if not set(cause.workers) & set(effect.workers):
         return False
     if cause.severity is Severity.INFO and effect.severity is not Severity.INFO:
-        return False
+        passed_at = cause.evidence.get("passed_at_step")
+        if not isinstance(passed_at, int) or passed_at <= effect.step:
+            return False
     if cause.code in explains.get(effect.code, frozenset()):
         return _onset(cause) < _onset(effect)  # either may cause the other: the earlier does
     return cause.step <= effect.step + _slack_steps(effect)

@@ -9,12 +9,17 @@ import msgspec
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
 
+LASTING_STEPS, LASTING_SHARE = 100, 0.75
+"""Steps, and share of all steps so far, from which on what has passed stays a warning: that it
+ended says little of a training that it has filled. Chosen by hand."""
+
 
 class FindingHistory:
     """Merges what a rule says of successive windows into one finding.
 
     A case keeps its first fingerprint and its earliest onset. Its severity may rise, and
-    falls only when it is said to have passed. Message and evidence are those of the last window
+    falls only when it is said to have passed: to a warning as long as it has filled most of the
+    training, then to an info. Message and evidence are those of the last window
     that was as bad and still showed the onset, `detected_step` is that of the first. A message
     that is of a later onset says since when it was milder.
     """
@@ -47,15 +52,10 @@ class FindingHistory:
         self._cases[key] = finding if old is None else _revised(old, finding, window)
 
     def passed(self, code: str, step: int) -> None:
-        """Make infos of the cases of a rule that found them no more at `step`."""
+        """Make infos, or warnings, of the cases of a rule that found them no more at `step`."""
         for key, case in self._cases.items():
             if case.code == code and case.severity is not Severity.INFO:
-                self._cases[key] = msgspec.structs.replace(
-                    case,
-                    severity=Severity.INFO,
-                    message=f"{case.message}; this had passed by step {step}",
-                    evidence={**case.evidence, "passed_at_step": step},
-                )
+                self._cases[key] = _passed(case, step)
 
     def take_worse(self) -> list[Finding]:
         """Return the cases that were opened or became worse since they were last taken."""
@@ -87,6 +87,22 @@ class FindingHistory:
         changed = [(key, case) for key, case in self._cases.items() if self._told.get(key) != case]
         self._told.update(changed)
         return [case for _, case in changed]
+
+
+def _passed(case: Finding, step: int) -> Finding:
+    """Return a case that is found no more at a step; it may have passed earlier."""
+    ended = case.evidence.get("passed_at_step")
+    message = case.message
+    if not isinstance(ended, int):
+        ended, message = step, f"{case.message}; this had passed by step {step}"
+    held = ended - case.step
+    lasting = held >= LASTING_STEPS and held >= LASTING_SHARE * (step + 1)
+    return msgspec.structs.replace(
+        case,
+        severity=Severity.WARNING if lasting else Severity.INFO,
+        message=message,
+        evidence={**case.evidence, "passed_at_step": ended},
+    )
 
 
 def _has_grown(told: Finding, case: Finding, counts: Collection[int], all_changed: bool) -> bool:
@@ -126,7 +142,7 @@ def _message(old: Finding, text: Finding) -> str:
     if passed is not None:
         return f"{text.message}; what began at step {old.step} had passed by step {passed}"
     milder = "a note" if old.severity is Severity.INFO else f"a {old.severity.value}"
-    return f"{text.message}; from step {old.step} on it was {milder}"
+    return f"{text.message}; {milder} since step {old.step}"
 
 
 def _count(old: Finding, new: Finding, window: Window) -> int:

@@ -251,7 +251,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
         return f"Nothing new was found in {steps}; {count_of(known, 'known finding')} left out"
     if diagnosis.findings:
         notes = [
-            f"{f.code} {fault_name(f)}{', passed' * has_passed(f)}" for f in diagnosis.findings
+            f"{f.code} {fault_name(f)}{': passed' * has_passed(f)}" for f in diagnosis.findings
         ]
         return (
             f"No error or warning in {steps}, {count_of(len(notes), 'note')} ({', '.join(notes)})"
@@ -267,7 +267,7 @@ def problems_in(summary: RunSummary) -> tuple[Story, ...]:
 
 def has_passed(finding: Finding) -> bool:
     """Report whether the rule of a finding judged later and found it no more."""
-    return "passed_at_step" in finding.evidence
+    return finding.severity is Severity.INFO and "passed_at_step" in finding.evidence
 
 
 def _failed(run: Run) -> bool:

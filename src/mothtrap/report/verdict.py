@@ -91,14 +91,15 @@ def problem_lines(
     """
     by_fingerprint = {finding.fingerprint: finding for finding in summary.findings}
     root = by_fingerprint[story.root]
-    sign = style.safe("✔ passed:") if has_passed(root) else style.glyph(root.severity)
+    passed = has_passed(root) and story.severity is Severity.INFO
+    sign = style.safe("● passed:") if passed else style.glyph(story.severity)
     ranks = f", rank{'s' * (len(root.workers) > 1)} {ranges(root.workers)}" * _names_ranks(root)
     place = f" ({root.location})." if root.location else "."
     what = sentence_of(root).removesuffix(place) + ranks + "."
     indent = " " * (len(prefix) - len(prefix.lstrip()) + 2)
-    plain = "+ passed:" if has_passed(root) else "x"
+    plain = "+ passed:" if passed else "x"
     text = wrapped(f"{prefix}{plain} {root.code} {style.safe(what)}", indent=indent)
-    color = SEVERITY_COLORS[root.severity]
+    color = SEVERITY_COLORS[story.severity]
     lines = [style.paint(line, color) for line in text]
     begin = text[0].index(root.code)
     lines[0] = f"{prefix}{sign} {style.paint(text[0][begin:], color)}"
@@ -192,7 +193,7 @@ def _notes(summary: RunSummary, style: Style) -> list[str]:
 
 def _effects(effects: list[Finding]) -> str:
     text = ", ".join(
-        f"{fault_name(f)} (step {f.step}{', passed' * has_passed(f)})"
+        f"{fault_name(f)} (step {f.step}{'; passed' * has_passed(f)})"
         for f in effects[:MAX_EFFECTS]
     )
     left = len(effects) - MAX_EFFECTS

@@ -15,6 +15,8 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 
 EARLY_LOOKS = 5
+LEARNED = 0.5
+"""Share of its first value that a loss which has been learned is below; chosen by hand."""
 """Looks at the beginning that later ones are compared with; chosen by hand."""
 
 
@@ -41,7 +43,7 @@ class ActivationGrowth(Rule):
 
     Stays quiet:
         Models in which normalization layers keep the scale, the growth of logits of a
-        classifier, models of few layers.
+        classifier, last layers while the loss falls, models of few layers.
 
     What to do:
         - PyTorch: Initialize each layer to keep the scale: `nn.init.kaiming_normal_` before
@@ -63,7 +65,7 @@ class ActivationGrowth(Rule):
     """
 
     code = "ACT204"
-    needs = (Need(facts=(ForwardScales,)),)
+    needs = (Need(facts=(ForwardScales,)), Need(scalars=("loss",), optional=True))
     explains = (
         "dead_units",
         "exploding_gradient",
@@ -137,7 +139,10 @@ class ActivationGrowth(Rule):
                 sizes.setdefault(layer.layer, []).append((look.step, layer))
         for seen in sizes.values():
             size_L = np.array([layer.output_rms for _, layer in seen])
-            if len(size_L) < EARLY_LOOKS + self.growing_looks or seen[-1][1].normalized:
+            last = seen[-1][1]
+            if len(size_L) < EARLY_LOOKS + self.growing_looks or last.normalized:
+                continue
+            if last.last and _has_learned(window):  # it comes nearer to its targets
                 continue
             early = float(np.median(size_L[:EARLY_LOOKS]))
             limit = max(self.steps_ratio * early, self.large_rms)
@@ -173,6 +178,17 @@ class ActivationGrowth(Rule):
             evidence={**evidence},
             location=layer.location,
         )
+
+
+def _has_learned(window: Window) -> bool:
+    """Return whether a loss has fallen to half and less."""
+    for series in window.scalars("loss"):
+        loss_S = series.values_S[np.isfinite(series.values_S)]
+        if len(loss_S) > 2 * EARLY_LOOKS:
+            first = series.first if np.isfinite(series.first) else loss_S[0]
+            if 0 <= float(np.median(loss_S[-EARLY_LOOKS:])) < LEARNED * first:
+                return True
+    return False
 
 
 def _named(layer: LayerScale) -> str:

@@ -41,7 +41,8 @@ class DeadUnits(Rule):
         fewer than `min_units` units, warning from `dead_share` on.
 
     Stays quiet:
-        Sparse activations: units that are 0 for most examples but not for all.
+        Sparse activations: units that are 0 for most examples but not for all. What follows a
+        loss that is not finite.
         Modules that let negative values through (leaky ReLU, GELU, SiLU). Fewer than
         `min_examples` examples: a unit may simply not have met its input yet.
 
@@ -77,6 +78,7 @@ class DeadUnits(Rule):
             every=16,
             steps=64,
         ),
+        Need(scalars=("loss",), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -111,23 +113,25 @@ class DeadUnits(Rule):
                 raise NotEnoughData("no output of a module was seen")
             raise NotApplicable("no ReLU module was seen (functional relu cannot be)")
         columns = range(len(inactive.tensors))
-        if not any(self._judged(inactive, column).any() for column in columns):
+        sound_S = inactive.steps_S < _first_broken(window)
+        if not any(self._judged(inactive, column, sound_S).any() for column in columns):
             raise NotEnoughData(f"fewer than {self.min_examples} examples passed the rectifiers")
         lowest = min(self.warning_share, self.dead_share)
         suspects = np.flatnonzero((inactive.values_ST > lowest - 1e-9).any(axis=0))
-        layers = [self._layer(inactive, int(column)) for column in suspects]
+        layers = [self._layer(inactive, int(column), sound_S) for column in suspects]
         found = [layer for layer in layers if layer]
         return [self._finding(window, found)] if found else []
 
-    def _judged(self, inactive: Matrix, column: int) -> Bools:
+    def _judged(self, inactive: Matrix, column: int, sound_S: Bools) -> Bools:
         """Return a mask of the rows of a column that rest on enough examples; shape (S,)."""
         present_S = inactive.present_ST[:, column] & np.isfinite(inactive.values_ST[:, column])
+        present_S &= sound_S
         batches_S = np.minimum(np.cumsum(present_S), MEMORY_SAMPLES)
         enough_S: Bools = batches_S * _examples(inactive.tensors[column]) >= self.min_examples
         return present_S & enough_S
 
-    def _layer(self, inactive: Matrix, column: int) -> _Layer | None:
-        judged_S = self._judged(inactive, column)
+    def _layer(self, inactive: Matrix, column: int, sound_S: Bools) -> _Layer | None:
+        judged_S = self._judged(inactive, column, sound_S)
         share_S = inactive.values_ST[judged_S, column]
         every_S = inactive.steps_S[inactive.present_ST[:, column]]
         steps_S = inactive.steps_S[judged_S]
@@ -170,8 +174,9 @@ class DeadUnits(Rule):
             count=max(layer.count for layer in same),
             layers=tuple(layer.tensor.module or layer.tensor.name for layer in same),
             message=(
-                f"{worst.share:.0%} of the {worst.units} units of {layer_in_words(name)} "
-                f"({worst.tensor.module_type}) are never active{more}"
+                f"{_units_in_words(worst)} of {layer_in_words(name)} "
+                f"({worst.tensor.module_type}) {'is' if worst.units == 1 else 'are'} never active"
+                f"{more}"
             ),
             evidence={
                 "value": worst.share,
@@ -193,6 +198,18 @@ class _Layer:
     count: int
     share: float
     units: int
+
+
+def _units_in_words(layer: _Layer) -> str:
+    if layer.units == 1:
+        return "the only unit"
+    return f"{layer.share:.0%} of the {layer.units} units"
+
+
+def _first_broken(window: Window) -> float:
+    """Return the step of the first loss that is not finite: a rectifier makes 0 of NaN then."""
+    steps = [s.steps_S[~np.isfinite(s.values_S)][:1] for s in window.scalars("loss")]
+    return min((float(first[0]) for first in steps if len(first)), default=np.inf)
 
 
 def _persisting(held_S: Bools, samples: int) -> int | None:

@@ -20,6 +20,9 @@ UNOWNED = (
     "Set `trainable = False` where the model is meant to stay as it is.",
 )
 
+ALL_OF_IT = "Where a model"
+"""Beginning of the advice for models of which nothing is trained."""
+
 
 @dataclass(frozen=True)
 class FrozenParameters(Rule):
@@ -51,6 +54,8 @@ class FrozenParameters(Rule):
           parameters.
         - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights
           (`weights="imagenet"`, `load_weights`) into the layers that stay frozen.
+        - Keras: Where a model trains alone and in another one (a GAN), set its `trainable = True`
+          before each training of its own, and `False` only before that of the other.
 
     Example:
         model = resnet18()                    # no weights are loaded
@@ -95,6 +100,15 @@ class FrozenParameters(Rule):
         ]
         return [self._finding(window, seen) for seen in found[:1]]
 
+    def _advice(self, window: Window, seen: Frozen) -> tuple[str, ...]:
+        """Return what to do, most likely first."""
+        if seen.unowned:
+            return UNOWNED
+        every = self.fixes(window)
+        whole = tuple(fix for fix in every if fix.startswith(ALL_OF_IT))
+        rest = tuple(fix for fix in every if fix not in whole)
+        return (*whole, *rest) if seen.frozen >= seen.elements else rest
+
     def _finding(self, window: Window, seen: Frozen) -> Finding:
         share = seen.frozen / max(1, seen.elements)
         return self.finding(
@@ -115,6 +129,6 @@ class FrozenParameters(Rule):
                 "untouched_share": seen.untouched / max(1, seen.judged),
                 "elements": seen.elements,
             },
-            fixes=UNOWNED if seen.unowned else None,
+            fixes=self._advice(window, seen),
             location=seen.location,
         )

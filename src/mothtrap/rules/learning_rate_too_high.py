@@ -226,11 +226,13 @@ class LearningRateTooHigh(Rule):
         if severity is None:
             return None
         seen = len(course.loss_S) - course.place - 1
-        what = f"the loss is at {level:.2g}x its start after {seen} steps"
+        what = f"the loss is {level:.2g} times its start after {seen} steps"
         if jump > 1.2:
-            what = f"the loss went up to {jump:.3g}x its start"
+            what = f"the loss rose to {jump:.3g} times its start"
             what += (
-                f" and is at {level:.2g}x {since} step{'s' * (since > 1)} later" if since else ""
+                f"; {since} step{'s' * (since > 1)} later it is {level:.2g} times that start"
+                if since
+                else ""
             )
         return _Trouble(
             severity=severity,

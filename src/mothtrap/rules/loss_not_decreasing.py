@@ -57,11 +57,11 @@ class LossNotDecreasing(Rule):
         target networks, policies whose actions are rewarded.
 
     What to do:
-        - Try to overfit one small batch; if that fails, the wiring is wrong.
-        - Check that gradients reach the first layer, and that the optimizer holds the
-          model's parameters.
+        - Look at some rows: does each target belong to its input, in the shape that the loss
+          expects?
+        - Train on one small batch alone: where even that is not learned, gradients do not reach
+          the weights.
         - Try a learning rate 10 times larger and 10 times smaller.
-        - Check that inputs and targets belong together after shuffling.
 
     Example:
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-8)   # steps too small

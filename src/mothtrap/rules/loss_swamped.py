@@ -69,7 +69,7 @@ class LossSwamped(Rule):
 
     epochs: int = threshold(3, unit="epochs", source="chosen by hand")
     share: float = threshold(0.01, unit="of the total", source="chosen by hand")
-    stays: float = threshold(0.9, unit="of its first value", source="chosen by hand")
+    stays: float = threshold(0.8, unit="of its first value", source="chosen by hand")
     fell: float = threshold(0.9, unit="of its first value", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:

@@ -168,7 +168,7 @@ class MissingActivationRange(Rule):
             calls,
             Severity.ERROR if share > self.error_share else Severity.WARNING,
             f"{share:.1%} of the targets, which go from {least:.4g} to {greatest:.4g}, lie outside "
-            f"of what the {last} before the loss can give: {RANGES.get(last, '')}",
+            f"the range of the {last} before the loss: {RANGES.get(last, '')}",
             {"value": share, "limit": self.error_share, "operation": last, "targets": count},
             self.fixes(window)[:1],
             chosen_at(calls[0]),

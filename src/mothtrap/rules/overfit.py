@@ -77,7 +77,7 @@ class Overfit(Rule):
     rise: float = threshold(0.1, unit="of the best loss of evaluation", source="chosen by hand")
     given_back: float = threshold(
         0.1,
-        unit="of the fall from the first evaluation, or from guessing, to the best",
+        unit="of the fall from the first loss, or from guessing, to the best",
         source="chosen by hand: small losses near their floor double without harm",
     )
     while_improving: bool = threshold(
@@ -123,8 +123,8 @@ class Overfit(Rule):
             mode="eval",
             message=(
                 f"the loss of evaluation is {last:.3g}, was {best:.3g} at step "
-                f"{one.last.best_step}, and that of training is {one.train_E[-1]:.3g} "
-                f"({running} evaluations running, {self.patience} are too many)"
+                f"{one.last.best_step}, and that of training is {one.train_E[-1]:.3g}: worse in "
+                f"{running} evaluations in a row (limit {self.patience})"
             ),
             evidence={
                 "value": last,
@@ -141,7 +141,10 @@ class Overfit(Rule):
     def _has_risen(self, one: Evaluated) -> Bools:
         """Evaluations that are worse than the best while training is better than then."""
         best, value_E, train_E = one.last.best, one.value_E, one.train_E
-        gained = max(one.start - best, 0.0)
+        begin = one.start
+        if one.last.guess is None:  # the first epoch may have learned nearly all
+            begin = max(begin, train_E[np.isfinite(train_E)][:1].max(initial=begin))
+        gained = max(begin - best, 0.0)
         risen_E: Bools = (value_E > best + self.rise * abs(best)) & (
             value_E - best >= self.given_back * gained
         )

@@ -133,8 +133,8 @@ class Overtraining(Rule):
             count=rested,
             mode="eval",
             message=(
-                f"the loss of {what} was {best:.3g} {rested} evaluations ago and is {value:.3g}: "
-                + ("it got worse since" if worse else f"no better by {self.delta:g} since")
+                f"the loss of {what} has not fallen by {self.delta:g} in {rested} evaluations: it "
+                f"{'rose' if worse else 'went'} from {best:.3g} to {value:.3g}"
             ),
             evidence={"value": value, "best": best, "evaluations": rested, "site": one.last.site},
             location=one.last.location,

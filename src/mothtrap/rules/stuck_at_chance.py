@@ -59,14 +59,16 @@ class StuckAtChance(Rule):
     Stays quiet:
         Loss calls whose targets are all of one class within a call (a GAN's real and
         fake batches), soft targets, losses of a game, the first steps of training, a
-        plateau from which the loss still falls, and steps with a learning rate of 0.
+        plateau from which the loss still falls below that level, and steps with a learning
+        rate of 0.
 
     What to do:
+        - Look at some rows: does each label belong to its input? Shuffle and split both
+          together.
+        - Check that the inputs differ where it matters, and are scaled as the model expects.
         - Check that gradients reach the first layers: dead units, a detached tensor, or
           parameters that no optimizer holds.
-        - Check the initialization: with all weights 0 every unit stays the same.
         - Check the learning rate, too large as well as too small.
-        - Check that labels belong to their inputs after shuffling.
 
     Example:
         for layer in model.modules():
@@ -133,7 +135,8 @@ class StuckAtChance(Rule):
             return None
         blocks = block_medians(loss_S[begin:], BLOCK_STEPS)
         half = len(blocks) // 2
-        if np.median(blocks[half:]) < 0.995 * np.median(blocks[:half]):
+        late = np.median(blocks[half:])
+        if late < 0.995 * np.median(blocks[:half]) and late < guess:
             return None
         step = int(steps_S[begin])
         spread_N = np.array([c.prediction_spread for c in own if c.step >= step], dtype=float)

@@ -105,7 +105,7 @@ class SymmetricInitialization(Rule):
         weights = "weights of 0" if worst.zero else "the same weights"
         gradients = "no gradient" if worst.gradient_zero else "the same gradient"
         others = len(same) - 1
-        more = f"; so it is in {others} more layer{'s' * (others > 1)}" if others else ""
+        more = f"; the same holds for {others} more layer{'s' * (others > 1)}" if others else ""
         return self.finding(
             window,
             severity=Severity.ERROR,

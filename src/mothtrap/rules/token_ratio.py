@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.facts.losses import LossCall, TokenShares
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -15,11 +16,16 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import is_classifier
 
 MASKED_PART = 0.5
 """Part of the padded share that the loss must leave out; chosen by hand: targets and inputs are
 shifted against one another, and counted in different batches."""
+SAME_LOOKS, SAME = 3, 1e-3
+"""Latest looks in which outputs differ by so little of their size; chosen by hand."""
+SKIPS = "Let the model skip"
+"""Beginning of the advice for models that drown in padding."""
 CHOOSING = frozenset({"mul", "index", "masked_select"})
 """Operations that weigh or pick the losses of single positions."""
 
@@ -41,7 +47,8 @@ class TokenRatio(Rule):
         Warning, over at least `samples` tokens, when the share of one of `token_values` is
         above its entry of `token_thresholds_percent` (the last entry counts for all further
         tokens). Info where the loss leaves that many positions out, or where each sequence has
-        one label: then at most time is lost, so far as the model masks them.
+        one label: then at most time is lost, so far as the model masks them. It does not where
+        it says (nearly) the same of each sequence, so that this is a warning.
 
     Stays quiet:
         Models that read no integers in rows of four and more; inputs of two values, such
@@ -51,6 +58,9 @@ class TokenRatio(Rule):
         - Sort examples by length into buckets, or pad each batch only to its longest one.
         - PyTorch: Leave padding out of the loss: `ignore_index` of `cross_entropy`.
         - Keras: Leave padding out of the loss: `ignore_class`, or `Embedding(mask_zero=True)`.
+        - PyTorch: Let the model skip padding: `pack_padded_sequence` for recurrent layers, a mask
+          for attention and means.
+        - Keras: Let the model skip padding: `Embedding(..., mask_zero=True)`, or pad in front.
         - Check the tokenizer when the token means "unknown".
 
     Example:
@@ -64,8 +74,9 @@ class TokenRatio(Rule):
     code = "DAT508"
     needs = (
         Need(facts=(TokenShares,)),
-        Need(facts=(LossCall,), optional=True),
+        Need(facts=(LossCall, OutputSpread), optional=True),
     )
+    explains = ("constant_output", *UNLEARNED)
 
     token_values: str = threshold("0", unit="tokens, with commas", source="SageMaker Debugger")
     token_thresholds_percent: str = threshold(
@@ -124,12 +135,17 @@ class TokenRatio(Rule):
         limit: float,
     ) -> Finding:
         masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window)
+        drowned = of_rows and _says_the_same(window)
         out = "; the loss leaves them out" if masked else ""
         if of_rows:
             out = "; the loss is of whole sequences"
+        if drowned:
+            out = ", and the model says the same of each sequence: it does not see past them"
+        is_note = (masked or of_rows) and not drowned
         return self.finding(
             window,
-            severity=Severity.INFO if masked or of_rows else Severity.WARNING,
+            severity=Severity.INFO if is_note else Severity.WARNING,
+            title="mostly padding" if token == 0 else "",
             step=seen[0].step,
             last_step=seen[-1].step,
             count=len({shares.step for shares in seen}),
@@ -137,10 +153,25 @@ class TokenRatio(Rule):
                 f"{share:.0%} of the tokens in input {argument} are {token} "
                 f"(limit {limit:g} %){out}"
             ),
-            fixes=self.fixes(window)[:1] if masked or of_rows else None,
+            fixes=self._advice(window, is_note=is_note, drowned=drowned),
             evidence={"value": 100 * share, "limit": limit, "token": token, "argument": argument},
             location=next((call.location for call in window.seen(LossCall)), None),
         )
+
+    def _advice(self, window: Window, *, is_note: bool, drowned: bool) -> tuple[str, ...] | None:
+        """Return what to do; None = all that the rule says."""
+        every = self.fixes(window)
+        if drowned:
+            return tuple(fix for fix in every if fix.startswith(SKIPS)) + every[:1]
+        return every[:1] if is_note else None
+
+
+def _says_the_same(window: Window) -> bool:
+    """Return whether the latest outputs of a model are nearly the same for different rows."""
+    latest = [look for look in window.seen(OutputSpread) if look.inputs_differ][-SAME_LOOKS:]
+    if len(latest) < SAME_LOOKS:
+        return False
+    return all(look.largest <= SAME * max(look.rms, 1e-30) for look in latest)
 
 
 def _is_of_whole_sequences(window: Window) -> bool:

@@ -193,7 +193,7 @@ class UnnormalizedInput(Rule):
             layers=(first.layer,),
             message=(
                 f"{first.layer} ({first.layer_type}) is given data from {first.smallest:.3g} to "
-                f"{first.largest:.3g}: {what}, where its weights expect about 1"
+                f"{first.largest:.3g}: {what}; its weights begin at a size for inputs of about 1"
             ),
             evidence={
                 "value": first.rms,

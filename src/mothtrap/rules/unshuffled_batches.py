@@ -59,8 +59,8 @@ class UnshuffledBatches(Rule):
     What to do:
         - PyTorch: Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each
           epoch where tensors are sliced by hand.
-        - Keras: Leave `shuffle=True` in `fit`; it has no effect on a `tf.data.Dataset` or
-          generator: call `dataset.shuffle(buffer_size)` with a buffer as large as the data.
+        - Keras: Shuffle: arrays by `fit(..., shuffle=True)`, a `tf.data.Dataset` by
+          `dataset.shuffle(rows)` before `batch`, with a buffer as large as the data.
         - JAX: Shuffle each epoch: `order = np.random.permutation(len(x))`, and cut the
           batches from `x[order]` and `y[order]`.
         - Where the order must be kept within a sequence, shuffle the sequences.
@@ -196,7 +196,7 @@ class UnshuffledBatches(Rule):
             count=len(order.steps),
             message=(
                 f"{found.message}: {found.share:.0%} of the targets' variation lies between "
-                f"batches, shuffled data show about 0 %{where}"
+                f"batches; shuffled data show about 0 %{where}"
             ),
             evidence={
                 "between_share": found.share,

@@ -195,7 +195,7 @@ class Forwards:
     def _tell_layers(self, calls: Sequence[LayerCall], step: int) -> None:
         scales: list[LayerScale] = []
         data = units = 0
-        normal = [layers.normalizes(call.layer) for call in calls]
+        normal = [_normalizes(call) for call in calls]
         for place, call in enumerate(calls):
             gave = call.gave.read() if call.gave is not None else None
             following = any(normal[place + 1 : place + 2])
@@ -298,6 +298,13 @@ def _scale(
         normalized=normalized,
         last=call.last,
     )
+
+
+def _normalizes(call: LayerCall) -> bool:
+    """Return whether a layer normalizes what it is given: a frozen batch norm does not."""
+    if layers.is_batch_norm(call.layer) and not (call.training and call.layer.trainable):
+        return False
+    return layers.normalizes(call.layer)
 
 
 def _gain(kernel: Any) -> float:

@@ -54,7 +54,7 @@ SAMPLED_STEPS: Final = (
 """Facts that are looked for in full steps, inside the program."""
 
 ON_TORCH: Final = Reports(facts=frozenset({EpochMetrics, MetricWatched}))
-"""What is reported where PyTorch's adapter sees the steps."""
+"""Everything that is reported where the adapter of PyTorch sees the steps."""
 
 REPORTS: Final = Reports(
     kinds=frozenset({"weight", "bias", "gradient", "activation"}),
