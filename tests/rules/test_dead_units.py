@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from tests.rules.windows import inactive, loss, window
+from tests.rules.windows import gradients, inactive, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Severity
@@ -83,4 +83,6 @@ def test_what_follows_a_loss_that_is_no_number_is_not_judged() -> None:
     losses = np.where(np.arange(145) < SAMPLED[12], 1.0, np.nan)
     dead = inactive({"fc": shares}, steps=SAMPLED)
     assert DeadUnits().check(window(dead, loss(losses))) == []
+    nan = gradients("nan", {"fc.weight": [0.0] * SAMPLED[12] + [9.0] * 30})
+    assert DeadUnits().check(window(dead, nan, loss(np.ones(145)))) == []
     assert DeadUnits().check(window(dead, loss(np.ones(145))))

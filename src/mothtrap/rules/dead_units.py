@@ -42,7 +42,7 @@ class DeadUnits(Rule):
 
     Stays quiet:
         Sparse activations: units that are 0 for most examples but not for all. What follows a
-        loss that is not finite.
+        loss or a gradient that is not finite.
         Modules that let negative values through (leaky ReLU, GELU, SiLU). Fewer than
         `min_examples` examples: a unit may simply not have met its input yet.
 
@@ -79,6 +79,7 @@ class DeadUnits(Rule):
             steps=64,
         ),
         Need(scalars=("loss",), optional=True),
+        Need(kinds=("gradient",), statistics=("nan",), optional=True),
     )
     explains = (
         *UNLEARNED,
@@ -207,9 +208,17 @@ def _units_in_words(layer: _Layer) -> str:
 
 
 def _first_broken(window: Window) -> float:
-    """Return the step of the first loss that is not finite: a rectifier makes 0 of NaN then."""
-    steps = [s.steps_S[~np.isfinite(s.values_S)][:1] for s in window.scalars("loss")]
-    return min((float(first[0]) for first in steps if len(first)), default=np.inf)
+    """Return the first step whose loss or gradient is NaN: a rectifier makes 0 of NaN then."""
+    seen = [(s.steps_S, ~np.isfinite(s.values_S)) for s in window.scalars("loss")]
+    gradients = window.matrix("gradient", "nan")
+    if gradients is not None:
+        holds_ST = gradients.present_ST & (gradients.values_ST > 0)
+        seen.append((gradients.steps_S, holds_ST.any(axis=1)))
+    # What is so at the first step that is shown has begun before.
+    begins = [
+        0 if broken_S[0] else steps_S[broken_S][0] for steps_S, broken_S in seen if any(broken_S)
+    ]
+    return float(min(begins, default=np.inf))
 
 
 def _persisting(held_S: Bools, samples: int) -> int | None:
