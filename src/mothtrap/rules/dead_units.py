@@ -213,7 +213,7 @@ def _first_broken(window: Window) -> float:
     gradients = window.matrix("gradient", "nan")
     if gradients is not None:
         holds_ST = gradients.present_ST & (gradients.values_ST > 0)
-        seen.append((gradients.steps_S, holds_ST.any(axis=1)))
+        seen.append((gradients.steps_S, np.asarray(holds_ST.any(axis=1))))
     # What is so at the first step that is shown has begun before.
     begins = [
         0 if broken_S[0] else steps_S[broken_S][0] for steps_S, broken_S in seen if any(broken_S)

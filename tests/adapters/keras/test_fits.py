@@ -19,6 +19,7 @@ from mothtrap.adapters.keras.fits import weights_by_class  # noqa: E402
 from mothtrap.core.facts.data import BatchesLoaded, RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
 from mothtrap.core.facts.evaluations import NormAverages  # noqa: E402
+from mothtrap.core.facts.layers import DataTaken  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.core.facts.modules import FrozenParameters  # noqa: E402
 from mothtrap.core.facts.optimizers import UnownedParameter  # noqa: E402
@@ -96,6 +97,14 @@ def test_a_generator_that_gives_one_batch_all_the_time(rows: int) -> None:
     assert not facts(train(moving(), steps_per_epoch=10, epochs=2), BatchesLoaded)
     whole = tf.data.Dataset.from_tensor_slices((X, Y)).batch(400)
     assert not facts(train(whole, epochs=20), BatchesLoaded)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_frozen_batch_norm_does_not_normalize(frozen: bool) -> None:
+    norm = keras.layers.BatchNormalization(trainable=not frozen)
+    model = network(keras.layers.Dense(4, trainable=not frozen, name="first"), norm)
+    seen = facts(lambda: model.fit(X, Y, verbose=0), DataTaken)
+    assert {one.normalized for one in seen if one.layer.endswith("first")} == {not frozen}
 
 
 def test_a_pipeline_of_many_parts_is_looked_at_once() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import linecache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,7 @@ from mothtrap.core.facts.evaluations import (  # noqa: E402
     EvaluationPhase,
     TrainingMode,
 )
-from mothtrap.core.facts.losses import LossSeries  # noqa: E402
+from mothtrap.core.facts.losses import LossCall, LossSeries  # noqa: E402
 from mothtrap.core.facts.modules import FrozenParameters  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -209,3 +210,34 @@ def test_weights_that_were_given_are_none_of_a_new_layer(loaded: bool) -> None:
         model.fit(X, Y, verbose=0)
     [told] = [one for one in process.facts() if isinstance(one, FrozenParameters)]
     assert told.untouched == (0 if loaded else 6 * 32)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_every_target_that_meets_every_prediction_in_a_loss_written_by_hand(compiled: bool) -> None:
+    x = np.random.default_rng(0).normal(size=(32, 4)).astype("float32")
+    rows, columns = tf.constant(x[:, 0]), tf.constant(x[:, :1])
+
+    def shapes(target: Any, pairwise: bool = False) -> list[Any]:
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.01)
+
+        def step(given: Any) -> None:
+            with tf.GradientTape() as tape:
+                found = model(given, training=True)
+                other = tf.squeeze(found) if pairwise else target
+                loss = tf.reduce_mean(tf.square(other - found))
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+
+        run = tf.function(step) if compiled else step
+        process = Process("numpy")
+        with process.watched(base), process.watched(adapter):
+            for _ in range(4):
+                run(tf.constant(x))
+        calls = [one for one in process.facts() if isinstance(one, LossCall)]
+        return [one.result_shape for one in calls if one.result_shape]
+
+    assert set(shapes(rows)) == {(32, 32)}
+    assert not shapes(columns)
+    if not compiled:  # of a program it is not known which of the two is learned
+        assert not shapes(columns, pairwise=True)

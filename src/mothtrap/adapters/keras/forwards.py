@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
+import keras
 import numpy as np
 import numpy.typing as npt
 
@@ -302,8 +303,8 @@ def _scale(
 
 def _normalizes(call: LayerCall) -> bool:
     """Return whether a layer normalizes what it is given: a frozen batch norm does not."""
-    if layers.is_batch_norm(call.layer) and not (call.training and call.layer.trainable):
-        return False
+    if isinstance(call.layer, keras.layers.BatchNormalization):
+        return layers.is_batch_norm(call.layer) and bool(call.training)
     return layers.normalizes(call.layer)
 
 

@@ -32,9 +32,14 @@ def broadcast_under(loss: Any) -> Any:
 
 
 def _is_broadcast(operation: Any) -> bool:
-    if any(tensor.shape.rank is None for tensor in operation.inputs):
+    return len(operation.inputs) == 2 and is_broadcast(*operation.inputs)
+
+
+def is_broadcast(*operands: Any) -> bool:
+    """Return whether of two tensors the one has the shape (N, 1), and the other (N,)."""
+    if any(tensor.shape.rank is None for tensor in operands):
         return False
-    left, right = (tuple(size or 0 for size in tensor.shape) for tensor in operation.inputs)
+    left, right = (tuple(size or 0 for size in tensor.shape) for tensor in operands)
     column, row = (left, right) if len(left) == 2 else (right, left)
     is_outer = len(column) == 2 and column[1] == 1 and column[0] != 1
     return is_outer and len(row) == 1 and row[0] != 1 and (not row[0] or column[0] in (0, row[0]))

@@ -10,7 +10,7 @@ from typing import Any, Final, Protocol
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.broadcasts import broadcast_under
+from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look, Looks, Slot, Target
 from mothtrap.adapters.tensorflow.sums import summed_apart
@@ -66,6 +66,8 @@ class Shared:
             self._replacements.around(tape, "__exit__", _tape_ended, None)
             self._replacements.around(tape, "gradient", None, _differentiated)
             self._replacements.replace(names.function_type(), "__call__", self._around_call)
+            for name in ("__sub__", "__rsub__"):
+                self._replacements.around(tf.Tensor, name, None, _subtracted)
 
     def is_running(self) -> bool:
         """Return whether a program that this thread has called is running, or being traced."""
@@ -150,7 +152,8 @@ def _differentiated(
         return
     place = frames.user_location()
     scalar = summed_apart(value) if value.shape.rank == 0 else tf.reduce_mean(value)
-    broadcast = None if tf.executing_eagerly() else broadcast_under(value)
+    broadcast = look.difference if tf.executing_eagerly() else broadcast_under(value)
+    look.difference = None
     shape = Slot(tf.shape(broadcast)) if broadcast is not None else None
     given = frozenset(map(id, tf.nest.flatten(sources)))
     look.watched += _not_asked_for(tape, tf.nest.flatten(sources))
@@ -163,6 +166,16 @@ def _differentiated(
         else:
             look.sources.append((source, values_of(gradient)))
     look.flush()
+
+
+def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> None:
+    """Take a difference of an eager step, of what the model computes and what it does not."""
+    if not LOOKS.tapes or not tf.executing_eagerly() or not args or not tf.is_tensor(args[0]):
+        return
+    if is_broadcast(left, args[0]) and names.is_recorded(left) != names.is_recorded(args[0]):
+        look = LOOKS.current()
+        if look is not None:
+            look.difference = result
 
 
 def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:

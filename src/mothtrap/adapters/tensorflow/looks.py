@@ -283,6 +283,7 @@ class Look:
     `evaluated`: losses that no tape records, with the mean and the number of their rows.
     `watched`: matrices that a loss depends on, and of which no gradient was asked for.
     `sights`: how far layers see along their sequences, with the line that calls each.
+    `difference`: the latest of an eager step of every prediction and every target.
     """
 
     counter: Any = None
@@ -304,6 +305,7 @@ class Look:
     watched: list[weakref.ref[Any]] = field(default_factory=list)
     sights: list[tuple[str, str | None]] = field(default_factory=list)
     by_hand: bool = False
+    difference: Any = None
 
     def assigned(self, variable: Any) -> None:
         """Take a value that a script gives a variable: after its gradient that is an update."""

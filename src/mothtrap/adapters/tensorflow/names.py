@@ -58,6 +58,13 @@ def is_in_xla(graph: Any) -> bool:
     return bool(control_flow_util.GraphOrParentsInXlaContext(graph))
 
 
+def is_recorded(tensor: Any) -> bool:
+    """Return whether a tape records what is computed of an eager tensor: it depends on weights."""
+    from tensorflow.python.eager import record
+
+    return bool(record.should_record_backprop((tensor,)))
+
+
 def global_seed() -> int | None:
     """Return the seed of `tf.random.set_seed`; None where it was not called."""
     from tensorflow.python.eager import context
