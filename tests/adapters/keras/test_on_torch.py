@@ -133,6 +133,7 @@ def test_losses_of_steps_metrics_of_epochs_and_evaluations_are_told(tmp_path: Pa
     assert (optimizer.kind, optimizer.learning_rate) == ("Adam", pytest.approx(0.01))
 
 
+@pytest.mark.smoke
 def test_a_step_that_is_not_finite_is_named_and_replayed(tmp_path: Path) -> None:
     _, run = watched(tmp_path, BAD)
     found = run.findings[0]
