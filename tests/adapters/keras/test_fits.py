@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
+import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ keras = pytest.importorskip("keras")
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.adapters import tensorflow as base  # noqa: E402
 from mothtrap.adapters.keras.fits import weights_by_class  # noqa: E402
+from mothtrap.adapters.tensorflow import looks  # noqa: E402
 from mothtrap.core.facts.data import BatchesLoaded, RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
 from mothtrap.core.facts.evaluations import NormAverages  # noqa: E402
@@ -366,3 +369,21 @@ def test_the_mean_of_a_sum_of_losses_has_the_same_bits() -> None:
     plain, process = losses(), Process("numpy")
     with process.watched(base), process.watched(adapter):
         assert losses() == plain
+
+
+def test_models_that_the_script_lets_go_of_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What the programs traced last have shown is kept.
+    monkeypatch.setattr(looks, "MAX_PROGRAMS", 2)
+    made: list[weakref.ref[Any]] = []
+
+    def train() -> None:
+        for _ in range(5):
+            model = network()
+            model.fit(X, Y, validation_split=0.2, verbose=0)
+            made.append(weakref.ref(model))
+        del model
+        keras.backend.clear_session()
+        gc.collect()
+        assert sum(one() is not None for one in made) <= 2
+
+    facts(train, EpochMetrics)

@@ -149,3 +149,22 @@ def test_a_step_that_is_not_finite_is_named_and_replayed(tmp_path: Path) -> None
         check=False,
     )
     assert "identical" in replayed.stdout, replayed.stdout + replayed.stderr
+
+
+FORGOTTEN = """
+import gc, weakref
+seen = []
+for fold in range(3):
+    model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.Adam(1e-2), loss)
+    model.fit(x, y, batch_size=64, verbose=0)
+    seen.append(weakref.ref(model.optimizer))
+keras.backend.clear_session()
+gc.collect()
+print("alive", sum(one() is not None for one in seen))
+"""
+
+
+def test_optimizers_that_the_script_lets_go_of_are_gone(tmp_path: Path) -> None:
+    printed, _ = watched(tmp_path, FORGOTTEN)
+    assert printed == train(tmp_path, FORGOTTEN)

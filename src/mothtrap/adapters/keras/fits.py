@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 class Fit:
     """One call of `fit`: its line, what it was given, and digests of the rows.
 
+    `reference` to the model, which is not kept alive.
     `weighted`: it was given weights of rows or classes; `class_weights` has the number of each
     class, None = not weighed. `shuffles`: those that it was given a part of.
     `earlier`: rows of earlier ones of the model, where this one goes on with their weights.
     `compared`: names of the evaluations whose rows were looked for.
     """
 
-    model: Any
+    reference: weakref.ref[Any]
     location: str | None
     label: str
     digests: npt.NDArray[np.uint64] | None = None
@@ -40,10 +41,15 @@ class Fit:
     class_weights: tuple[float, ...] | None = None
     shuffles: Sequence[tuple[weakref.ref[Any], Parts]] = ()
 
+    @property
+    def model(self) -> Any:
+        """The model that is trained; None once the script has let go of it."""
+        return self.reference()
+
 
 def began(model: Any, location: str | None) -> Fit:
     """Return a `fit` that begins."""
-    return Fit(model=model, location=location, label=label_of(location))
+    return Fit(reference=weakref.ref(model), location=location, label=label_of(location))
 
 
 def weights_by_class(weights: Any) -> tuple[float, ...] | None:

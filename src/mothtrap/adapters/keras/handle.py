@@ -69,8 +69,10 @@ class KerasHandle(Fitting):
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
         self._unowned = Unowned(job)
-        self._described: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
-        self._wrapped: weakref.WeakKeyDictionary[Any, Function] = weakref.WeakKeyDictionary()
+        # Train functions hold their models: they would keep them alive.
+        self._described: weakref.WeakKeyDictionary[Any, weakref.ref[Function]]
+        self._described = weakref.WeakKeyDictionary()
+        self._wrapped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._pipelines: dict[str, str] = {}
         self._owners: set[Any] = set()  # of the train steps that are replaced
         try:
@@ -105,9 +107,9 @@ class KerasHandle(Fitting):
         self._put_back()
 
     def _put_back(self) -> None:
-        for model, original in list(self._wrapped.items()):
-            if getattr(model.train_function, "__wrapped__", None) is original:
-                model.train_function = original
+        for model in list(self._wrapped):
+            if hasattr(model.train_function, "mothtrap_watched"):
+                model.train_function = model.train_function.__wrapped__
         SHARED.leave(self)
         self._replacements.undo()
 
@@ -225,7 +227,7 @@ class KerasHandle(Fitting):
         train_function.__wrapped__ = original  # type: ignore[attr-defined]
         train_function.mothtrap_watched = True  # type: ignore[attr-defined]
         model.train_function = train_function
-        self._wrapped[model] = original
+        self._wrapped.add(model)
 
     def _call_began(self, model: Any, original: Function, iterator: Any) -> Before | None:  # noqa: ARG002
         if model is None:
@@ -241,8 +243,9 @@ class KerasHandle(Fitting):
         self._here.depth = max(0, self._here.depth - 1)
         self._batches.end()
         looks = LOOKS.take()
-        if self._described.get(before.model) is not before.model.train_function:
-            self._described[before.model] = before.model.train_function
+        described, function = self._described.get(before.model), before.model.train_function
+        if described is None or described() is not function:
+            self._described[before.model] = weakref.ref(function)
             self._job.contain_part("model", self._describe, before, looks)
         self._look_for_left_out(looks)
         self._steps.end(before, looks, LOOKS.hidden())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -21,8 +21,10 @@ Function = Callable[..., Any]
 class StandIn(Optimizer):
     """Stands for an optimizer of Keras: a step of it is a call of that one.
 
+    It does not hold that one, so that both go when the script lets go of it.
+
     Args:
-        original: of Keras.
+        settings: of that optimizer.
         variables: that it updates.
 
     Attributes:
@@ -31,16 +33,14 @@ class StandIn(Optimizer):
 
     names_parameters = True
 
-    def __init__(self, original: Any, variables: Sequence[Any]) -> None:
+    def __init__(self, settings: dict[str, float], variables: Sequence[Any]) -> None:
         self._call: Function = lambda: None
-        self._original = original
         named = [(str(variable.path), variable.value) for variable in variables]
-        super().__init__(named, dict(_settings(original)))
+        super().__init__(named, settings)
 
     def run(self, call: Function) -> Any:
         """Make a step that consists of a call; return what that returns."""
         self._call = call
-        self.param_groups[0].update(_settings(self._original))
         return self.step()
 
     def step(self, closure: Any = None) -> Any:  # noqa: ARG002
@@ -91,7 +91,11 @@ class StandIns:
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         if names.adds_up(inner):
             return None
-        return self._made.get(inner) or self._make(inner, variables)
+        found = self._made.get(inner)
+        if found is None:
+            return self._make(inner, variables)
+        found.param_groups[0].update(_settings(inner))
+        return found
 
     def _built(self, optimizer: Any, _: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
         """Make one before the first step, whose state a replay restores."""
@@ -103,7 +107,7 @@ class StandIns:
         if not given:
             return None
         kind = type(type(optimizer).__name__, (StandIn,), {})
-        made: StandIn = kind(optimizer, given)
+        made: StandIn = kind(_settings(optimizer), given)
         self._made[optimizer] = made
         return made
 
@@ -153,11 +157,9 @@ class _Thread(threading.local):
     applying = False
 
 
-def _settings(optimizer: Any) -> Iterator[tuple[str, float]]:
-    """Yield the settings of an optimizer of Keras by the names that PyTorch has for them."""
-    yield "lr", float(keras.ops.convert_to_numpy(optimizer.learning_rate))
-    for name in ("weight_decay", "momentum"):
-        yield name, float(getattr(optimizer, name, None) or 0.0)
-    epsilon = getattr(optimizer, "epsilon", None)
-    if epsilon:
-        yield "eps", float(epsilon)
+def _settings(optimizer: Any) -> dict[str, float]:
+    """Return the settings of an optimizer of Keras by the names that PyTorch has for them."""
+    found = {"lr": float(keras.ops.convert_to_numpy(optimizer.learning_rate))}
+    for name, theirs in (("weight_decay",) * 2, ("momentum",) * 2, ("eps", "epsilon")):
+        found[name] = float(getattr(optimizer, theirs, None) or 0.0)
+    return found
