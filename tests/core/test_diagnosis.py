@@ -157,9 +157,21 @@ def test_every_finding_belongs_to_a_story_and_every_story_has_a_root(
 
 def test_what_has_passed_explains_what_began_while_it_held() -> None:
     passed = msgspec.structs.replace(
-        found("STR701", 0, severity=Severity.INFO), evidence={"passed_at_step": 80}
+        found("STR701", 0, severity=Severity.INFO), evidence={"passed_at_step": 180}
     )
     [story] = diagnose([passed, found("LOS401", 20)], EXPLAINS).stories
     assert (story.root, story.severity) == (passed.fingerprint, Severity.ERROR)
-    later = diagnose([passed, found("LOS401", 90)], EXPLAINS).stories
+    later = diagnose([passed, found("LOS401", 190)], EXPLAINS).stories
     assert len(later) == 2
+    short = msgspec.structs.replace(passed, evidence={"passed_at_step": 30})
+    assert len(diagnose([short, found("LOS401", 20)], EXPLAINS).stories) == 2
+
+
+def test_what_has_passed_explains_nothing_that_something_else_explains() -> None:
+    passed = msgspec.structs.replace(
+        found("GRD101", 0, severity=Severity.INFO), evidence={"passed_at_step": 180}
+    )
+    diagnosis = diagnose([passed, found("LOS402", 20), found("NUM001", 30)], {**EXPLAINS})
+    told = by_code(diagnosis.findings)
+    assert told["LOS402"].caused_by == ("GRD101",)
+    assert told["NUM001"].caused_by == ("LOS402",)

@@ -17,6 +17,9 @@ SLACK_SHARE = 1 / 3
 """Share of the time that it took to see an effect in which its cause may still begin;
 chosen by hand: what is judged over a long stretch is not dated better."""
 
+LONG_STEPS = 100
+"""Steps that a cause which has passed must have held; chosen by hand."""
+
 COMPUTED = ("NUM005", "NUM003", "NUM004", "NUM001", "NUM002")
 """Order in which non-finite values spread within a step: from the inputs and the weights
 through the modules to the loss, and from there to the gradients."""
@@ -55,7 +58,7 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
     A finding is a cause of another when its rule explains the other's, they share a
     worker, and its onset is not later (some slack is allowed for onsets that are
     estimates). A note (info) explains nothing worse than a note, unless it is of what was worse
-    when the effect began, and has passed since.
+    when the effect began, held for long, has passed since, and nothing else explains that.
 
     Args:
         findings: of one run, one per fingerprint.
@@ -117,12 +120,21 @@ def _effects(
     """Return for every index the indices it explains; the graph has no cycle."""
     effects: dict[int, list[int]] = {i: [] for i in range(len(findings))}
     by_onset = sorted(range(len(findings)), key=lambda i: _onset(findings[i]))
-    for cause in by_onset:
-        for effect in by_onset:
-            if _explains(findings[cause], findings[effect], explains) and (
-                cause not in _reachable(effect, effects)
-            ):
-                effects[cause].append(effect)
+    pairs = [
+        (cause, effect)
+        for cause in by_onset
+        for effect in by_onset
+        if _explains(findings[cause], findings[effect], explains)
+    ]
+    usual = [pair for pair in pairs if not _is_milder(*(findings[i] for i in pair))]
+    explained = {effect for _, effect in usual}
+    for cause, effect in usual:
+        if cause not in _reachable(effect, effects):
+            effects[cause].append(effect)
+    for cause, effect in pairs:
+        passed = _is_milder(findings[cause], findings[effect])
+        if passed and effect not in explained and cause not in _reachable(effect, effects):
+            effects[cause].append(effect)
     return effects
 
 
@@ -131,13 +143,20 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
         return False
     if not set(cause.workers) & set(effect.workers):
         return False
-    if cause.severity is Severity.INFO and effect.severity is not Severity.INFO:
+    if _is_milder(cause, effect):
         passed_at = cause.evidence.get("passed_at_step")
         if not isinstance(passed_at, int) or passed_at <= effect.step:
+            return False
+        if passed_at - cause.step < LONG_STEPS:
             return False
     if cause.code in explains.get(effect.code, frozenset()):
         return _onset(cause) < _onset(effect)  # either may cause the other: the earlier does
     return cause.step <= effect.step + _slack_steps(effect)
+
+
+def _is_milder(cause: Finding, effect: Finding) -> bool:
+    """Return whether a note would explain what is worse than a note."""
+    return cause.severity is Severity.INFO and effect.severity is not Severity.INFO
 
 
 def _onset(finding: Finding) -> tuple[int, int, str]:

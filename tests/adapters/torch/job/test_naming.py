@@ -245,7 +245,7 @@ def test_models_that_are_gone_are_forgotten() -> None:
         del model
         gc.collect()
         book = seen.tracer.book
-        assert (len(book._births), len(book._modules), len(book._parameters)) == (0, 0, 0)
+        assert (len(book._births), len(book._modules), len(book.parameters)) == (0, 0, 0)
         assert book.roots == []
         assert gone() is None
 

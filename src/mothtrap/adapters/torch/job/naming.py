@@ -155,13 +155,14 @@ class NameBook:
     Attributes:
         names_uncalled: models whose calls are not seen get names too.
         roots_seen: how many there were.
+        parameters: name and path of the module; another library may know them first.
     """
 
     def __init__(self) -> None:
         self._roots: list[Root] = []
         self._labels: dict[str, int] = {}
         self._modules: ByIdentity[nn.Module, tuple[str, Root]] = ByIdentity()
-        self._parameters: ByIdentity[torch.Tensor, tuple[str, str]] = ByIdentity()
+        self.parameters: ByIdentity[torch.Tensor, tuple[str, str]] = ByIdentity()
         self._incomplete: dict[int, Root] = {}
         self._births: ByIdentity[nn.Module, Birth] = ByIdentity()
         self._born = 0
@@ -220,9 +221,9 @@ class NameBook:
             for own, parameter in child.named_parameters(recurse=False):
                 if _stands_in(parameter):
                     self._incomplete[root.index] = root
-                if parameter not in self._parameters:
+                if parameter not in self.parameters:
                     full = f"{name}.{own}" if name and not name.endswith(".") else name + own
-                    self._parameters[parameter] = (full, own_path)
+                    self.parameters[parameter] = (full, own_path)
 
     def top(self, module: nn.Module) -> nn.Module:
         """The outermost module under construction so far that holds a module.
@@ -268,15 +269,11 @@ class NameBook:
 
     def parameter_name(self, parameter: torch.Tensor) -> tuple[str, str] | None:
         """Qualified name of a parameter and the path of its module, or None."""
-        if parameter not in self._parameters:
+        if parameter not in self.parameters:
             self._complete()
             if self.names_uncalled:
                 self._name_uncalled(parameter)
-        return self._parameters.get(parameter)
-
-    def name_parameter(self, parameter: torch.Tensor, name: str) -> None:
-        """Take the name of a parameter that another library knows better than its modules do."""
-        self._parameters[parameter] = name, name.rpartition("/")[0]
+        return self.parameters.get(parameter)
 
     def _complete(self) -> None:
         """Name the parameters of models that had stand-ins when they were named."""

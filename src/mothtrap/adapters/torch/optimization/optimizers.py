@@ -128,7 +128,7 @@ class OptimizerObserver:
             self._owned_by[parameter] = own
         if getattr(optimizer, "names_parameters", False):
             for name, parameter in _given_names(optimizer):
-                self._job.book.name_parameter(parameter, name)
+                self._job.book.parameters[parameter] = name, name.rpartition("/")[0]
         known = self._known.get(optimizer)
         if known is not None:
             known.held = {id(p) for p in parameters(optimizer)}
