@@ -11,6 +11,7 @@ tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 
 from mothtrap.adapters import tensorflow as adapter  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
 
@@ -21,7 +22,7 @@ Y = X[:, :1] - 2 * X[:, 1:2]
 class TestTensorFlow(AdapterTests):
     adapter = adapter
     steps = 8
-    replaced = (tf.GradientTape, type(tf.function(lambda: None)))
+    replaced = (tf.GradientTape, tf.Tensor, type(tf.function(lambda: None)))
 
     def train(self) -> bytes:
         """Four eager steps, then four of a function."""
@@ -55,3 +56,16 @@ class TestTensorFlow(AdapterTests):
 
         for number in range(9):
             step(number)
+
+
+def test_weights_that_a_gradient_breaks_are_of_the_step_after_it() -> None:
+    kernel, process = tf.Variable([[1.0]]), Process("numpy")
+    with process.watched(adapter):
+        for step in range(8):
+            x = tf.constant([[np.nan if step == 3 else 1.0]])
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(x @ kernel))
+            kernel.assign_sub(0.1 * tape.gradient(loss, kernel))
+    found = {finding.code: finding.step for finding in process.findings()}
+    assert found["NUM002"] == 3
+    assert found.get("NUM003", 4) > 3

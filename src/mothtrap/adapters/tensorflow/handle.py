@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Final
 
+import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
@@ -113,18 +114,16 @@ class TensorFlowHandle:
             return False
         passed_by = traced(self._job).recorder.plan.is_light and any(one.by_hand for one in looks)
         wanted = self._job.wants("gradient") and not passed_by
+        gradients: list[Any] = []
         if wanted:
             ids = [self._tensor("gradient", variable) for variable, _ in pairs]
             gradients = [slot.read() for _, slot in pairs]
             self._job.take("gradient", ids, gradients)
             if self._directed <= directions.STEPS:
                 self._direct([variable for variable, _ in pairs], gradients)
-        variables = list({id(variable): variable for variable, _ in pairs}.values())
-        for kind in ("weight", "bias"):
-            chosen = [v for v in variables if (len(v.shape) < 2) == (kind == "bias")]
-            if chosen and self._job.wants(kind):
-                ids = [self._tensor(kind, variable) for variable in chosen]
-                self._job.take(kind, ids, [variable.numpy() for variable in chosen])
+        # Variables are read behind the update: what a gradient broke is of the step after it.
+        if all(np.isfinite(gradient).all() for gradient in gradients):
+            self._take_values(list({id(variable): variable for variable, _ in pairs}.values()))
         losses = {}
         for look in looks:
             for target in look.targets:
@@ -134,6 +133,13 @@ class TensorFlowHandle:
         self._job.stood_ready(EVERY_STEP)
         self._job.step(list(losses.values()), optimizer=OPTIMIZER)
         return True
+
+    def _take_values(self, variables: Sequence[Any]) -> None:
+        for kind in ("weight", "bias"):
+            chosen = [v for v in variables if (len(v.shape) < 2) == (kind == "bias")]
+            if chosen and self._job.wants(kind):
+                ids = [self._tensor(kind, variable) for variable in chosen]
+                self._job.take(kind, ids, [variable.numpy() for variable in chosen])
 
     def _direct(self, variables: Sequence[Any], gradients: Sequence[Any]) -> None:
         """Report where a step has moved the variables since the one before it."""
