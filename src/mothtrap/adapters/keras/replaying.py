@@ -101,7 +101,7 @@ class ReplayingHandle(KerasHandle):
     def _compiled(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult:
         self._build(model, original, iterator)
         self._restore(model)
-        place = self._here.fit.location if self._here.fit is not None else None
+        place = self._running.fit.location if self._running.fit is not None else None
         before = self._steps.begin(model, self._loaded.snapshot.steps[-1].events[0].site or place)
         self._here.depth += 1
         error: BaseException | None = None
