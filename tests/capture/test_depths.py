@@ -66,6 +66,13 @@ def test_the_distance_is_no_larger_than_the_budget_asks_for() -> None:
     assert found[-4:] == [4960, 4961, 4980, 4981]
 
 
+def test_a_pause_in_a_light_step_makes_full_ones_no_cheaper() -> None:
+    depths = Depths(0.02)
+    full_steps(depths, range(90))
+    depths.watched(0.5, 0.499, 0.0, light=True)
+    assert full_steps(depths, range(91, 130)) == [91, 100, 101, 110, 111, 120, 121]
+
+
 def test_without_a_budget_every_step_is_full() -> None:
     assert full_steps(Depths(0.0), range(300)) == list(range(300))
     depths = Depths(0.02)

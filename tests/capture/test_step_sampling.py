@@ -73,6 +73,16 @@ def test_the_budget_holds_and_steps_are_round(
     assert {step % every for step in found} == set(range(TOGETHER))
 
 
+def test_the_two_steps_of_a_pair_stay_together_when_hooks_take_longer() -> None:
+    sampler = StepSampler(0.02)
+    watched(sampler, 1e-3, 1e-3)
+    [first] = [step for step in steps_watched(sampler, 1e-3, 1e-3, 150) if step % 100 == 0][1:]
+    sampler.watched(0.2, 0.199)
+    assert sampler.next_after(first) == first + 1
+    sampler.watched(2e-3, 1e-3)
+    assert sampler.next_after(first + 1) > first + 100
+
+
 def test_runs_with_different_costs_have_steps_in_common() -> None:
     slow, fast = StepSampler(0.02), StepSampler(0.02)
     watched(slow, 1e-3, 1e-3)

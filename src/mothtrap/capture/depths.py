@@ -133,12 +133,15 @@ class Depths:
         return since < FEWEST or self.in_group or self._first_s < FIRST_S
 
     def _affordable(self) -> int:
-        """Return the smallest distance of pairs that the budget suffices for."""
+        """Return the smallest distance of pairs that the budget suffices for.
+
+        A pause of the machine in a light step must not make full ones look cheap: the median.
+        """
         if not self._full_s:
             return ALL
         share_s = PART * self._overhead * median(self._plain_s)
         full_s = fmean(self._full_s)
         if not self._light_s:
             return ALL if full_s <= share_s else ROUND[0]
-        needed_s = TOGETHER * max(0.0, full_s - fmean(self._light_s))
+        needed_s = TOGETHER * max(0.0, full_s - median(self._light_s))
         return next((k for k in (ALL, *ROUND) if k * share_s >= needed_s), ROUND[-1])

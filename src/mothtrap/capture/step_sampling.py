@@ -53,6 +53,7 @@ class StepSampler:
         self._latest = self._full
         self._rest_step_s: deque[float] = deque(maxlen=SAMPLINGS_REMEMBERED)
         self._full_steps = FIRST_STEPS
+        self._every = ROUND[-1]
         self._cut = 0
 
     def watched(self, step_s: float, own_s: float, *, light: bool = False) -> None:
@@ -70,7 +71,7 @@ class StepSampler:
     def next_after(self, step: int) -> int:
         """Return the next step that is to be watched, once `step` is over."""
         following = step + 1
-        if not self._overhead or self._full_steps:
+        if not self._overhead or self._full_steps or 0 < following % self._every < TOGETHER:
             return following
         plain_s = self._plain()
         share_s = self._overhead * plain_s
@@ -78,6 +79,7 @@ class StepSampler:
             return following
         needed = TOGETHER * self._own(self._full, plain_s)
         every = next((number for number in ROUND if number * share_s >= needed), ROUND[-1])
+        self._every = every
         return following if following % every < TOGETHER else following + -following % every
 
     def long_s(self) -> float:
