@@ -83,6 +83,34 @@ model.fit(x, x[:, :1], batch_size=32, shuffle=False, verbose=0)
 """
 
 
+RECORDS = """
+import keras
+import numpy as np
+import tensorflow as tf
+
+keras.utils.set_random_seed(0)
+for part in range(3):
+    with tf.io.TFRecordWriter(f"part-{part}.tfrecord") as writer:
+        for number in range(40):
+            row = np.random.rand(5).astype("float32")
+            if (part, number) == (1, 13):
+                row[2] = -1.0
+            writer.write(row.tobytes())
+
+
+def parse(record):
+    row = tf.io.decode_raw(record, tf.float32)
+    return row[:4], row[4:]
+
+
+data = tf.data.Dataset.list_files("part-*.tfrecord").interleave(tf.data.TFRecordDataset)
+data = data.map(parse).shuffle(100).batch(16).map(lambda x, y: (tf.sqrt(x), y)).prefetch(1)
+model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+model.compile("adam", "mse")
+model.fit(data, verbose=0)
+"""
+
+
 def test_a_step_in_64_bits_shows_that_precision_is_to_blame(tmp_path: Path) -> None:
     found = replayed(tmp_path, OVERFLOW, "--dtype", "float64")
     assert found["nonfinite"] is False
@@ -97,6 +125,7 @@ def test_operation_line_and_row_are_named(tmp_path: Path, jit: bool) -> None:
     assert found["operation"] == "Sqrt"
     assert found["location"] == "train.py:17"
     assert len(found["rows"]) == 1
+    assert found["samples"] == ["sample 77 of the data"]
 
 
 @pytest.mark.parametrize(("row", "jit"), [(77, False), (7, True)])
@@ -110,6 +139,15 @@ def test_a_model_that_its_first_step_builds_is_built_before(
     assert found["operation"] == "Sqrt"
     assert found["location"] == "train.py:17"
     assert found["rows"] == [row % 32]
+
+
+def test_the_record_of_a_row_is_named(tmp_path: Path) -> None:
+    found = replayed(tmp_path, RECORDS)
+    [row] = found["rows"]
+    [record] = found["samples"]
+    assert record.startswith("record 13 of ")
+    assert record.endswith("part-1.tfrecord")
+    assert f"row {row} is {record}" in found["told"]
 
 
 def replayed(tmp_path: Path, script: str, *options: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ run. Then the step is done eagerly, and each operation is looked at. The process
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +19,10 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, names
 from mothtrap.adapters.keras.eager_step import EagerStep
+from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
+from mothtrap.adapters.keras.samples import samples_of
 from mothtrap.adapters.keras.state import Held, hold, restore, variables_of
 from mothtrap.adapters.keras.steps import Before
 from mothtrap.adapters.keras.taker import Made, rows_of, tensors_of, truth
@@ -65,10 +67,15 @@ class ReplayingHandle(KerasHandle):
         [event] = self._loaded.snapshot.steps[-1].events
         assert isinstance(event, BatchHanded)
         self._batch = value_of(event.value, self._loaded.steps, lambda _: None)
+        self._data: tuple[Any, Any] = None, None  # that the latest `fit` was given
         self._first: Held | None = None  # of variables that a first step had yet to make
         self._name = value_of(self._loaded.snapshot.state, self._loaded.state, lambda _: None)[
             "model"
         ]
+
+    def _fit_given(self, fit: Fit, given: Mapping[str, Any]) -> None:
+        super()._fit_given(fit, given)
+        self._data = given.get("x"), given.get("y")
 
     def _call_began(self, model: Any, original: Callable[..., Any], iterator: Any) -> Before | None:
         if model is not None:
@@ -180,7 +187,19 @@ class ReplayingHandle(KerasHandle):
             except Exception:  # the model cannot do with such a batch
                 return None
 
-        return with_rows(found, trial, count, suspects)
+        return self._with_samples(with_rows(found, trial, count, suspects))
+
+    def _with_samples(self, result: ReplayResult) -> ReplayResult:
+        """Add what the rows are in the arrays or files that `fit` was given."""
+        try:
+            names_R = samples_of(self._data, self._batch, result.rows)
+        except Exception as err:  # a pipeline of the user's may do anything
+            self._outcome.note(f"where the rows come from was not found out: {err}")
+            return result
+        known = [(row, name) for row, name in zip(result.rows, names_R, strict=True) if name]
+        told = tuple(f"row {row} is {name}" for row, name in known)
+        samples = names_R if known else ()
+        return msgspec.structs.replace(result, samples=samples, told=(*result.told, *told))
 
     def _tested(self, result: ReplayResult, bad: Bad | None, path: Path) -> ReplayResult:
         """Write a test of the operation that was found, or say why there is none."""

@@ -90,6 +90,36 @@ def inputs_of(data: Any) -> list[Any]:
     return list(data._inputs())
 
 
+def transformation(data: Any) -> str:
+    """Return what makes a data set, without regard to how many threads do it: `Map`, `Batch`."""
+    if hasattr(data, "_impl"):
+        return "TFRecordFiles"
+    name = type(data).__name__.strip("_").removesuffix("V2").removesuffix("Dataset")
+    return name.removeprefix("Parallel")
+
+
+def function_of(data: Any) -> Callable[..., Any]:
+    """Return the user's function of a `map`, `flat_map`, `interleave` or `filter`."""
+    wrapped = data._predicate if hasattr(data, "_predicate") else data._map_func
+    function: Callable[..., Any] = wrapped._func
+    return function
+
+
+def read_by(data: Any) -> Any:
+    """Return the data set that opens one file after the other for a reader of files."""
+    return data._impl
+
+
+def zipped(data: Any) -> Any:
+    """Return the data sets of a `zip`, in their structure."""
+    return data._datasets
+
+
+def count_of(data: Any) -> Any:
+    """Return how many elements a `skip` leaves out."""
+    return data._count
+
+
 def open_order(data: Any) -> Iterator[str]:
     """Yield what leaves the order of elements open in one transformation of a data set."""
     seeds = getattr(data, "_seed", None), getattr(data, "_seed2", None)

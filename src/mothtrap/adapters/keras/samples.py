@@ -1,0 +1,75 @@
+"""Samples that the rows of a batch are, in arrays or files of a `fit`; found by their values."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow.records import Array, Row, records_of
+
+TOGETHER: Final = 4096
+"""Rows of arrays that are compared at once."""
+NAMED: Final = 3
+"""Samples of equal content that are named."""
+
+
+def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
+    """Return what each of some rows is in the data, in words; empty where that is not known.
+
+    Args:
+        data: `x` and `y` of `fit`.
+        batch: that the rows are of, as the train function was given it.
+        rows: their positions.
+
+    Raises:
+        Exception: whatever a pipeline raises that is read again.
+    """
+    tensors = [np.asarray(leaf) for leaf in tf.nest.flatten(batch) if leaf is not None]
+    wanted = [[tensor[row] for tensor in tensors] for row in rows]
+    if isinstance(data[0], tf.data.Dataset):
+        every = records_of(data[0], wanted)
+    else:
+        arrays = _arrays(data)
+        every = _rows_of(arrays, wanted) if arrays else iter(())
+    found = defaultdict[int, list[str]](list)
+    for position, name in every:
+        found[position].append(name)
+    return tuple(_in_words(found[position]) for position in range(len(rows)))
+
+
+def _arrays(data: tuple[Any, Any]) -> list[Any]:
+    """Return the arrays of a `fit`, flattened; none where it was given anything else."""
+    arrays = [leaf for leaf in tf.nest.flatten(data) if leaf is not None]
+    return (
+        arrays if all(hasattr(one, "__array__") and hasattr(one, "shape") for one in arrays) else []
+    )
+
+
+def _rows_of(arrays: Sequence[Any], wanted: Sequence[Row]) -> Iterator[tuple[int, str]]:
+    for start in range(0, len(arrays[0]), TOGETHER):
+        parts = [np.asarray(array[start : start + TOGETHER]) for array in arrays]
+        for position, row in enumerate(wanted):
+            is_like_N = np.ones(len(parts[0]), bool)
+            for part, value in zip(parts, row, strict=False):
+                is_like_N &= _is_like(part, value)
+            for index in np.flatnonzero(is_like_N):
+                yield position, f"sample {start + index} of the data"
+
+
+def _is_like(part: Array, value: Array) -> Any:
+    """Return for each row of an array whether it has some values; NaN is like NaN."""
+    given = part.astype(value.dtype).reshape(len(part), -1)
+    expected = value.reshape(1, -1)
+    if given.shape[1] != expected.shape[1]:
+        return False
+    same = (given == expected) | ((given != given) & (expected != expected))
+    return same.all(axis=1)
+
+
+def _in_words(names: Sequence[str]) -> str:
+    more = f" or {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return " or ".join(names[:NAMED]) + more

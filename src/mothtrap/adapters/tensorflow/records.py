@@ -1,0 +1,223 @@
+"""Records of files that the rows of a batch were read from.
+
+A pipeline of `tf.data` does not say where its elements come from. So its transformations are built
+once more, and carry the name of each element: the file, and the number of the record. Rows are
+found by their values, whatever the order; where a pipeline draws numbers, they are not found.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import tensorflow as tf
+
+from mothtrap.adapters.tensorflow import names
+
+Array = npt.NDArray[Any]
+Row = list[Array]
+"""The tensors of one row, without the axis of the batch."""
+SECONDS: Final = 120.0
+"""So long is looked for records; what is found until then is told."""
+TOGETHER: Final = 1024
+"""Elements that are compared before the clock is looked at."""
+BETWEEN: Final = "\0"
+"""Between the parts of a name, the outermost first."""
+UNCHANGED: Final = frozenset(
+    {"Options", "Prefetch", "Repeat", "Shuffle", "Cache", "Take", "Shard", "Model", "Snapshot"}
+    | {"AssertCardinality", "IgnoreErrors"}
+)
+"""Transformations whose elements are those that they are given, in another order or number."""
+ONE_BASED: Final = {"TextLine": "line"}
+WORDS: Final = {"TFRecord": "record", "FixedLengthRecord": "record", "Csv": "record"}
+
+
+class NotFollowedError(Exception):
+    """A pipeline has a transformation through which no names can be carried."""
+
+
+def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
+    """Yield which of some rows a record is, and its name, for all records that are one of them.
+
+    Args:
+        data: the data set of batches that the rows are of.
+        rows: the tensors of each, flattened as elements of the data set are.
+
+    Yields:
+        The position in `rows`; a name such as `record 17 of data/part-2.tfrecord`.
+
+    Raises:
+        NotFollowedError: it cannot be said where elements come from.
+    """
+
+    def compared(name: Any, element: Any) -> tuple[Any, Any]:
+        tensors = [one for one in tf.nest.flatten(element) if one is not None]
+        return name, tf.stack([_is_among(row, tensors) for row in rows])
+
+    every = _named(data).map(_as_it_is(compared), num_parallel_calls=tf.data.AUTOTUNE)
+    until = time.monotonic() + SECONDS
+    for name_N, is_like_NR in every.ignore_errors().batch(TOGETHER).as_numpy_iterator():
+        for record, row in np.argwhere(is_like_NR):
+            yield int(row), _told(name_N[record])
+        if time.monotonic() > until:
+            return
+
+
+def _named(data: Any) -> Any:
+    """Return a data set of the names and elements of another one, or more, in any order."""
+    kind, given = names.transformation(data), names.inputs_of(data)
+    if kind in UNCHANGED:
+        return _named(given[0])
+    if kind in _CARRIED:
+        return _CARRIED[kind](data)
+    if given:
+        raise NotFollowedError(kind)
+    return _source(data, kind)
+
+
+def _source(data: Any, kind: str) -> Any:
+    if data.element_spec == tf.TensorSpec((), tf.string) and kind == "TensorSlice":
+        return data.map(lambda path: (path, path))
+    if kind == "Tensor":
+        return data.map(lambda *one: ("", _packed(one)))
+    word = ONE_BASED.get(kind) or WORDS.get(kind, "sample")
+    first = int(kind in ONE_BASED)
+
+    def numbered(index: Any, element: Any) -> tuple[Any, Any]:
+        return tf.strings.join([word, tf.strings.as_string(index + first)], " "), element
+
+    return data.enumerate().map(numbered)
+
+
+def _mapped(data: Any) -> Any:
+    function = _converted(names.function_of(data))
+
+    def mapped(name: Any, element: Any) -> tuple[Any, Any]:
+        return name, _packed(function(*_unpacked(element)))
+
+    return _given(data).map(_as_it_is(mapped), num_parallel_calls=tf.data.AUTOTUNE)
+
+
+def _filtered(data: Any) -> Any:
+    function = _converted(names.function_of(data))
+    return _given(data).filter(_as_it_is(lambda _, element: function(*_unpacked(element))))
+
+
+def _batched(data: Any) -> Any:
+    """Return batches of one row each; a padded one has no padding then."""
+
+    def alone(name: Any, element: Any) -> tuple[Any, Any]:
+        return name, tf.nest.map_structure(lambda one: tf.expand_dims(one, 0), element)
+
+    return _given(data).map(alone)
+
+
+def _flattened(data: Any) -> Any:
+    function = _converted(names.function_of(data))
+
+    def opened(name: Any, element: Any) -> Any:
+        inner = _named(function(*_unpacked(element)))
+        return inner.map(lambda own, one: (tf.strings.join([name, own], BETWEEN), one))
+
+    return _given(data).flat_map(_as_it_is(opened))
+
+
+def _zipped(data: Any) -> Any:
+    inner = names.zipped(data)
+    every = tf.data.Dataset.zip(tuple(map(_named, tf.nest.flatten(inner))))
+
+    def joined(*named: Any) -> tuple[Any, Any]:
+        return named[0][0], tf.nest.pack_sequence_as(inner, [one for _, one in named])
+
+    return every.map(joined)
+
+
+def _concatenated(data: Any) -> Any:
+    first, second = names.inputs_of(data)
+    return _named(first).concatenate(_named(second))
+
+
+def _skipped(data: Any) -> Any:
+    """Return what `skip` leaves of the elements of files: a header is not to be parsed."""
+    [given] = names.inputs_of(data)
+    waiting = [given]
+    while waiting:
+        one = waiting.pop()
+        if names.transformation(one) in ("Shuffle", "Batch", "PaddedBatch"):
+            return _named(given)  # all: which are left out differs, or batches are counted
+        waiting += names.inputs_of(one)
+    return _named(given).skip(names.count_of(data))
+
+
+_CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
+    "Map": _mapped,
+    "Filter": _filtered,
+    "Batch": _batched,
+    "PaddedBatch": _batched,
+    "FlatMap": _flattened,
+    "Interleave": _flattened,
+    "TFRecordFiles": lambda data: _named(names.read_by(data)),
+    "Zip": _zipped,
+    "Concatenate": _concatenated,
+    "Skip": _skipped,
+}
+
+
+def _given(data: Any) -> Any:
+    [given] = names.inputs_of(data)
+    return _named(given)
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    converted: Callable[..., Any] = tf.autograph.experimental.do_not_convert(function)
+    return converted
+
+
+def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of the user's with branches and loops that graphs have."""
+    if str(function.__module__).startswith("tensorflow."):
+        return function
+    try:
+        converted: Callable[..., Any] = tf.autograph.to_graph(function)
+    except Exception:  # it has no source; TensorFlow takes such a function as it is, too
+        return function
+    return converted
+
+
+def _unpacked(element: Any) -> tuple[Any, ...]:
+    return element if type(element) is tuple else (element,)
+
+
+def _packed(made: Any) -> Any:
+    return tuple(made) if isinstance(made, list) else made
+
+
+def _is_among(row: Row, tensors: Sequence[Any]) -> Any:
+    """Return whether a row is one of an element, whose tensors have an axis for rows."""
+    every = [_is_like(one, wanted) for one, wanted in zip(tensors, row, strict=False)]
+    return tf.reduce_any(tf.reduce_all(tf.stack(every), axis=0)) if every else tf.constant(False)
+
+
+def _is_like(tensor: Any, wanted: Array) -> Any:
+    """Return for each row of a tensor whether it has the wanted values, but for padding."""
+    axes, size = wanted.ndim, np.array(wanted.shape, np.int32)
+    tensor = tf.ensure_shape(tensor, [None] * (axes + 1))
+    given = tf.shape(tensor)[1:]
+    common = tf.minimum(given, size)
+    part = tf.slice(tensor, np.zeros(axes + 1, np.int32), tf.concat([[-1], common], 0))
+    expected = tf.constant(wanted.astype(tensor.dtype.as_numpy_dtype))
+    same = _equal(part, tf.slice(expected, np.zeros(axes, np.int32), common))
+    fits = tf.reduce_all((given <= size) & ((given > 0) | (size == 0)))
+    return tf.reduce_all(same, axis=list(range(1, axes + 1))) & fits
+
+
+def _equal(one: Any, other: Any) -> Any:
+    return (one == other) | ((one != one) & (other != other))
+
+
+def _told(name: bytes) -> str:
+    parts = dict.fromkeys(name.decode(errors="replace").split(BETWEEN))
+    return " of ".join(part for part in reversed(parts) if part)
