@@ -10,9 +10,11 @@ from mothtrap.capture.step_sampling import (
     EXCESS,
     FIRST_STEPS,
     MOST_CUT,
+    MOST_LONG,
     ROUND,
     SAMPLINGS_REMEMBERED,
     TOGETHER,
+    LongSteps,
     StepSampler,
 )
 
@@ -167,3 +169,9 @@ def test_steps_that_became_longer_are_known_once_a_rest_has_shown_it() -> None:
         sampler.ended(98, 98, 98 * 0.1)
     watched(sampler, 0.1, 1e-3, TOGETHER)
     assert sampler.next_after(FIRST_STEPS + 2) == FIRST_STEPS + 3
+
+
+def test_single_long_steps_begin_passes_and_many_are_steps_that_became_longer() -> None:
+    long = LongSteps(1.0)
+    assert not any(long.are_many(2.0 if step % 10 == 0 else 0.5) for step in range(1000))
+    assert [long.are_many(2.0) for _ in range(MOST_LONG + 1)] == [False] * MOST_LONG + [True]

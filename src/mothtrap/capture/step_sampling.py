@@ -26,6 +26,9 @@ REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
 """Watched steps, and rests, whose times are remembered."""
 LONGER = 4
 """A step that takes so many times as long as expected is a long one."""
+MOST_LONG = 10
+"""Long steps beyond short ones after which steps became longer. Single ones are pauses of the
+machine, or begin a pass over the data."""
 MOST_CUT = 3
 """Rests in a row that something cut short, after which steps are watched for a while: there is
 more in this loop than training steps."""
@@ -108,3 +111,20 @@ class StepSampler:
         """
         own_s = fmean(took.own_s)
         return max(own_s, median(took.step_s) - plain_s) if self._rest_step_s else own_s
+
+
+class LongSteps:
+    """Notices that the steps of a rest became longer.
+
+    Args:
+        long_s: from which time on a step is a long one.
+    """
+
+    def __init__(self, long_s: float) -> None:
+        self._long_s = long_s
+        self._excess = 0
+
+    def are_many(self, step_s: float) -> bool:
+        """Take in what a step took; return whether the rest is over."""
+        self._excess = self._excess + 1 if step_s > self._long_s else max(0, self._excess - 1)
+        return self._excess > MOST_LONG

@@ -11,12 +11,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from mothtrap.capture.step_sampling import LongSteps
 from mothtrap.tracing.adapter_job import AdapterJob
 
 ALIKE_STEPS = 32
 """Steps running that were plain before one goes by unwatched."""
-MOST_LONG = 10
-"""Long steps after which a rest is over: one is a pause, so many are steps that became longer."""
 
 
 class Rests:
@@ -36,8 +35,9 @@ class Rests:
         self._allowed = not (acts or asks)
         self._owner: Any = None
         self._alike = 0
-        self._first = self._planned = self._long = 0
-        self._began_s = self._stepped_s = self._long_s = 0.0
+        self._first = self._planned = 0
+        self._began_s = self._stepped_s = 0.0
+        self._long = LongSteps(0.0)
         if "torch" not in job.process.members:
             job.recorder.logs = self._logged
 
@@ -61,9 +61,9 @@ class Rests:
         planned = recorder.next_watched(step - 1) - step
         if planned <= 0 or not self._kin >= self._job.process.members.keys():
             return
-        self._first, self._planned, self._long = step, planned, 0
+        self._first, self._planned = step, planned
         self._began_s = self._stepped_s = time.perf_counter()
-        self._long_s = recorder.sampler.long_s()
+        self._long = LongSteps(recorder.sampler.long_s())
 
     def passes(self, owner: Any) -> bool:
         """Return whether the step that `owner` is about to make goes by; else the rest is over."""
@@ -77,8 +77,8 @@ class Rests:
         grouper = self._job.grouper
         grouper.step += 1
         before_s, self._stepped_s = self._stepped_s, time.perf_counter()
-        self._long += self._stepped_s - before_s > self._long_s
-        if grouper.step - self._first >= self._planned or self._long > MOST_LONG:
+        are_longer = self._long.are_many(self._stepped_s - before_s)
+        if are_longer or grouper.step - self._first >= self._planned:
             self.end()
 
     def end(self) -> None:

@@ -17,6 +17,7 @@ from mothtrap.adapters.keras.fits import Fit, weights_by_class
 from mothtrap.adapters.keras.fitting import Fitting
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
+from mothtrap.adapters.keras.loop_rests import LoopRests
 from mothtrap.adapters.keras.models import Models
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
@@ -65,7 +66,10 @@ class KerasHandle(Fitting):
         self._models = Models(job, self._steps.models)
         self._traces = Traces(job)
         self._tracing = Tracing(job, self._steps)
-        self._rests = Rests(traced(job), FAMILY, lambda: not self._taker.is_awaited)
+        self._rests = Rests(traced(job), FAMILY, self._may_rest)
+        self._loop_rests = LoopRests(
+            self._rests, self._steps, self._tell_evaluations, self._began_late
+        )
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
         self._unowned = Unowned(job)
@@ -101,10 +105,16 @@ class KerasHandle(Fitting):
     def detach(self) -> None:
         """Explain what has ended the script, restore everything that was replaced."""
         self._job.contain(self._rests.end)
-        self._job.contain(self._steps.calls.evaluations.tell)
-        self._job.contain(self._steps.models.tell)
+        self._job.contain(self._tell_evaluations)
         self._job.contain_part("explanation of the exception", self._explain)
         self._put_back()
+
+    def _tell_evaluations(self) -> None:
+        self._steps.calls.evaluations.tell()
+        self._steps.models.tell()
+
+    def _may_rest(self) -> bool:
+        return not self._taker.is_awaited and not GRAPH_LOG.is_written
 
     def _put_back(self) -> None:
         for model in list(self._wrapped):
@@ -333,6 +343,7 @@ class KerasHandle(Fitting):
     def _own_step(self, before: Before) -> None:
         looks = LOOKS.take()
         self._look_for_left_out(looks)
+        self._rests.end()
         self._steps.end(before, looks, [])
 
     def _look_for_left_out(self, looks: list[Look]) -> None:
@@ -350,6 +361,9 @@ class KerasHandle(Fitting):
         if not self._here.depth:
             self._here.function = self._steps.begin()
 
+    def _began_late(self) -> None:
+        self._here.function = self._steps.begin_late(None, None)
+
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
         """Make a step of a function in which an optimizer was applied."""
         self._traces.called(function, traces)
@@ -365,7 +379,11 @@ class KerasHandle(Fitting):
             return False
         before.location = frames.user_location()
         self._look_for_left_out(looks)
-        return self._steps.end(before, looks, hidden)
+        self._rests.end()
+        has_stepped = self._steps.end(before, looks, hidden)
+        if has_stepped:
+            self._job.contain(self._loop_rests.stepped, function, looks)
+        return has_stepped
 
     def tape_began(self) -> None:
         """Tell of a step that the script has made by hand: others end with their optimizer."""

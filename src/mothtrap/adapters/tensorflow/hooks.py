@@ -41,11 +41,22 @@ class Listener(Protocol):
         """Hear that an outermost tape begins to record, eagerly."""
 
 
+class Sampling(Protocol):
+    """Part of an adapter that lets calls go by unseen."""
+
+    def passes(self, function: Any) -> bool:
+        """Return whether a call of an outermost function is to go by."""
+
+    def passed(self, result: Any) -> bool:
+        """Hear what such a call has returned; return whether it need not be looked at."""
+
+
 class Shared:
     """Tapes and functions, replaced once for all adapters on TensorFlow.
 
     Attributes:
         passing: functions that are called go by unseen.
+        sampling: decides about each outermost call; None = all are seen.
     """
 
     def __init__(self) -> None:
@@ -53,6 +64,7 @@ class Shared:
         self._replacements: Replacements | None = None
         self._depth = _Depth()
         self.passing = False
+        self.sampling: Sampling | None = None
 
     def join(self, listener: Listener, contain: Contain) -> None:
         """Let an adapter hear; those that join later hear first."""
@@ -76,6 +88,7 @@ class Shared:
     def leave(self, listener: Listener) -> None:
         """Let an adapter hear no more; restore everything when it was the last."""
         self._listeners = [each for each in self._listeners if each[0] is not listener]
+        self.sampling = None
         if not self._listeners and self._replacements is not None:
             self._replacements.undo()
             self._replacements = None
@@ -100,8 +113,13 @@ class Shared:
             if self.passing:
                 return original(function, *args, **kwargs)
             is_outermost = depth.now == 0 and tf.executing_eagerly()
+            sampling, traces = self.sampling if is_outermost else None, None
+            if sampling is not None and self._contained(sampling.passes, function):
+                self.passing = True
+            else:
+                sampling = None
+                traces = self._contained(self._began, function) if is_outermost else None
             depth.now += 1
-            traces = self._contained(self._began, function) if is_outermost else None
             try:
                 result = original(function, *args, **kwargs)
             except BaseException as err:
@@ -109,11 +127,19 @@ class Shared:
                 raise
             finally:
                 depth.now -= 1
-            if traces is not None:
+                if sampling is not None:
+                    self.passing = False
+            if sampling is not None:
+                self._contained(self._passed, sampling, function, result)
+            elif traces is not None:
                 self._contained(self._ended, function, traces)
             return result
 
         return call
+
+    def _passed(self, sampling: Sampling, function: Any, result: Any) -> None:
+        if not sampling.passed(result):
+            self._ended(function, int(function.experimental_get_tracing_count()))
 
     def _began(self, function: Any) -> int:
         LOOKS.calls += 1

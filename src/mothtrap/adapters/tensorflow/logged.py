@@ -38,6 +38,11 @@ class GraphLog:
         self._recorder: Recorder[Any] | None = None
         self._told: set[str] = set()
 
+    @property
+    def is_written(self) -> bool:
+        """Return whether a program logs values."""
+        return bool(self._entries)
+
     def join(self, recorder: Recorder[Any]) -> None:
         """Take what is logged in programs."""
         if self.defers not in recorder.deferring:

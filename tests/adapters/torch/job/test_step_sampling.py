@@ -11,8 +11,8 @@ from tests.adapters.torch.watched import Seen, batch, classifier, sgd, train, wa
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from mothtrap.adapters.torch.job.step_sampling import ALIKE_STEPS, MOST_LONG
-from mothtrap.capture.step_sampling import StepSampler
+from mothtrap.adapters.torch.job.step_sampling import ALIKE_STEPS
+from mothtrap.capture.step_sampling import MOST_LONG, StepSampler
 from mothtrap.core.adapters import Given
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Unwatched

@@ -23,13 +23,12 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.capture.grouper import ClosedStep, Grouper
 from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.step_sampling import LongSteps
 from mothtrap.core.config import Config
 from mothtrap.core.steps import Mode
 
 STEPS_OFF = 10_000
 """Steps from one watched to the next where nothing is captured: the job may yet change."""
-MOST_LONG = 10
-"""Long steps after which a rest is over: one is a pause, so many are steps that became longer."""
 ALIKE_STEPS = 32
 """Steps running that were plain before one goes by unwatched."""
 
@@ -77,8 +76,8 @@ class StepSampling:
         self._steps_in_this = 0
         self._next = self._first = 0
         self._planned = 0
-        self._began_s = self._stepped_s = self._long_s = 0.0
-        self._long_steps = 0
+        self._began_s = self._stepped_s = 0.0
+        self._long = LongSteps(0.0)
         self.in_step = self._between = False
         self._logged_step = -1
 
@@ -117,8 +116,7 @@ class StepSampling:
             return False
         self._first, self._planned = grouper.step, planned
         self._began_s = self._stepped_s = time.perf_counter()
-        self._long_s = self._job.recorder.sampler.long_s()
-        self._long_steps = 0
+        self._long = LongSteps(self._job.recorder.sampler.long_s())
         self._thread = threading.get_ident()
         self.root, self.on = id(module), True
         return True
@@ -193,11 +191,10 @@ class StepSampling:
         grouper = self._job.grouper
         grouper.step += 1
         before_s, self._stepped_s = self._stepped_s, time.perf_counter()
-        if self._stepped_s - before_s > self._long_s:
-            self._long_steps += 1
+        are_longer = self._long.are_many(self._stepped_s - before_s)
         if not self.on:  # woken inside of it
             self._job.recorder.rested(grouper.step - 1, grouper.step)
-        elif grouper.step - self._first >= self._planned or self._long_steps > MOST_LONG:
+        elif are_longer or grouper.step - self._first >= self._planned:
             self._job.contain(self.resume)
         return True
 
