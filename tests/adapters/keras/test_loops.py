@@ -241,3 +241,25 @@ def test_every_target_that_meets_every_prediction_in_a_loss_written_by_hand(comp
     assert not shapes(columns)
     if not compiled:  # of a program it is not known which of the two is learned
         assert not shapes(columns, pairwise=True)
+
+
+def test_differences_in_a_step_that_are_no_loss_are_left_alone() -> None:
+    """Distances of a layer to centers, and a metric, which the tape happens to record."""
+    x = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
+    targets, centers = tf.constant(x[:, :1]), tf.Variable(x[:, 0])
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.01)
+        for _ in range(4):
+            with tf.GradientTape() as tape:
+                found = model(tf.constant(x), training=True)
+                near = tf.exp(-tf.square(found - centers))
+                nearest = tf.reduce_min(tf.abs(found - tf.constant(x[:, 0])), axis=1)
+                loss = tf.reduce_mean(tf.square(targets - found)) + 0.0 * tf.reduce_mean(near)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables, strict=True))
+            assert nearest.shape == (16,)
+    calls = [one for one in process.facts() if isinstance(one, LossCall)]
+    assert not [one.result_shape for one in calls if one.result_shape]
+    assert len(process.steps()) == 4

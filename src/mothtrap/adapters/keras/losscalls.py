@@ -15,7 +15,6 @@ from mothtrap.adapters.tensorflow import looks
 from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Array, Look, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
-from mothtrap.core.facts.losses import LossCall
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
 from mothtrap.tracing.same_batches import SameBatches
@@ -152,18 +151,7 @@ class LossCalls:
     def _tell_broadcasts(self, look: Look, step: int, series: str | None) -> None:
         for target in look.targets:
             if target.broadcast is not None:
-                rows, columns = target.broadcast.read().tolist()
-                self._job.fact(
-                    LossCall(
-                        step=step,
-                        operation="elementwise",
-                        series=series,
-                        prediction_shape=(rows, 1),
-                        target_shape=(columns,),
-                        result_shape=(rows, columns),
-                        location=target.location,
-                    )
-                )
+                self._job.fact(target.broadcast.fact(step, series, target.location))
 
 
 def _labels(call: looks.LossCall) -> Called | None:

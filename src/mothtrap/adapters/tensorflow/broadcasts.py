@@ -1,8 +1,11 @@
-"""Losses in a program that compare every prediction with every target."""
+"""Losses that compare every prediction with every target."""
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
+
+import numpy as np
 
 DIFFERENCES: Final = frozenset({"Sub", "SquaredDifference"})
 ELEMENTWISE: Final = frozenset(
@@ -13,6 +16,9 @@ ELEMENTWISE: Final = frozenset(
 )
 """Operations between a difference and the loss that is made of it."""
 MAX_OPERATIONS: Final = 64
+MAX_ELEMENTS: Final = 1 << 20
+"""Of a difference of an eager step that is compared with the loss."""
+TOLERANCE: Final = 1e-3
 
 
 def broadcast_under(loss: Any) -> Any:
@@ -29,6 +35,17 @@ def broadcast_under(loss: Any) -> Any:
         elif operation.type in ELEMENTWISE:
             waiting += [tensor.op for tensor in operation.inputs]
     return None
+
+
+def is_made_of(loss: Any, difference: Any) -> bool:
+    """Return whether an eager loss is a mean or sum of squares or sizes of a difference."""
+    if math.prod(difference.shape) > MAX_ELEMENTS:
+        return False
+    value, size_N = float(loss), np.abs(difference.numpy().astype(np.float64)).ravel()
+    square = float(np.square(size_N).mean())
+    means = (square, square / 2, math.sqrt(square), float(size_N.mean()))
+    known = (*means, *(mean * len(size_N) for mean in means))
+    return any(math.isclose(value, one, rel_tol=TOLERANCE) for one in known)
 
 
 def _is_broadcast(operation: Any) -> bool:

@@ -10,9 +10,9 @@ from typing import Any, Final, Protocol
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast
+from mothtrap.adapters.tensorflow.broadcasts import broadcast_under, is_broadcast, is_made_of
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
-from mothtrap.adapters.tensorflow.looks import Look, Looks, Slot, Target
+from mothtrap.adapters.tensorflow.looks import Broadcast, Look, Looks, Slot, Target
 from mothtrap.adapters.tensorflow.sums import summed_apart
 from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Contain, Function, Replacements, drop_own_frame
@@ -104,6 +104,7 @@ class Shared:
             for listener, contain in self._listeners:
                 contain(listener.tape_began)
             LOOKS.eager.sources.clear()  # gradients that no assignment has followed
+            LOOKS.eager.difference = None
         LOOKS.tapes += 1
 
     def _around_call(self, original: Function) -> Function:
@@ -178,12 +179,10 @@ def _differentiated(
         return
     place = frames.user_location()
     scalar = summed_apart(value) if value.shape.rank == 0 else tf.reduce_mean(value)
-    broadcast = look.difference if tf.executing_eagerly() else broadcast_under(value)
-    look.difference = None
-    shape = Slot(tf.shape(broadcast)) if broadcast is not None else None
+    broadcast = _difference_in(look, scalar)
     given = frozenset(map(id, tf.nest.flatten(sources)))
     look.watched += _not_asked_for(tape, tf.nest.flatten(sources))
-    look.targets.append(Target(Slot(scalar), place, value is not target, shape, scalar, given))
+    look.targets.append(Target(Slot(scalar), place, value is not target, broadcast, scalar, given))
     for source, gradient in zip(tf.nest.flatten(sources), tf.nest.flatten(result), strict=False):
         if gradient is None:
             look.unreached.append(source)
@@ -194,14 +193,27 @@ def _differentiated(
     look.flush()
 
 
+def _difference_in(look: Look, loss: Any) -> Broadcast | None:
+    """Return the difference of every prediction and every target that a loss is made of."""
+    if not tf.executing_eagerly():
+        found = broadcast_under(loss)
+        return Broadcast(Slot(tf.shape(found))) if found is not None else None
+    difference, look.difference = look.difference, None
+    if difference is None or not is_made_of(loss, difference[0]):
+        return None
+    return Broadcast(Slot(tf.shape(difference[0])), difference[1])
+
+
 def _subtracted(left: Any, result: Any, args: tuple[Any, ...], *_: object) -> None:
     """Take a difference of an eager step, of what the model computes and what it does not."""
-    if not LOOKS.tapes or not tf.executing_eagerly() or not args or not tf.is_tensor(args[0]):
+    if not LOOKS.tapes or not args or not isinstance(args[0], tf.Tensor):
         return
-    if is_broadcast(left, args[0]) and names.is_recorded(left) != names.is_recorded(args[0]):
+    if not tf.executing_eagerly() or not is_broadcast(left, args[0]):
+        return
+    if names.is_recorded(left) != names.is_recorded(args[0]):
         look = LOOKS.current()
         if look is not None:
-            look.difference = result
+            look.difference = result, frames.user_location()
 
 
 def _not_asked_for(tape: Any, sources: Sequence[Any]) -> list[weakref.ref[Any]]:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
+from mothtrap.core.facts import losses as facts
 
 MAX_ROWS: Final = 64
 """Rows of a batch that are kept of what a layer takes and gives."""
@@ -219,18 +220,38 @@ class LossCall:
 
 
 @dataclass(slots=True, eq=False)
+class Broadcast:
+    """A difference of every prediction and every target: its shape, and its line if known."""
+
+    shape: Slot
+    location: str | None = None
+
+    def fact(self, step: int, series: str | None, place: str | None) -> facts.LossCall:
+        """Return what is told of it; `place`: of the loss."""
+        rows, columns = self.shape.read().tolist()
+        return facts.LossCall(
+            step=step,
+            operation="elementwise",
+            series=series,
+            prediction_shape=(rows, 1),
+            target_shape=(columns,),
+            result_shape=(rows, columns),
+            location=self.location or place,
+        )
+
+
+@dataclass(slots=True, eq=False)
 class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
-    `scaled` by a loss scale: `value` is what was scaled. `broadcast`: the shape of a difference
-    of every prediction and every target. `tensor`: of the program, while it is traced. `sources`:
-    identities of the variables.
+    `scaled` by a loss scale: `value` is what was scaled. `tensor`: of the program, while it is
+    traced. `sources`: identities of the variables.
     """
 
     value: Slot
     location: str | None
     scaled: bool
-    broadcast: Slot | None = None
+    broadcast: Broadcast | None = None
     tensor: Any = None
     sources: frozenset[int] = frozenset()
 
@@ -283,7 +304,7 @@ class Look:
     `evaluated`: losses that no tape records, with the mean and the number of their rows.
     `watched`: matrices that a loss depends on, and of which no gradient was asked for.
     `sights`: how far layers see along their sequences, with the line that calls each.
-    `difference`: the latest of an eager step of every prediction and every target.
+    `difference`: the latest of an eager step of every prediction and every target, and its line.
     """
 
     counter: Any = None
@@ -305,7 +326,7 @@ class Look:
     watched: list[weakref.ref[Any]] = field(default_factory=list)
     sights: list[tuple[str, str | None]] = field(default_factory=list)
     by_hand: bool = False
-    difference: Any = None
+    difference: tuple[Any, str | None] | None = None
 
     def assigned(self, variable: Any) -> None:
         """Take a value that a script gives a variable: after its gradient that is an update."""
