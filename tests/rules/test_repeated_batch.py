@@ -83,3 +83,10 @@ def test_single_rows_that_are_equal_lie_in_the_data() -> None:
     with pytest.raises(NotApplicable):
         check(passed(8, "sequential", batches=40, rows=1))
     assert check(passed(8, "sequential", batches=40, rows=2)) != []
+
+
+@pytest.mark.parametrize(("rows", "severity"), [(32, Severity.WARNING), (500, Severity.INFO)])
+def test_a_stream_that_gives_one_batch_all_the_time(rows: int, severity: Severity) -> None:
+    """A large batch may be all the data there are."""
+    [finding] = check(passed(7, "iterable", batches=8, rows=rows))
+    assert (finding.severity, finding.evidence["batches"]) == (severity, 8)

@@ -39,7 +39,8 @@ def test_predictions_that_never_come_near_the_targets() -> None:
 
 def test_targets_on_both_sides_of_0() -> None:
     around = {"mean": 0.0, "low": -2000.0, "high": 2500.0}
-    assert check(*(call(step, 20.0, **around) for step in range(0, 200, 32)))
+    assert check(*(call(step, 0.1 * step, **around) for step in range(0, 200, 32)))
+    assert not check(*(call(step, 20.0, **around) for step in range(0, 200, 32)))  # all it can
     assert not check(*(call(step, 300.0, **around) for step in range(0, 200, 32)))
 
 

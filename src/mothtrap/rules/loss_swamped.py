@@ -21,7 +21,7 @@ from mothtrap.rules._loss_calls import entropy, label_counts
 UNWEIGHED = 0.05
 """Share by which the sum of the losses may differ from the total if none is weighed; the rest is
 of penalties. Chosen by hand."""
-GUESSED = 0.8
+GUESSED = 0.95
 """Share of the loss of guessing above which a class loss has not learned; chosen by hand."""
 
 
@@ -115,7 +115,7 @@ class LossSwamped(Rule):
                 f"{name} was {loss_OE[small, 0]:.3g} and is {loss_OE[small, -1]:.3g}, "
                 f"{loss_OE[small, -1] / total_E[-1]:.2g} of the total: {other} "
                 f"({loss_OE[large, -1]:.3g}) swamps it"
-                f"{', so that nothing is learned for it' if guessed else ''}"
+                f"{', so that hardly anything is learned for it' if guessed else ''}"
             ),
             evidence={
                 "value": float(loss_OE[small, -1]),

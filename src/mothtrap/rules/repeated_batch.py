@@ -36,7 +36,8 @@ class RepeatedBatch(Rule):
         (`IterableDataset`) that several workers read. Of a stream at least `stream_part` must
         repeat of what would if every worker read all of it: 1/2 with two workers, 3/4 with
         four. Warning when a stream that one process reads, or a generator, has given a single
-        batch `single` times in a pass, and no other.
+        batch `single` times in a pass, and no other; a note where it has more rows than `few`:
+        it may be all the data.
 
     Stays quiet:
         Samplers with replacement or of one's own, other streams read by one process, the same
@@ -81,6 +82,7 @@ class RepeatedBatch(Rule):
     )
 
     single: int = threshold(8, unit="batches of a pass, all of them equal", source="chosen by hand")
+    few: int = threshold(64, unit="rows of a batch", source="chosen by hand: more may be all data")
 
     def check(self, window: Window) -> list[Finding]:
         """Judge the passes whose batches were compared."""
@@ -116,7 +118,7 @@ class RepeatedBatch(Rule):
         first = min(stuck, key=lambda found: found.step)
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=Severity.WARNING if first.rows <= self.few else Severity.INFO,
             step=max(0, first.step - first.batches + 1),
             last_step=max(found.step for found in stuck),
             count=max(found.batches for found in stuck),

@@ -52,7 +52,8 @@ class StuckAtChance(Rule):
 
     Fires:
         After `num_steps` steps within `below_ratio` to `above_ratio` of that value,
-        without falling. Error when the predictions of all examples are the same, or when
+        without falling; after `falling_steps` of a loss that still falls towards it from above.
+        Error when the predictions of all examples are the same, or when
         for `constant_steps` steps they hardly differ (their spread is below
         `constant_spread` of an even guess) and do not begin to; else a warning.
 
@@ -93,6 +94,9 @@ class StuckAtChance(Rule):
     passes = True
 
     num_steps: int = threshold(150, unit="steps of the series running", source="chosen by hand")
+    falling_steps: int = threshold(
+        250, unit="steps of a loss that still falls to that level", source="chosen by hand"
+    )
     below_ratio: float = threshold(
         0.98, unit="of the level of guessing", source="chosen by hand: below, it learns"
     )
@@ -136,7 +140,8 @@ class StuckAtChance(Rule):
         blocks = block_medians(loss_S[begin:], BLOCK_STEPS)
         half = len(blocks) // 2
         late = np.median(blocks[half:])
-        if late < 0.995 * np.median(blocks[:half]) and late < guess:
+        falls = bool(late < 0.995 * np.median(blocks[:half]))
+        if falls and (late < guess or len(loss_S) - begin < self.falling_steps):
             return None
         step = int(steps_S[begin])
         spread_N = np.array([c.prediction_spread for c in own if c.step >= step], dtype=float)

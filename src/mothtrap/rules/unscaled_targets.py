@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import median
 
 import numpy as np
 
@@ -38,8 +39,8 @@ class UnscaledTargets(Rule):
     Fires:
         Warning when the mean of the targets is at least `scale`, and after `steps` steps no
         prediction of the latest `looks` looks has reached `short` of it; or, where targets lie on
-        both sides of 0, when none has reached `short_of_range` of the largest. And when targets of
-        `huge` and more, out of reach in the first look, are followed by a loss that grows and is
+        both sides of 0, when none has reached `short_of_range` of the largest and predictions are
+        still `growing`. And when targets of `huge` and more, out of reach in the first look, are followed by a loss that grows and is
         no number within `steps` steps.
 
     Stays quiet:
@@ -93,6 +94,9 @@ class UnscaledTargets(Rule):
     scale: float = threshold(20.0, unit="of the mean target", source="chosen by hand")
     short: float = threshold(0.5, unit="of the mean target", source="chosen by hand")
     short_of_range: float = threshold(0.05, unit="of the largest target", source="chosen by hand")
+    growing: float = threshold(
+        1.2, unit="of the predictions a third of the steps earlier", source="chosen by hand"
+    )
     huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
     steps: int = threshold(100, unit="steps", source="chosen by hand")
     looks: int = threshold(3, unit="looks running", source="chosen by hand")
@@ -117,6 +121,8 @@ class UnscaledTargets(Rule):
         if last.step >= self.steps and len(latest) == self.looks:
             if not all(map(self._is_short, latest)):
                 return None
+            if _straddle_zero(last) and not self._grow(calls):
+                return None  # single targets lie far out, and what can be predicted is
             reached = max(_reached(call) or 0.0 for call in latest)
             words = f"but no prediction is beyond {reached:.3g} after {last.step} steps"
         else:
@@ -148,10 +154,19 @@ class UnscaledTargets(Rule):
         sample, reached, size = call.targets, _reached(call) or 0.0, _size(call) or 0.0
         if sample is None or size < self.scale:
             return False
-        if (sample.least or 0.0) < 0 < (sample.greatest or 0.0):
+        if _straddle_zero(call):
             return reached < self.short_of_range * size
         mean = abs(sample.mean or 0.0)
         return mean >= self.scale and reached < self.short * mean
+
+    def _grow(self, calls: list[LossCall]) -> bool:
+        """Return whether predictions were still growing in the last third of the steps."""
+        last = calls[-1].step
+        thirds: tuple[list[float], ...] = ([], [], [])
+        for call in calls:
+            thirds[min(2, 3 * call.step // (last + 1))].append(_reached(call) or 0.0)
+        _, middle, late = thirds
+        return bool(middle and median(late) >= self.growing * median(middle))
 
     def _breaks(self, window: Window) -> int | None:
         """Return after how many steps a loss that grew is no number; None where none is."""
@@ -164,6 +179,11 @@ class UnscaledTargets(Rule):
             if grew and broken[0] < self.steps:
                 return int(broken[0])
         return None
+
+
+def _straddle_zero(call: LossCall) -> bool:
+    sample = call.targets
+    return sample is not None and (sample.least or 0.0) < 0 < (sample.greatest or 0.0)
 
 
 def _reached(call: LossCall) -> float | None:

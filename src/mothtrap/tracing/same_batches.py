@@ -1,4 +1,4 @@
-"""Batches of a pass that are all the same, of those that are looked at."""
+"""Batches of a pass that are all the same, one after the other from its first."""
 
 from __future__ import annotations
 
@@ -17,29 +17,31 @@ class SameBatches:
     """Counts batches as long as each is equal to the first one of its pass.
 
     Attributes:
-        count: batches of the pass in progress that were looked at, all of them equal; 0 where
-            two have differed.
+        count: batches of the pass in progress, all of them equal; 0 where two have differed, or
+            one was not looked at.
         passes: that have begun.
     """
 
     def __init__(self) -> None:
         self.count, self.passes = 0, 1
         self._first: bytes | None = None
-        self._differed = False
+        self._latest = 0
+        self._is_over = False
 
     def begin(self) -> None:
         """Take that a pass begins."""
-        self.count, self._first, self._differed = 0, None, False
+        self.count, self._first, self._is_over = 0, None, False
         self.passes += 1
 
-    def add(self, arrays: Sequence[Array]) -> bool:
+    def add(self, step: int, arrays: Sequence[Array]) -> bool:
         """Take a batch; return whether it is time to tell of it.
 
         Args:
-            arrays: inputs and targets, rows first. Batches whose inputs are all one row say
-                nothing.
+            step: that trains on it.
+            arrays: all rows of its inputs and targets. Batches whose inputs are all one row
+                say nothing.
         """
-        if self._differed:
+        if self._is_over:
             return False
         digest = hashlib.blake2b(digest_size=16)
         for array in arrays:
@@ -48,8 +50,10 @@ class SameBatches:
         name = digest.digest()
         if self._first is None:
             self._first = name
-        if name != self._first or not any(_rows_differ(array) for array in arrays[:-1]):
-            self.count, self._differed = 0, True
+        follows = not self.count or step == self._latest + 1
+        self._latest = step
+        if not follows or name != self._first or not any(map(_rows_differ, arrays[:-1])):
+            self.count, self._is_over = 0, True
             return False
         self.count += 1
         return self.count in TELL_AT

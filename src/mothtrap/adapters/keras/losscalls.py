@@ -129,11 +129,13 @@ class LossCalls:
     def _tell_repeated(self, look: Look, step: int) -> None:
         """Report a stream that has given `fit` the same batch again and again."""
         loader = self.loader if self.fit is not None else None
+        if loader is None or loader.samples is not None:
+            return
         inputs = [c.given.read() for c in look.layers if c.data and c.given is not None]
         targets = [call.target.read() for call in look.losses[:1] if call.target is not None]
-        if loader is None or loader.samples is not None or not inputs or not targets:
-            return
-        if self._batches.add([*inputs, *targets]):
+        if not inputs or not targets or len(inputs[0]) < len(targets[0]):
+            return  # of a large batch not all rows are kept
+        if self._batches.add(step, [*inputs, *targets]):
             self._job.fact(
                 BatchesLoaded(
                     step=step,
