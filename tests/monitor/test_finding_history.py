@@ -148,3 +148,23 @@ def test_what_filled_most_of_the_training_stays_a_warning_when_it_passes() -> No
     [case] = book.findings
     assert (case.severity, case.evidence["passed_at_step"]) == (Severity.INFO, 390)
     assert case.message.count("passed") == 1
+
+
+def test_what_comes_back_holds_again_from_then_on() -> None:
+    book = FindingHistory()
+    book.add(found(3, 300, severity=WARNING), window(steps=301))
+    book.passed("GRD101", 310)
+    book.add(found(330, 399, severity=WARNING), window(steps=400))
+    [case] = book.findings
+    assert (case.severity, case.step) == (WARNING, 3)
+    assert "passed_at_step" not in case.evidence
+    assert case.message == "until 399; what began at step 3 had passed by step 310"
+
+
+def test_what_came_and_went_has_not_filled_the_training() -> None:
+    book = FindingHistory()
+    for first, last in ((0, 20), (880, 900)):
+        book.add(found(first, last, severity=WARNING), window(steps=last + 1))
+        book.add(found(first, last, severity=WARNING), window(steps=last + 2))
+        book.passed("GRD101", last + 20)
+    assert book.findings[0].severity is Severity.INFO

@@ -86,3 +86,9 @@ def test_what_follows_a_loss_that_is_no_number_is_not_judged() -> None:
     nan = gradients("nan", {"fc.weight": [0.0] * SAMPLED[12] + [9.0] * 30})
     assert DeadUnits().check(window(dead, nan, loss(np.ones(145)))) == []
     assert DeadUnits().check(window(dead, loss(np.ones(145))))
+
+
+def test_a_step_that_was_left_out_hides_nothing() -> None:
+    losses = np.where(np.arange(145) == 1, np.nan, 1.0)
+    dead = inactive({"fc": [0.1] * 4 + [1.0] * (len(SAMPLED) - 4)}, steps=SAMPLED)
+    assert DeadUnits().check(window(dead, loss(losses)))

@@ -12,6 +12,8 @@ from mothtrap.core.window import Window
 LASTING_STEPS, LASTING_SHARE = 100, 0.75
 """Steps, and share of all steps so far, from which on what has passed stays a warning: that it
 ended says little of a training that it has filled. Chosen by hand."""
+PASSED, AGAIN = "passed_at_step", "again_since_step"
+"""Evidence of a case that is found no more, and of one that was found again behind that."""
 
 
 class FindingHistory:
@@ -91,17 +93,18 @@ class FindingHistory:
 
 def _passed(case: Finding, step: int) -> Finding:
     """Return a case that is found no more at a step; it may have passed earlier."""
-    ended = case.evidence.get("passed_at_step")
+    ended = case.evidence.get(PASSED)
     message = case.message
     if not isinstance(ended, int):
         ended, message = step, f"{case.message}; this had passed by step {step}"
-    held = ended - case.step
+    again = case.evidence.get(AGAIN)
+    held = ended - (again if isinstance(again, int) else case.step)
     lasting = held >= LASTING_STEPS and held >= LASTING_SHARE * (step + 1)
     return msgspec.structs.replace(
         case,
         severity=Severity.WARNING if lasting else Severity.INFO,
         message=message,
-        evidence={**case.evidence, "passed_at_step": ended},
+        evidence={**case.evidence, PASSED: ended},
     )
 
 
@@ -110,14 +113,17 @@ def _has_grown(told: Finding, case: Finding, counts: Collection[int], all_change
         return False
     doubled = case.count.bit_length() > told.count.bit_length()
     awaited = any(told.count < count <= case.count for count in counts)
-    has_passed = told.evidence.get("passed_at_step") != case.evidence.get("passed_at_step")
+    has_passed = told.evidence.get(PASSED) != case.evidence.get(PASSED)
     return all_changed or doubled or awaited or has_passed
 
 
 def _revised(old: Finding, new: Finding, window: Window) -> Finding:
-    worse = new.severity.rank < old.severity.rank
+    had_passed = PASSED in old.evidence
+    worse = had_passed or new.severity.rank < old.severity.rank
     as_bad = new.severity is old.severity and new.step <= old.step
     text = new if worse or as_bad else old
+    again = new.step if had_passed else old.evidence.get(AGAIN)
+    evidence = text.evidence if again is None else {**text.evidence, AGAIN: again}
     return msgspec.structs.replace(
         old,
         severity=text.severity,
@@ -127,7 +133,7 @@ def _revised(old: Finding, new: Finding, window: Window) -> Finding:
         count=_count(old, new, window),
         last_step=max(old.last_step, new.last_step),
         message=_message(old, text),
-        evidence=text.evidence,
+        evidence=evidence,
         fixes=text.fixes,
         confidence=text.confidence,
         location=text.location or old.location,
@@ -138,7 +144,7 @@ def _revised(old: Finding, new: Finding, window: Window) -> Finding:
 def _message(old: Finding, text: Finding) -> str:
     if text.step <= old.step:
         return text.message
-    passed = old.evidence.get("passed_at_step")
+    passed = old.evidence.get(PASSED)
     if passed is not None:
         return f"{text.message}; what began at step {old.step} had passed by step {passed}"
     milder = "a note" if old.severity is Severity.INFO else f"a {old.severity.value}"

@@ -30,8 +30,8 @@ def page(document: Document) -> str:
                 break
             lines.append(row)
         lines.append("")
-    for _, root, _ in document.stories[:3]:
-        if root.severity is not Severity.INFO and root.fixes:
+    for story, root, _ in document.stories[:3]:
+        if story.severity is not Severity.INFO and root.fixes:
             lines.append(f"- {_safe(root.code)}: {_prose(root.fixes[0])}")
     if summary.replay is not None:
         lines += ["", "What a replay found:", ""]

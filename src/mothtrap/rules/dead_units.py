@@ -14,7 +14,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.texts import layer_in_words
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Bools, Floats, Matrix, Window
+from mothtrap.core.window import Bools, Floats, Ints, Matrix, Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._stretches import last_stretch, stretches
 
@@ -86,6 +86,7 @@ class DeadUnits(Rule):
         "constant_output",
         "learning_rate_too_low",
         "overtraining",
+        "token_ratio",
     )
 
     warning_share: float = threshold(
@@ -208,17 +209,20 @@ def _units_in_words(layer: _Layer) -> str:
 
 
 def _first_broken(window: Window) -> float:
-    """Return the first step whose loss or gradient is NaN: a rectifier makes 0 of NaN then."""
+    """Return the step from which on losses or gradients are NaN: a rectifier makes 0 of NaN."""
     seen = [(s.steps_S, ~np.isfinite(s.values_S)) for s in window.scalars("loss")]
     gradients = window.matrix("gradient", "nan")
     if gradients is not None:
+        some_S = gradients.present_ST.any(axis=1)
         holds_ST = gradients.present_ST & (gradients.values_ST > 0)
-        seen.append((gradients.steps_S, np.asarray(holds_ST.any(axis=1))))
-    # What is so at the first step that is shown has begun before.
-    begins = [
-        0 if broken_S[0] else steps_S[broken_S][0] for steps_S, broken_S in seen if any(broken_S)
-    ]
-    return float(min(begins, default=np.inf))
+        seen.append((gradients.steps_S[some_S], np.asarray(holds_ST[some_S].any(axis=1))))
+    return min((_begin_of_end(*one) for one in seen if len(one[0]) and one[1][-1]), default=np.inf)
+
+
+def _begin_of_end(steps_S: Ints, broken_S: Bools) -> float:
+    """Return the first of the last steps that are all broken; 0 where they are all there are."""
+    sound = np.flatnonzero(~broken_S)
+    return float(steps_S[sound[-1] + 1]) if len(sound) else 0.0
 
 
 def _persisting(held_S: Bools, samples: int) -> int | None:

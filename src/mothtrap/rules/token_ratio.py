@@ -140,7 +140,7 @@ class TokenRatio(Rule):
         if of_rows:
             out = "; the loss is of whole sequences"
         if drowned:
-            out = ", and the model says the same of each sequence: it does not see past them"
+            out = ", and the model says the same of each sequence: it may not see past them"
         is_note = (masked or of_rows) and not drowned
         return self.finding(
             window,
@@ -168,7 +168,10 @@ class TokenRatio(Rule):
 
 def _says_the_same(window: Window) -> bool:
     """Return whether the latest outputs of a model are nearly the same for different rows."""
-    latest = [look for look in window.seen(OutputSpread) if look.inputs_differ][-SAME_LOOKS:]
+    every = [look for look in window.seen(OutputSpread) if look.inputs_differ]
+    latest = [
+        look for look in every if (look.root, look.place) == (every[-1].root, every[-1].place)
+    ][-SAME_LOOKS:]
     if len(latest) < SAME_LOOKS:
         return False
     return all(look.largest <= SAME * max(look.rms, 1e-30) for look in latest)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from statistics import median
 
 import numpy as np
 
@@ -40,8 +39,8 @@ class UnscaledTargets(Rule):
         Warning when the mean of the targets is at least `scale`, and after `steps` steps no
         prediction of the latest `looks` looks has reached `short` of it; or, where targets lie on
         both sides of 0, when none has reached `short_of_range` of the largest and predictions are
-        still `growing`. And when targets of `huge` and more, out of reach in the first look, are followed by a loss that grows and is
-        no number within `steps` steps.
+        still `growing`. And when targets of `huge` and more, out of reach in the first look, are
+        followed by a loss that grows and is no number within `steps` steps.
 
     Stays quiet:
         Targets that the model reaches, whatever their scale. Class losses. Models that learn
@@ -166,7 +165,7 @@ class UnscaledTargets(Rule):
         for call in calls:
             thirds[min(2, 3 * call.step // (last + 1))].append(_reached(call) or 0.0)
         _, middle, late = thirds
-        return bool(middle and median(late) >= self.growing * median(middle))
+        return bool(middle and np.median(late) >= self.growing * np.median(middle))
 
     def _breaks(self, window: Window) -> int | None:
         """Return after how many steps a loss that grew is no number; None where none is."""

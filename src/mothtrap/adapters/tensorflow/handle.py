@@ -43,6 +43,7 @@ class TensorFlowHandle:
         self._held: dict[int, Any] = {}
         self._values: dict[int, Any] = {}  # of the step before
         self._directed = 0
+        self._is_broken = False  # the latest gradients
         traced(job).observer = self
         SHARED.join(self, job.contain)
         GRAPH_LOG.join(traced(job).recorder)
@@ -122,7 +123,8 @@ class TensorFlowHandle:
             if self._directed <= directions.STEPS:
                 self._direct([variable for variable, _ in pairs], gradients)
         # Variables are read behind the update: what a gradient broke is of the step after it.
-        if all(np.isfinite(gradient).all() for gradient in gradients):
+        was_broken, self._is_broken = self._is_broken, not all(map(_is_finite, gradients))
+        if was_broken or not self._is_broken:
             self._take_values(list({id(variable): variable for variable, _ in pairs}.values()))
         losses = {}
         for look in looks:
@@ -179,3 +181,7 @@ class TensorFlowHandle:
             )
             self._ids[key] = self._job.define(info)
         return self._ids[key]
+
+
+def _is_finite(gradient: Any) -> bool:
+    return bool(np.isfinite(gradient).all())

@@ -121,6 +121,8 @@ class Shared:
                 sampling = None
                 traces = self._contained(self._began, function) if is_outermost else None
             depth.now += 1
+            if is_outermost:
+                LOOKS.owner = function
             try:
                 result = original(function, *args, **kwargs)
             except BaseException as err:
@@ -128,6 +130,8 @@ class Shared:
                 raise
             finally:
                 depth.now -= 1
+                if is_outermost:
+                    LOOKS.owner = None
                 if sampling is not None:
                     self.passing = False
             if sampling is not None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -26,6 +25,8 @@ LOSS_ROWS: Final = 256
 """Rows of targets and predictions that are kept of a loss."""
 MAX_PROGRAMS: Final = 16
 """Traces of programs that are remembered, the latest ones."""
+LOOKS_OF: Final = "_mothtrap_looks"
+"""Attribute of a function that holds the looks of its programs."""
 ALONE: Final = 8
 """Times running that one program alone has run, before only that one is asked."""
 Array = npt.NDArray[Any]
@@ -290,7 +291,7 @@ class Applied:
         return self.found if np.isfinite(self.found).all() else None
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Look:
     """Everything that one traced program, or one eager step, shows.
 
@@ -385,13 +386,16 @@ class Looks(threading.local):
         eager: what the eager step in progress shows.
         tapes: gradient tapes that are recording.
         calls: of programs, since it was last asked what ran.
+        owner: the function that is called, whose programs may be traced.
     """
 
     def __init__(self) -> None:
         self.eager = Look()
         self.tapes = self.calls = 0
-        self._alone, self._times = Look(), 0
-        self._programs: OrderedDict[int, tuple[Any, Look]] = OrderedDict()
+        self.owner: Any = None
+        self._alone: weakref.ref[Look] | None = None
+        self._times = 0
+        self._programs: list[tuple[weakref.ref[Any], weakref.ref[Look]]] = []  # graph and look
 
     def begin(self) -> None:
         """Forget everything: an adapter begins to look."""
@@ -406,9 +410,9 @@ class Looks(threading.local):
         if tf.executing_eagerly():
             return self.eager
         graph = tf.compat.v1.get_default_graph()
-        found = self._programs.get(id(graph))
-        if found is not None and found[0] is graph:
-            return found[1]
+        for one, its in reversed(self._live()):
+            if one is graph:
+                return its
         if not names.is_function_graph(graph):
             return None
         look = Look(why=_obstacle(graph))
@@ -417,18 +421,30 @@ class Looks(threading.local):
             with tf.init_scope():
                 look.counter.write(tf.constant(0, tf.int64))
             look.counter.count()
-        self._programs[id(graph)] = graph, look
-        if len(self._programs) > MAX_PROGRAMS:
-            self._forget_one()
+        self._keep(graph, look)
         return look
 
-    def _forget_one(self) -> None:
-        """Forget the oldest program, one that makes no step before one that does."""
-        older = list(self._programs)[:-1]
-        del self._programs[next((key for key in older if self._makes_no_step(key)), older[0])]
+    def _keep(self, graph: Any, look: Look) -> None:
+        """Keep a look for as long as its function, or as it is one of the latest.
 
-    def _makes_no_step(self, key: int) -> bool:
-        return not self._programs[key][1].targets
+        It holds layers, and these their model: it is to go when the model goes.
+        """
+        held: list[Look] = vars(self.owner or self).setdefault(LOOKS_OF, [])
+        live = [*self._live(), (graph, look)]
+        if len(live) > MAX_PROGRAMS:  # one that makes no step before one that does
+            live.remove(next((one for one in live[:-1] if not one[1].targets), live[0]))
+        self._programs = [(weakref.ref(one), weakref.ref(its)) for one, its in live]
+        left = [its for _, its in live]
+        held[:] = [one for one in (*held, look) if one in left]
+
+    def _live(self) -> list[tuple[Any, Look]]:
+        """Return the programs that are left, as graphs, with their looks."""
+        found: list[tuple[Any, Look]] = []
+        for reference, its in self._programs:
+            graph, look = reference(), its()
+            if graph is not None and look is not None:
+                found.append((graph, look))
+        return found
 
     def take(self, *, programs_only: bool = False) -> list[Look]:
         """Return what ran since the last call: programs, and the eager step, which is over."""
@@ -445,25 +461,26 @@ class Looks(threading.local):
     def _ran(self) -> list[Look]:
         """Programs that ran; where it was the same one alone for a while, it is asked first."""
         calls, self.calls = self.calls, 0
-        if calls == 1 and self._times >= ALONE and self._alone.has_run():
-            return [self._alone]
-        found = [look for _, look in self._programs.values() if look.has_run()]
-        alone = found[0] if len(found) == 1 else Look()
-        self._times = self._times + 1 if alone is self._alone else 0
-        self._alone = alone
+        before = self._alone() if self._alone is not None else None
+        if calls == 1 and self._times >= ALONE and before is not None and before.has_run():
+            return [before]
+        found = [look for _, look in self._live() if look.has_run()]
+        alone = found[0] if len(found) == 1 else None
+        self._times = self._times + 1 if alone is before is not None else 0
+        self._alone = weakref.ref(alone) if alone is not None else None
         return found
 
     def latest(self) -> Look:
         """Return the look of the program that was traced last, else that of the eager step."""
-        return next((look for _, look in reversed(self._programs.values())), self.eager)
+        return next((look for _, look in reversed(self._live())), self.eager)
 
     def graphs(self) -> list[Any]:
         """Return the graphs of all programs."""
-        return [graph for graph, _ in self._programs.values()]
+        return [graph for graph, _ in self._live()]
 
     def hidden(self) -> list[Look]:
         """Return programs whose inside is hidden."""
-        return [look for _, look in self._programs.values() if look.why]
+        return [look for _, look in self._live() if look.why]
 
 
 def _obstacle(graph: Any) -> str:
