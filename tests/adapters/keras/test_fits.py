@@ -20,7 +20,7 @@ from mothtrap.adapters import tensorflow as base  # noqa: E402
 from mothtrap.adapters.keras.fits import weights_by_class  # noqa: E402
 from mothtrap.core.facts.data import BatchesLoaded, RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
-from mothtrap.core.facts.evaluations import NormAverages  # noqa: E402
+from mothtrap.core.facts.evaluations import Evaluation, NormAverages  # noqa: E402
 from mothtrap.core.facts.layers import DataTaken  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.core.facts.modules import FrozenParameters  # noqa: E402
@@ -385,3 +385,12 @@ def test_models_that_the_script_lets_go_of_are_not_kept() -> None:
         assert sum(one() is not None for one in made) <= 1  # that of the latest steps
 
     facts(train, EpochMetrics)
+
+
+def test_evaluations_of_two_models_by_one_line_are_apart() -> None:
+    def train() -> None:
+        for _ in range(2):
+            network().fit(X, Y, validation_split=0.2, epochs=2, verbose=0)
+
+    told = [one.site for one in facts(train, Evaluation)]
+    assert told[0] == told[1] != told[2] == told[3]

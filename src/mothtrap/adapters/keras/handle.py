@@ -294,7 +294,7 @@ class KerasHandle(Fitting):
         rows, labels = self._models.evaluated(fit, model, given, name)
         rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
         self._job.evaluation(
-            name,
+            self._steps.numbered(name, model),
             values,
             loss="loss" if "loss" in values else None,
             higher_is_better=frozenset(rising),

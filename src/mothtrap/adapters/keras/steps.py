@@ -293,8 +293,10 @@ class Steps:
         return list(found.values())
 
     def _series(self, place: str | None, trained: Any) -> str:
-        """Return the name of the losses of a line; those of its second model have a number."""
-        name = os.path.basename(place or "loss")
+        return self.numbered(os.path.basename(place or "loss"), trained)
+
+    def numbered(self, name: str, trained: Any) -> str:
+        """Return the name of what a line does with a model; its second model has a number."""
         if trained is None:
             return name
         known = self._trained.setdefault(name, ByIdentity())

@@ -410,9 +410,9 @@ class Looks(threading.local):
         if tf.executing_eagerly():
             return self.eager
         graph = tf.compat.v1.get_default_graph()
-        for one, its in reversed(self._live()):
-            if one is graph:
-                return its
+        known: list[Look] = [look for one, look in self._live() if one is graph]
+        if known:
+            return known[-1]
         if not names.is_function_graph(graph):
             return None
         look = Look(why=_obstacle(graph))
