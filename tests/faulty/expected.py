@@ -85,6 +85,7 @@ PLANTED = (
     # Shows once the other classes are learned, which takes some seeds longer.
     Planted("confusion", "DAT504", 0, 150, severity="warning"),
     near("label_out_of_range", "DAT505", 0),
+    near("labels_of_one_class", "DAT517", 0),
     near("token_ratio", "DAT508", 0, severity="info"),
     exactly("softmax_wrong_dim", "STR709", 0),
     near("missing_activation_range", "STR710", 0),

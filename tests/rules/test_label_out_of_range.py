@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import msgspec
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, window
@@ -16,14 +15,13 @@ def call(
     operation: str = "cross_entropy",
     counts: tuple[int, ...] | None = (40, 24),
     reduction: str = "mean",
-    chain: tuple[str, ...] = ("linear",),
     **sample: float,
 ) -> LossCall:
     return LossCall(
         step=step,
         operation=operation,
         series=LOSS,
-        chain=chain,
+        chain=("linear",),
         classes=2,
         location="train.py:9",
         reduction=reduction,
@@ -91,40 +89,6 @@ def test_nothing_but_ignored_labels_is_an_error_of_a_mean() -> None:
     [finding] = check(call(ignored_share=0.9), call(8, ignored_share=1.0))
     assert (finding.severity, finding.step) == (Severity.ERROR, 8)
     assert check(call(ignored_share=1.0, reduction="sum", counts=(3, 1))) == []
-
-
-ONE_CLASS = [call(step, counts=(64, 0)) for step in range(0, 80, 8)]
-
-
-def test_labels_of_one_class_alone_are_an_error() -> None:
-    [finding] = check(*ONE_CLASS)
-    assert (finding.severity, finding.evidence["class"]) == (Severity.ERROR, 0)
-    assert check(*ONE_CLASS[:7]) == []
-
-
-@pytest.mark.parametrize(
-    "healthy",
-    [
-        pytest.param([*ONE_CLASS[1:], call(counts=(63, 1))], id="one other label"),
-        pytest.param(
-            [msgspec.structs.replace(c, chain=("div", "cat")) for c in ONE_CLASS],
-            id="the first of similarities",
-        ),
-        pytest.param(
-            [
-                *ONE_CLASS,
-                *(
-                    msgspec.structs.replace(c, label_counts=(0, 64), location="train.py:10")
-                    for c in ONE_CLASS
-                ),
-            ],
-            id="an adversary's two calls",
-        ),
-        pytest.param([*ONE_CLASS, loss(np.ones(100), of="g.py:1", optimizers=("G",))], id="game"),
-    ],
-)
-def test_stays_quiet(healthy: list[object]) -> None:
-    assert check(*healthy) == []
 
 
 def test_does_not_apply_without_labels() -> None:

@@ -15,9 +15,9 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 
 EARLY_LOOKS = 5
+"""Looks at the beginning that later ones are compared with; chosen by hand."""
 LEARNED = 0.5
 """Share of its first value that a loss which has been learned is below; chosen by hand."""
-"""Looks at the beginning that later ones are compared with; chosen by hand."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""DAT505: labels that the loss cannot use, or that say nothing."""
+"""DAT505: labels that the loss cannot use."""
 
 from __future__ import annotations
 
@@ -13,47 +13,35 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
-from mothtrap.rules._loss_calls import (
-    CLASS_LOSSES,
-    by_place,
-    class_calls,
-    finding_of_calls,
-    label_counts,
-)
-from mothtrap.rules._losses import has_players
+from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, finding_of_calls
 
 
 @dataclass(frozen=True)
 class LabelOutOfRange(Rule):
-    """Labels that the loss cannot use, or that say nothing.
+    """Labels that the loss cannot use.
 
     What it detects:
         Class numbers that the model has no output for; targets of a binary cross-entropy
-        outside of 0 to 1; batches in which every label is one to be ignored; labels that
-        are all of one class.
+        outside of 0 to 1; batches in which every label is one to be ignored.
 
     Why it matters:
         A class number beyond the outputs ends the training, on a GPU with an assertion
         that names no cause. Binary targets of 2 or -1 make the loss negative, and it falls
         without end. With nothing but ignored labels the mean is 0/0, and NaN goes into
-        every weight. From labels of one class nothing can be learned.
+        every weight.
 
     Fires:
         Error when a loss call failed on such labels; at the first binary target further
-        outside of 0 to 1 than `tolerance`, a note up to `noise`; at the first batch without a
-        label that counts whose loss is a mean; and after `samples` labels in `calls` looks
-        that are all of one class, where the loss receives the output of a linear layer.
+        outside of 0 to 1 than `tolerance`, a note up to `noise`; and at the first batch without a
+        label that counts whose loss is a mean.
 
     Stays quiet:
-        Soft targets within 0 to 1; losses that are summed; one class in games (a GAN's
-        real and fake batches) and where the scores are similarities, as in contrastive
-        learning, in which the right answer is always the first.
+        Soft targets within 0 to 1; losses that are summed.
 
     What to do:
         - Number the classes from 0, and give the model one output for each.
         - Map targets of a binary loss to 0 and 1: `(y > 0).float()` of -1 and 1, `y / 255`.
         - Leave out batches without labels, or divide the sum by `max(1, count)`.
-        - Look at where the labels are read: a wrong column or path gives one class.
 
     Example:
         loss = F.binary_cross_entropy_with_logits(model(x), y)     # y is -1 or 1
@@ -93,8 +81,6 @@ class LabelOutOfRange(Rule):
     noise: float = threshold(
         0.25, unit="beyond 0 or 1", source="chosen by hand: labels of a GAN get noise on purpose"
     )
-    samples: int = threshold(500, unit="labels", source="as in class_imbalance")
-    calls: int = threshold(8, unit="looks at the labels", source="chosen by hand: 57 steps")
 
     def check(self, window: Window) -> list[Finding]:
         """Look at a failed call, then at the labels of every call site."""
@@ -110,8 +96,7 @@ class LabelOutOfRange(Rule):
             found = self._outside(window, same) or self._all_ignored(window, same)
             if found is not None:
                 return [found]
-        found = self._one_class(window, calls)
-        return [found] if found is not None else []
+        return []
 
     def _failed(self, window: Window, call: FailedLoss) -> Finding | None:
         least, greatest = call.least, call.greatest
@@ -171,28 +156,6 @@ class LabelOutOfRange(Rule):
             {"ignored_share": 1.0, "targets": count},
         )
 
-    def _one_class(self, window: Window, calls: list[LossCall]) -> Finding | None:
-        """All calls of the run together: an adversary may have one class a call."""
-        if has_players(window) or not all(_is_linear(call) for call in calls):
-            return None
-        if len({call.step for call in calls if call.label_counts}) < self.calls:
-            return None
-        try:
-            counts_K = label_counts(calls)
-        except NotEnoughData:
-            return None
-        if len(counts_K) < 2 or counts_K.sum() < self.samples or (counts_K > 0).sum() != 1:
-            return None
-        only = int(counts_K.argmax())
-        return finding_of_calls(
-            self,
-            window,
-            calls,
-            Severity.ERROR,
-            f"all of {int(counts_K.sum())} labels are of class {only}: nothing can be learned",
-            {"class": only, "labels": int(counts_K.sum()), "classes": len(counts_K)},
-        )
-
 
 def _beyond(call: LossCall) -> float:
     """Return the distance of targets from the range 0 to 1."""
@@ -202,7 +165,3 @@ def _beyond(call: LossCall) -> float:
     if not math.isfinite(sample.least) or not math.isfinite(sample.greatest):
         return 0.0
     return max(-sample.least, sample.greatest - 1)
-
-
-def _is_linear(call: LossCall) -> bool:
-    return next((name for name in call.chain if name not in ("cast", "sigmoid")), "") == "linear"

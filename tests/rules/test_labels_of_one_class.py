@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+from tests.rules.windows import LOSS, loss, window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.labels_of_one_class import LabelsOfOneClass
+
+
+def call(step: int = 0, counts: tuple[int, ...] | None = (64, 0)) -> LossCall:
+    return LossCall(
+        step=step,
+        operation="cross_entropy",
+        series=LOSS,
+        chain=("linear",),
+        classes=2,
+        location="train.py:9",
+        label_counts=counts,
+    )
+
+
+def check(*observed: object) -> list[Finding]:
+    return LabelsOfOneClass().check(window(loss(np.ones(100)), *observed))
+
+
+ONE_CLASS = [call(step) for step in range(0, 80, 8)]
+
+
+def test_labels_of_one_class_alone_are_an_error() -> None:
+    [finding] = check(*ONE_CLASS)
+    assert (finding.severity, finding.evidence["class"]) == (Severity.ERROR, 0)
+    with pytest.raises(NotEnoughData, match="500"):
+        check(*ONE_CLASS[:7])
+
+
+def test_it_has_passed_when_another_class_comes() -> None:
+    assert check(*ONE_CLASS[1:], call(counts=(63, 1))) == []
+    assert LabelsOfOneClass.passes
+
+
+@pytest.mark.parametrize(
+    "meant",
+    [
+        pytest.param(
+            [msgspec.structs.replace(c, chain=("div", "cat")) for c in ONE_CLASS],
+            id="the first of similarities",
+        ),
+        pytest.param([*ONE_CLASS, loss(np.ones(100), of="g.py:1", optimizers=("G",))], id="game"),
+    ],
+)
+def test_does_not_apply_where_one_class_may_be_meant(meant: list[object]) -> None:
+    with pytest.raises(NotApplicable):
+        check(*meant)
+
+
+def test_the_two_calls_of_an_adversary_have_a_class_each() -> None:
+    other = [
+        msgspec.structs.replace(c, label_counts=(0, 64), location="train.py:10") for c in ONE_CLASS
+    ]
+    assert check(*ONE_CLASS, *other) == []
+
+
+def test_does_not_apply_without_labels() -> None:
+    with pytest.raises((NotApplicable, NotEnoughData)):
+        check(LossCall(step=0, operation="elementwise"))
