@@ -96,6 +96,16 @@ def test_a_signal_is_followed_by_full_steps() -> None:
     assert found[found.index(1235 + LOOKED_AT - 1) + 1] == 1300
 
 
+def test_the_first_steps_of_another_training_are_full() -> None:
+    depths = Depths(0.02)
+    depths.loss(0, "first", 1.0)
+    full_steps(depths, range(1235))
+    assert not depths.is_full(1236)
+    depths.loss(1235, "second", 1.0)
+    assert all(depths.is_full(step) for step in range(1236, 1236 + LOOKED_AT))
+    assert not depths.is_full(1236 + LOOKED_AT)
+
+
 def test_signals_make_no_more_than_one_step_in_ten_full() -> None:
     plain = full_steps(Depths(0.02), range(8000))
     often = tuple(range(100, 8000, 7))

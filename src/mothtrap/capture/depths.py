@@ -6,7 +6,8 @@ To look at a step from all sides takes a few milliseconds, whatever the model. S
 - then pairs of steps are: n and n + 1, where n is a multiple of a round number. It is the smallest
   with which the pairs take no more than a part of the budget, but never more than a tenth of the
   step number: what shows only in full steps is seen after a tenth more steps;
-- so are those after a loss or a gradient norm has left its range.
+- so are those after a loss or a gradient norm has left its range, and the first ones of a loss
+  that the job had not had: another training begins.
 
 All others are light: their losses, gradient norms and inputs are kept, and they are guarded and
 replayed like any other. In a group of processes the step number alone decides, so that all ranks
@@ -40,6 +41,8 @@ DECIDED_EVERY = 100
 LOOKED_AT, SIGNALS, SIGNALS_IN = 32, 3, 1000
 """Steps watched in full after a signal, and how many signals count in a stretch of steps: so
 fewer than one step in ten is full because of them."""
+MOST_LOSSES = 64
+"""Losses whose first step is looked for: a script that trains more models is a search."""
 REMEMBERED = 32
 """Steps of either kind whose times are remembered."""
 
@@ -66,6 +69,7 @@ class Depths:
         self._light_s: deque[float] = deque(maxlen=REMEMBERED)
         self._signals = Signals()
         self._signalled: deque[int] = deque(maxlen=SIGNALS)
+        self._losses: set[str] = set()
         self._looking_until = 0
 
     def begin(self, step: int) -> None:
@@ -96,12 +100,24 @@ class Depths:
             self._decided, self._every = decided, self._affordable()
         return min(most, self._every)
 
+    def loss(self, step: int, name: str, value: float) -> None:
+        """Take in a loss of a step; after the first of another training steps are full, too."""
+        if name not in self._losses and len(self._losses) < MOST_LOSSES:
+            self._losses.add(name)
+            if step - self._first >= FIRST:
+                self._look_on(step)
+        self.signal(step, name, value)
+
     def signal(self, step: int, name: str, value: float) -> None:
         """Take in a loss or a norm of a step; where it leaves its range those after it are full."""
-        if not self._signals.leaves(name, value) or self.in_group or not self._overhead:
+        if self._signals.leaves(name, value):
+            self._look_on(step)
+
+    def _look_on(self, step: int) -> None:
+        if self.in_group or not self._overhead:
             return
         many = len(self._signalled) == SIGNALS and self._signalled[0] > step - SIGNALS_IN
-        if step >= self._looking_until and not many:
+        if self._looking_until - step <= TOGETHER and not many:
             self._signalled.append(step)
             self._looking_until = step + 1 + LOOKED_AT
             self.full_at = min(self.full_at, step + 1)

@@ -130,7 +130,7 @@ class Recorder(Generic[ArrayT]):
         plan.depths.watched(step_s - asked_s, own_s - asked_s, captures_s - asked_s, light=light)
         for scalar in notes.scalars:
             if scalar.name == "loss":
-                plan.depths.signal(step, scalar.of, scalar.value)
+                plan.depths.loss(step, scalar.of, scalar.value)
         self.times.own_s -= opening_s  # the hook that is running will add it when it ends
         if self.due.is_enough:
             self._tell_forwards(step)

@@ -103,6 +103,7 @@ class LearningRateTooHigh(Rule):
         "dead_units",
         "exploding_gradient",
         "gradient_spike",
+        "learning_rate_too_low",
         "loss_diverging",
         "loss_oscillating",
         "loss_spike",

@@ -25,6 +25,9 @@ class Rests:
         job: whose steps these are.
         kin: frameworks whose adapters need not see each step.
         may: returns whether nothing waits for the next step.
+
+    Attributes:
+        made: steps that went by since this was last set to 0.
     """
 
     def __init__(self, job: AdapterJob, kin: frozenset[str], may: Callable[[], bool]) -> None:
@@ -34,7 +37,7 @@ class Rests:
         asks = config.digests or config.snapshot_every or config.snapshot_at
         self._allowed = not (acts or asks)
         self._owner: Any = None
-        self._alike = 0
+        self._alike = self.made = 0
         self._first = self._planned = 0
         self._began_s = self._stepped_s = 0.0
         self._long = LongSteps(0.0)
@@ -76,6 +79,7 @@ class Rests:
         """Count a step that has gone by."""
         grouper = self._job.grouper
         grouper.step += 1
+        self.made += 1
         before_s, self._stepped_s = self._stepped_s, time.perf_counter()
         are_longer = self._long.are_many(self._stepped_s - before_s)
         if are_longer or grouper.step - self._first >= self._planned:

@@ -96,3 +96,5 @@ def test_a_step_that_another_function_makes_ends_a_rest(process: Process) -> Non
         trained(X[:3], returns=True)
     assert unwatched(process)[0] == (RESTS_FROM + 1, STEPS - 1)
     assert process.recorder.steps == STEPS + 3
+    [first] = [record for record in process.records if record.key.step == STEPS]
+    assert len([one for one in first.scalars if one.name == "loss"]) == 1, "of its own program"

@@ -242,6 +242,7 @@ class KerasHandle(Fitting):
     def _call_began(self, model: Any, original: Function, iterator: Any) -> Before | None:  # noqa: ARG002
         if model is None:
             return None
+        self._forget_passed()
         self._here.depth += 1
         self._batches.begin(wanted=names.hides_steps(model))
         fit = self._running.fit
@@ -280,6 +281,12 @@ class KerasHandle(Fitting):
         fit = self._running.fit
         self._here.depth += 1
         return self._steps.begin_late(model, fit.location if fit is not None else None)
+
+    def _forget_passed(self) -> None:
+        """Drop what programs have shown in steps that went by, before another is called."""
+        if self._rests.made:
+            self._rests.made = 0
+            LOOKS.take(programs_only=True)
 
     def _evaluated(self, model: Any, _: Any, args: Any, kwargs: dict[str, Any], __: object) -> None:
         fit = self._running.fit or self._fits.get(model)
@@ -338,6 +345,7 @@ class KerasHandle(Fitting):
         self._tracing.applied(optimizer, list(gradients), variables)
         if self._here.depth or not tf.executing_eagerly():
             return None
+        self._forget_passed()
         return self._steps.begin(location=frames.user_location())
 
     def _own_step(self, before: Before) -> None:
@@ -359,6 +367,7 @@ class KerasHandle(Fitting):
     def began(self) -> None:
         """Look at the state before a function that may make a step."""
         if not self._here.depth:
+            self._forget_passed()
             self._here.function = self._steps.begin()
 
     def _began_late(self) -> None:

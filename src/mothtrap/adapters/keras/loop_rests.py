@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.steps import Steps
-from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
+from mothtrap.adapters.tensorflow.hooks import SHARED
 from mothtrap.adapters.tensorflow.looks import Look, Slot
 from mothtrap.tracing.rests import Rests
 
@@ -60,10 +60,7 @@ class LoopRests:
         if not self._rests.on:
             SHARED.sampling = None
             return False
-        if function is not self._function:
-            LOOKS.take(programs_only=True)  # what the steps that went by have shown
-            return False
-        if not self._rests.passes(function):
+        if function is not self._function or not self._rests.passes(function):
             return False
         self._between()
         self._steps.rest()
