@@ -21,7 +21,8 @@ class UpdateDropped(Rule):
         A function that takes weights and makes new ones, and is called with the same old
         ones in many steps running: its result is not assigned, it returns the old weights, or
         it changes a model in place inside `jax.jit`. The same of the state of an optimizer. A
-        `train_step` of Keras that computes gradients and hands them to no optimizer.
+        `train_step` of Keras, or a step of a loop, that computes gradients and hands them to no
+        optimizer.
 
     Why it matters:
         Functions of JAX change nothing in place. New weights that are not returned and
@@ -104,7 +105,7 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
         return (
             f"{function} computed gradients {seen.calls} times running, and no optimizer got them: "
             "the weights stay as they are",
-            ("Call `self.optimizer.apply(gradients, self.trainable_variables)` in `train_step`.",),
+            ("Call `optimizer.apply(gradients, model.trainable_variables)` behind them.",),
         )
     if seen.state:
         return (

@@ -13,6 +13,7 @@ keras = pytest.importorskip("keras")
 
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.adapters import tensorflow as base  # noqa: E402
+from mothtrap.core.facts.compiling import UpdateDropped  # noqa: E402
 from mothtrap.core.facts.data import InputDistribution  # noqa: E402
 from mothtrap.core.facts.evaluations import (  # noqa: E402
     Evaluation,
@@ -263,3 +264,31 @@ def test_differences_in_a_step_that_are_no_loss_are_left_alone() -> None:
     calls = [one for one in process.facts() if isinstance(one, LossCall)]
     assert not [one.result_shape for one in calls if one.result_shape]
     assert len(process.steps()) == 4
+
+
+@pytest.mark.parametrize("by", ["nothing", "an optimizer outside", "hand"])
+def test_gradients_of_a_loop_that_change_nothing_are_told(by: str) -> None:
+    process = Process("numpy")
+    with process.watched(base), process.watched(adapter):
+        before = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
+        before.compile("sgd", "mse")
+        before.fit(X, X[:, :2], verbose=0)
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.1)
+
+        @tf.function
+        def train_step(x: object) -> object:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(model(x, training=True) - 1.0))
+            return tape.gradient(loss, model.trainable_variables)
+
+        for _ in range(40):
+            gradients = train_step(tf.constant(X))
+            pairs = list(zip(gradients, model.trainable_variables, strict=True))
+            if by == "hand":
+                for gradient, variable in pairs:
+                    variable.assign(variable - 0.1 * gradient)
+            elif by != "nothing":
+                optimizer.apply_gradients(pairs)
+    told = [one.function for one in process.facts() if isinstance(one, UpdateDropped)]
+    assert told == (["train_step"] if by == "nothing" else [])

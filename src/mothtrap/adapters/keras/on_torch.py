@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import keras
+import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.keras import names
@@ -18,6 +20,56 @@ from mothtrap.tracing.replacements import Replacements, drop_own_frame
 Function = Callable[..., Any]
 
 
+class Reading:
+    """A number of Keras', read from its device only where it may be another one."""
+
+    def __init__(self) -> None:
+        self._tensor: torch.Tensor | None = None
+        self._version, self._number = -1, 0.0
+
+    def of(self, variable: Any) -> float:
+        """Return what a variable holds; each time the same variable."""
+        tensor = variable.value
+        if tensor is not self._tensor or tensor._version != self._version:
+            self._tensor, self._version = tensor, tensor._version
+            self._number = tensor.item()
+        return self._number
+
+    def added(self, variable: Any) -> None:
+        """Keras has added one to the variable."""
+        tensor = variable.value
+        if tensor is self._tensor and tensor._version == self._version + 1:
+            self._version, self._number = tensor._version, self._number + 1
+
+
+@dataclass
+class Lent:
+    """Gradients that an optimizer is given, borne by its weights while PyTorch looks at them.
+
+    Attributes:
+        pairs: weights and the gradients, of those that bear others by themselves.
+    """
+
+    pairs: list[tuple[torch.Tensor, torch.Tensor | None]] = field(default_factory=list)
+    out: bool = False
+
+    def lend(self) -> None:
+        """Let the weights bear them."""
+        if not self.out:
+            self._swap()
+
+    def take_back(self) -> None:
+        """Let the weights bear their own again."""
+        if self.out:
+            self._swap()
+
+    def _swap(self) -> None:
+        self.out = not self.out
+        for place, (weight, gradient) in enumerate(self.pairs):
+            self.pairs[place] = weight, weight.grad
+            weight.grad = gradient
+
+
 class StandIn(Optimizer):
     """Stands for an optimizer of Keras: a step of it is a call of that one.
 
@@ -25,28 +77,81 @@ class StandIn(Optimizer):
 
     Args:
         settings: of that optimizer.
-        variables: that it updates.
+        named: the weights that it updates, and their names.
 
     Attributes:
-        names_parameters: by the paths of these variables, whatever modules they are in.
+        names_parameters: by these names, whatever modules they are in.
+        averages_losses: whether it applies the mean of several micro-batches.
+        rate_comes_late: whether its learning rate is known once it has made its step.
+        updates: that optimizer's count of calls.
+        rate: its learning rate, where that is a variable.
     """
 
     names_parameters = True
+    averages_losses = False
 
-    def __init__(self, settings: dict[str, float], variables: Sequence[Any]) -> None:
+    def __init__(
+        self, settings: dict[str, float], named: Sequence[tuple[str, torch.Tensor]]
+    ) -> None:
         self._call: Function = lambda: None
-        named = [(str(variable.path), variable.value) for variable in variables]
+        self._lent = Lent()
+        self.rate_comes_late = False
+        self.updates, self.rate = Reading(), Reading()
         super().__init__(named, settings)
 
-    def run(self, call: Function) -> Any:
+    def run(self, call: Function, lent: Lent) -> Any:
         """Make a step that consists of a call; return what that returns."""
-        self._call = call
-        return self.step()
+        self._call, self._lent = call, lent
+        lent.lend()
+        try:
+            return type(self).step(self)  # not the one that `Scaling` may have put here
+        finally:
+            lent.take_back()
+            self._call, self._lent = lambda: None, Lent()
 
     def step(self, closure: Any = None) -> Any:  # noqa: ARG002
         """Let the optimizer of Keras make its step."""
-        call, self._call = self._call, lambda: None
-        return call()
+        self._lent.take_back()
+        result = self._call()
+        self._lent.lend()
+        return result
+
+
+class Scaling(torch.amp.GradScaler):
+    """Stands for the loss scale of an optimizer of Keras.
+
+    As it is disabled, it scales nothing; as it says that it is not, its calls are looked at.
+    """
+
+    def __init__(self) -> None:
+        self.reading, self._factor = Reading(), 1.0
+        super().__init__("cpu", enabled=False)
+
+    def is_enabled(self) -> bool:
+        """Return True: Keras scales."""
+        return True
+
+    def get_scale(self) -> float:
+        """Return the scale of the step in progress."""
+        return self._factor
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return nothing: the state is Keras'."""
+        return {}
+
+    def scaled(self, loss: Any, result: Any, factor: float) -> None:
+        """Keras has scaled a loss."""
+        self._factor = factor
+        self.scale(iter((loss, result)))  # looked at as a pair: what is scaled, and the result
+
+    def run(self, stand_in: StandIn, call: Function, factor: float) -> Any:
+        """Make a call that lets an optimizer make its step, or skips that."""
+        self._factor = factor
+        vars(stand_in)["step"] = call
+        try:
+            return self.step(stand_in)
+        finally:
+            vars(stand_in).pop("step", None)
 
 
 class StandIns:
@@ -59,57 +164,162 @@ class StandIns:
     def __init__(self, replacements: Replacements) -> None:
         self._contain = replacements.contain
         self._made: ByIdentity[Any, StandIn] = ByIdentity()
+        self._scalings: ByIdentity[Any, Scaling] = ByIdentity()
+        self._names: ByIdentity[torch.Tensor, str] = ByIdentity()
         self._here = _Thread()
-        for kind in names.optimizer_types():
-            replacements.replace(kind, "apply", self._around_apply)
-        replacements.around(names.optimizer_types()[-1], "build", None, self._built)
+        scaling, base = names.optimizer_types()
+        replacements.replace(scaling, "apply", self._around_scaled_apply)
+        replacements.replace(base, "apply", self._around_apply)
+        replacements.around(base, "build", None, self._built)
+        replacements.around(base, "_get_current_learning_rate", None, self._rate_found)
+        for kind in (scaling, base):
+            replacements.around(kind, "scale_loss", None, self._loss_scaled)
+
+    # What is replaced
 
     def _around_apply(self, original: Function) -> Function:
-        contain, find, here = self._contain, self._of, self._here
+        contain, here, begin, end = self._contain, self._here, self._begin, self._end
 
         def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
-            if here.applying:
+            if here.optimizer is not None:
                 return original(self, grads, trainable_variables)
             if trainable_variables is not None:
                 trainable_variables = list(trainable_variables)
-            stand_in = contain(find, self, trainable_variables)
-            here.applying = True
+
+            def call() -> Any:
+                result = original(self, grads, trainable_variables)
+                contain(end, self)
+                return result
+
+            here.optimizer, here.rate = self, None
             try:
-                if stand_in is None:
-                    return original(self, grads, trainable_variables)
-                return stand_in.run(lambda: original(self, grads, trainable_variables))
+                run = contain(begin, self, grads, trainable_variables)
+                return call() if run is None else run(call)
             except BaseException as err:
                 drop_own_frame(err)
                 raise
             finally:
-                here.applying = False
+                here.optimizer = here.rate = None
 
         return apply
 
-    def _of(self, optimizer: Any, variables: Sequence[Any] | None) -> StandIn | None:
-        """Return what makes the step; None where the call only adds up gradients."""
-        inner = getattr(optimizer, "inner_optimizer", optimizer)
-        if names.adds_up(inner):
-            return None
-        found = self._made.get(inner)
-        if found is None:
-            return self._make(inner, variables)
-        found.param_groups[0].update(_settings(inner))
-        return found
+    def _around_scaled_apply(self, original: Function) -> Function:
+        contain, here, begin = self._contain, self._here, self._begin_scaled
+
+        def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
+            if here.optimizer is not None:
+                return original(self, grads, trainable_variables)
+            if trainable_variables is not None:
+                trainable_variables = list(trainable_variables)
+            run = contain(begin, self, trainable_variables)
+            try:
+                if run is None:
+                    return original(self, grads, trainable_variables)
+                return run(lambda: original(self, grads, trainable_variables))
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+
+        return apply
 
     def _built(self, optimizer: Any, _: Any, args: Sequence[Any], kwargs: Any, __: Any) -> None:
         """Make one before the first step, whose state a replay restores."""
-        if optimizer not in self._made:
-            self._make(optimizer, args[0] if args else kwargs.get("variables"))
+        if _scales(optimizer):
+            self._scaling(optimizer)
+        if not hasattr(optimizer, "inner_optimizer"):
+            self._stand_in(optimizer, args[0] if args else kwargs.get("variables"))
 
-    def _make(self, optimizer: Any, variables: Sequence[Any] | None) -> StandIn | None:
-        given = variables or getattr(optimizer, "_trainable_variables", ())
-        if not given:
+    def _rate_found(self, optimizer: Any, rate: Any, *_: object) -> None:
+        if self._here.optimizer is optimizer:
+            self._here.rate = rate
+
+    def _loss_scaled(self, optimizer: Any, result: Any, args: Any, kwargs: Any, _: Any) -> None:
+        loss = args[0] if args else kwargs.get("loss")
+        if result is not loss and _scales(optimizer):
+            self._scaling(optimizer).scaled(loss, result, self._factor(optimizer))
+
+    # What an update is
+
+    def _begin(self, optimizer: Any, grads: Any, variables: Any) -> Function | None:
+        """Return what makes a call of `original` a step; None where it only adds up gradients."""
+        stand_in = self._stand_in(optimizer, variables)
+        if stand_in is None or _adds_up(optimizer, stand_in):
             return None
-        kind = type(type(optimizer).__name__, (StandIn,), {})
-        made: StandIn = kind(_settings(optimizer), given)
-        self._made[optimizer] = made
-        return made
+        rate = _known_rate(optimizer, stand_in)
+        stand_in.rate_comes_late = rate is None
+        stand_in.param_groups[0].update(_settings(optimizer, rate))
+        lent, factor = Lent(_given(optimizer, grads, variables)), self._factor(optimizer)
+        if factor == 1:
+            return lambda call: stand_in.run(call, lent)
+        scaling = self._scaling(optimizer)
+        return lambda call: scaling.run(stand_in, lambda: stand_in.run(call, lent), factor)
+
+    def _end(self, optimizer: Any) -> None:
+        stand_in, rate = self._made.get(optimizer), self._here.rate
+        if stand_in is None:
+            return
+        stand_in.updates.added(optimizer._iterations)
+        if stand_in.rate_comes_late and rate is not None:
+            on_device = isinstance(rate, torch.Tensor) and not rate.is_cpu
+            stand_in.param_groups[0]["lr"] = rate.detach() if on_device else float(rate)
+
+    def _begin_scaled(self, optimizer: Any, variables: Any) -> Function | None:
+        """The same of the optimizer that a loss scale is wrapped around: it may skip the step."""
+        inner = optimizer.inner_optimizer
+        stand_in = self._stand_in(inner, variables)
+        if stand_in is None or _adds_up(inner, stand_in):
+            return None
+        scaling, factor = self._scaling(optimizer), self._factor(optimizer)
+        return lambda call: scaling.run(stand_in, call, factor)
+
+    # What is made
+
+    def _stand_in(self, optimizer: Any, variables: Sequence[Any] | None) -> StandIn | None:
+        found = self._made.get(optimizer)
+        if found is None:
+            given = variables or getattr(optimizer, "_trainable_variables", ())
+            if not given:
+                return None
+            averages = bool(getattr(optimizer, "gradient_accumulation_steps", None))
+            kind = type(type(optimizer).__name__, (StandIn,), {"averages_losses": averages})
+            found = kind(_settings(optimizer, None), self._named(given))
+            found.param_groups[0].update(_settings(optimizer, _known_rate(optimizer, found)))
+            self._made[optimizer] = found
+        return found
+
+    def _named(self, variables: Iterable[Any]) -> list[tuple[str, torch.Tensor]]:
+        """Return weights by the paths of their variables; of one path, the layers are counted."""
+        taken = {name for _, name in self._names.items()}
+        found = []
+        for variable in variables:
+            weight = variable.value
+            name = self._names.get(weight)
+            if name is None:
+                layer, slash, last = str(variable.path).rpartition("/")
+                name, number = f"{layer}{slash}{last}", 0
+                while name in taken:
+                    number += 1
+                    name = f"{layer}#{number}{slash}{last}"
+                taken.add(name)
+                self._names[weight] = name
+            found.append((name, weight))
+        return found
+
+    def _scaling(self, optimizer: Any) -> Scaling:
+        found = self._scalings.get(optimizer)
+        if found is None:
+            found = self._scalings[optimizer] = Scaling()
+        return found
+
+    def _factor(self, optimizer: Any) -> float:
+        """Return by what the losses and gradients of an optimizer are scaled now."""
+        if not _scales(optimizer):
+            return 1.0
+        if not hasattr(optimizer, "inner_optimizer"):
+            return float(optimizer.loss_scale_factor)
+        if not optimizer.built:
+            return float(optimizer.initial_scale)
+        return self._scaling(optimizer).reading.of(optimizer.dynamic_scale)
 
 
 class KerasOnTorchHandle(Fitting):
@@ -152,14 +362,63 @@ class KerasOnTorchHandle(Fitting):
 
 
 class _Thread(threading.local):
-    """The place of a thread: within `apply`; one that scales losses calls that of another."""
+    """The optimizer in whose `apply` a thread is, and the learning rate that it has asked for."""
 
-    applying = False
+    optimizer: Any = None
+    rate: Any = None
 
 
-def _settings(optimizer: Any) -> dict[str, float]:
+def _settings(optimizer: Any, rate: float | None) -> dict[str, float]:
     """Return the settings of an optimizer of Keras by the names that PyTorch has for them."""
-    found = {"lr": float(keras.ops.convert_to_numpy(optimizer.learning_rate))}
+    found = {} if rate is None else {"lr": rate}
     for name, theirs in (("weight_decay",) * 2, ("momentum",) * 2, ("eps", "epsilon")):
         found[name] = float(getattr(optimizer, theirs, None) or 0.0)
+    return found
+
+
+def _known_rate(optimizer: Any, stand_in: StandIn) -> float | None:
+    """Return the learning rate; None of a schedule, which the optimizer alone may call."""
+    rate = getattr(optimizer, "_learning_rate", None)
+    if isinstance(rate, keras.Variable):
+        return stand_in.rate.of(rate)
+    return float(rate) if isinstance(rate, int | float) else None
+
+
+def _adds_up(optimizer: Any, stand_in: StandIn) -> bool:
+    """Return whether the next call of `apply` keeps its gradients for an update later."""
+    every = getattr(optimizer, "gradient_accumulation_steps", None)
+    if not every:
+        return False
+    return (int(stand_in.updates.of(optimizer._iterations)) + 1) % int(every) != 0
+
+
+def _scales(optimizer: Any) -> bool:
+    """Return whether losses are scaled: by a factor, or by one that overflows change."""
+    return hasattr(optimizer, "inner_optimizer") or bool(
+        getattr(optimizer, "loss_scale_factor", None)
+    )
+
+
+def _given(
+    optimizer: Any, grads: Sequence[Any], variables: Sequence[Any] | None
+) -> list[tuple[torch.Tensor, torch.Tensor | None]]:
+    """Return weights, and gradients that an update is made of, where they bear others.
+
+    Those are the mean over micro-batches, without a loss scale, before they are clipped.
+    """
+    every = getattr(optimizer, "gradient_accumulation_steps", None)
+    factor = getattr(optimizer, "loss_scale_factor", None)
+    sums = getattr(optimizer, "_accumulated_gradients", ()) if every and optimizer.built else ()
+    own = optimizer._trainable_variables if variables is None else variables
+    found: list[tuple[torch.Tensor, torch.Tensor | None]] = []
+    for variable, given in zip(own, grads, strict=False):
+        weight = variable.value
+        if not isinstance(given, torch.Tensor) or given.shape != weight.shape:
+            continue
+        gradient = given.detach() / factor if factor else given
+        if sums:
+            before = sums[optimizer._get_variable_index(variable)].value.detach()
+            gradient = (gradient.detach() + before) / every
+        if gradient is not weight.grad:
+            found.append((weight, gradient.detach().to(weight)))
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import weakref
 from collections import Counter
@@ -22,7 +23,7 @@ from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
-from mothtrap.adapters.keras.weights import Weights
+from mothtrap.adapters.keras.weights import Weights, value_of
 from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.compiling import UpdateDropped
@@ -89,6 +90,8 @@ class Steps:
         self._trained: dict[str, ByIdentity[Any, int]] = {}
         self._looked_into = self.was_plain = self._updates = False
         self._dropped = 0
+        # By function: calls whose gradients no optimizer got, and a digest of a weight.
+        self._idle: weakref.WeakKeyDictionary[Any, tuple[int, bytes]] = weakref.WeakKeyDictionary()
         self._counts: Counter[str] = Counter()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
@@ -196,16 +199,40 @@ class Steps:
         if self._updates or not targets or any(iterations(one) for one in self._optimizers):
             return
         self._dropped += 1
-        if self._dropped in TOLD_AT:
-            self._job.fact(
-                UpdateDropped(
-                    step=self._job.now.step,
-                    function=f"{type(before.model).__name__}.train_step",
-                    calls=self._dropped,
-                    why="not applied",
-                    location=targets[0].location or before.location,
-                )
+        name = f"{type(before.model).__name__}.train_step"
+        self._tell_not_applied(name, self._dropped, targets[0].location or before.location)
+
+    def _tell_not_applied(self, function: str, calls: int, place: str | None) -> None:
+        if calls not in TOLD_AT:
+            return
+        if not self._job.now.step:
+            told = f"`{function}` computed gradients {calls} times, and no optimizer got them"
+            traced(self._job).recorder.notes.never_stepped(f"{told} ({place})")
+        self._job.fact(
+            UpdateDropped(
+                step=self._job.now.step,
+                function=function,
+                calls=calls,
+                why="not applied",
+                location=place,
             )
+        )
+
+    def ran_without_update(self, function: Any, looks: Sequence[Look]) -> None:
+        """Report a function of a loop whose gradients change no weight."""
+        targets = [target for look in looks if not look.by_hand for target in look.targets]
+        variable = targets[0].first() if len(targets) == 1 and targets[0].first else None
+        if not isinstance(variable, keras.Variable) or targets[0].sources & self.given():
+            return
+        calls, digest = self._idle.get(function, (0, b""))
+        if calls + 1 in (1, *TOLD_AT):
+            value = value_of(variable).tobytes()
+            if calls and digest != hashlib.blake2b(value).digest():
+                calls = TOLD_AT[-1]  # the script itself changes it
+            digest = hashlib.blake2b(value).digest()
+        self._idle[function] = calls + 1, digest
+        name = getattr(getattr(function, "python_function", function), "__name__", "a function")
+        self._tell_not_applied(name, calls + 1, targets[0].location)
 
     def tell_by_hand(self, looks: Sequence[Look]) -> None:
         """Report layers and losses of a step in which the script itself updated the weights.

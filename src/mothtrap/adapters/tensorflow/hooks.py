@@ -184,10 +184,12 @@ def _differentiated(
     place = frames.user_location()
     scalar = summed_apart(value) if value.shape.rank == 0 else tf.reduce_mean(value)
     broadcast = _difference_in(look, scalar)
-    given = frozenset(map(id, tf.nest.flatten(sources)))
-    look.watched += _not_asked_for(tape, tf.nest.flatten(sources))
-    look.targets.append(Target(Slot(scalar), place, value is not target, broadcast, scalar, given))
-    for source, gradient in zip(tf.nest.flatten(sources), tf.nest.flatten(result), strict=False):
+    every = tf.nest.flatten(sources)
+    given, first = frozenset(map(id, every)), weakref.ref(next(filter(_is_variable, every)))
+    look.watched += _not_asked_for(tape, every)
+    is_scaled = value is not target
+    look.targets.append(Target(Slot(scalar), place, is_scaled, broadcast, scalar, given, first))
+    for source, gradient in zip(every, tf.nest.flatten(result), strict=False):
         if gradient is None:
             look.unreached.append(source)
         elif isinstance(source, tf.Variable):

@@ -246,7 +246,7 @@ class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
     `scaled` by a loss scale: `value` is what was scaled. `tensor`: of the program, while it is
-    traced. `sources`: identities of the variables.
+    traced. `sources`: identities of the variables; `first` is one of them.
     """
 
     value: Slot
@@ -255,6 +255,7 @@ class Target:
     broadcast: Broadcast | None = None
     tensor: Any = None
     sources: frozenset[int] = frozenset()
+    first: weakref.ref[Any] | None = None
 
 
 @dataclass(slots=True, eq=False)

@@ -182,6 +182,8 @@ class Tracer(Parts):
         """An optimizer was constructed by the code that is running."""
         self.contain(self.contain_part, "optimizer facts", self._facts.constructed, optimizer)
         self.optimizer_made(optimizer)
+        if getattr(optimizer, "averages_losses", False):
+            self.losses.averaging.add(self.optimizers.add(optimizer).name)
 
     def optimizer_made(self, optimizer: Optimizer) -> None:
         """There is an optimizer."""

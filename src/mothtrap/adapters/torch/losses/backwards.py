@@ -51,6 +51,7 @@ class LossObserver:
         closure: the gradients with which a step that has a closure began.
         places: by the site of a backward the line of the loss.
         candidate: the latest root of `torch.autograd.grad` since the last step.
+        averaging: names of optimizers that apply the mean of the micro-batches by themselves.
     """
 
     def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
@@ -74,6 +75,7 @@ class LossObserver:
         self._series: set[str] = set()
         self._given: tuple[str, float] | None = None
         self.candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
+        self.averaging: set[str] = set()
 
     @property
     def knows_none(self) -> bool:
@@ -193,8 +195,10 @@ class LossObserver:
             self._add(closed, labels[site], site, value)
             self._given = None
         else:
+            averages = self.averaging.issuperset(closed.optimizers)
             for series in closed.series:
-                total = sum(self.values(series.losses))
+                values = self.values(series.losses)
+                total = sum(values) / (len(values) or 1 if averages else 1)
                 self._add(closed, series.series, series.site, total)
         for site, call in self._calls:
             self._notes.observe(

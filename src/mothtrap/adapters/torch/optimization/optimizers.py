@@ -239,7 +239,11 @@ class OptimizerObserver:
         return known.parameter_list
 
     def rates(self, known: Known, optimizer: Optimizer) -> None:
-        """Note the learning rate of the step."""
+        """Note the learning rate of the step, where that is known before it."""
+        if not getattr(optimizer, "rate_comes_late", False):
+            self._note_rates(known, optimizer)
+
+    def _note_rates(self, known: Known, optimizer: Optimizer) -> None:
         rates = []
         for group in optimizer.param_groups:
             if "lr" in group:
@@ -275,6 +279,8 @@ class OptimizerObserver:
         self, known: Known, optimizer: Optimizer, closure: bool, in_backward: bool
     ) -> None:
         """Judge whether the gradients were new, and remember them."""
+        if getattr(optimizer, "rate_comes_late", False):
+            self._note_rates(known, optimizer)
         own = known.parameter_list  # as of `before_step`
         state = GradientState.FRESH
         if not (closure or in_backward):
