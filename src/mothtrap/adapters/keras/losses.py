@@ -173,6 +173,7 @@ def fact(
         predicted_least=float(finite.min()) if finite.size else None,
         predicted_greatest=float(finite.max()) if finite.size else None,
         function=name_of(call.loss),
+        swapped=call.swapped,
         taken_back=call.taken_back,
     )
 

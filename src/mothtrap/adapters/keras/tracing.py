@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 import keras
+import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, losses, names, optimizers
@@ -16,6 +17,7 @@ from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
 from mothtrap.adapters.keras.outside import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
+from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import (
     LOSS_ROWS,
@@ -202,6 +204,8 @@ class Tracing:
         target = args[0] if args else kwargs.get("y_true")
         prediction: Any = args[1] if len(args) > 1 else kwargs.get("y_pred")
         look = LOOKS.current()
+        if isinstance(prediction, np.ndarray):  # labels, where a loop gives them second
+            prediction = tf.convert_to_tensor(prediction)
         if look is None or not tf.is_tensor(prediction):
             return
         if not tf.is_tensor(target):
@@ -216,6 +220,7 @@ class Tracing:
                 location=frames.user_location(),
                 classes=int(prediction.shape[-1] or 0) if prediction.shape.rank else None,
                 taken_back=losses.taken_back(loss, chain, prediction),
+                swapped=_are_swapped(target, prediction),
             )
         )
 
@@ -324,6 +329,11 @@ def _finite(look: Look, squares: Any) -> Any:
     if tf.executing_eagerly():
         return None
     return is_finite(squares, losses_in(look))
+
+
+def _are_swapped(target: Any, prediction: Any) -> bool:
+    recorded = tensorflow_names.is_recorded
+    return recorded(target) and not recorded(prediction)
 
 
 def _chain(look: Look, prediction: Any) -> tuple[str, ...]:

@@ -203,7 +203,7 @@ class LossCall:
     """A loss that was computed; `chain` as in the fact of this name.
 
     `target` and `prediction` are None where they cannot be seen; `classes` is the size of the
-    last axis of the prediction. `taken_back` as in the fact.
+    last axis of the prediction. `taken_back` and `swapped` as in the fact.
     """
 
     loss: Any
@@ -213,6 +213,7 @@ class LossCall:
     location: str | None
     classes: int | None = None
     taken_back: str = ""
+    swapped: bool = False
 
     @property
     def is_written(self) -> bool:

@@ -46,6 +46,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     `made_at`: the only line that calls the softmax or sigmoid which made the prediction, or, where
     `looks_ahead`, the attention. `looks_ahead`: what lets a position of a sequence see later
     ones, `attention` or `recurrent`; `causal` where none does; `""` where that cannot be said.
+    `swapped`: what was given as the target is computed from weights, and the prediction is not.
     `taken_back`: the `softmax` or `sigmoid` before a loss of logits whose input the framework
     gives to the loss in place of its output. `chosen_at`: the line that chose the loss, where it is
     not `location`, the line that computes it.
@@ -76,6 +77,7 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     predicted_greatest: float | None = None
     taken_back: str = ""
     chosen_at: str | None = None
+    swapped: bool = False
 
 
 class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
