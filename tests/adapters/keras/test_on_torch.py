@@ -376,7 +376,7 @@ def test_variables_of_the_same_path_have_names_of_their_own(tmp_path: Path) -> N
 READINGS = """
 from mothtrap.adapters.keras.on_torch import Reading
 
-reading, variable = Reading(), keras.Variable(3, dtype="int32")
+reading, variable = Reading(), keras.Variable(3, dtype="int32", trainable=False)
 original, reads = torch.Tensor.item, []
 torch.Tensor.item = lambda self: reads.append(1) or original(self)
 for step in range(4):

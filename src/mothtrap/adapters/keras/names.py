@@ -104,15 +104,6 @@ def optimizer_types() -> tuple[Any, ...]:
     return (keras.optimizers.LossScaleOptimizer, BaseOptimizer)
 
 
-def adds_up(optimizer: Any) -> bool:
-    """Return whether the next call of `apply` keeps its gradients for an update later."""
-    every = getattr(optimizer, "gradient_accumulation_steps", None)
-    if not every:
-        return False
-    made = int(keras.ops.convert_to_numpy(optimizer._iterations))
-    return (made + 1) % int(every) != 0
-
-
 def training_flag(kwargs: dict[str, Any]) -> bool | None:
     """Return the `training` flag with which a layer that is being called runs."""
     from keras.src.backend.common import global_state

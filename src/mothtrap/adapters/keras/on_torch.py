@@ -29,7 +29,7 @@ class Reading:
 
     def of(self, variable: Any) -> float:
         """Return what a variable holds; each time the same variable."""
-        tensor = variable.value
+        tensor: torch.Tensor = variable.value
         if tensor is not self._tensor or tensor._version != self._version:
             self._tensor, self._version = tensor, tensor._version
             self._number = tensor.item()
@@ -37,7 +37,7 @@ class Reading:
 
     def added(self, variable: Any) -> None:
         """Keras has added one to the variable."""
-        tensor = variable.value
+        tensor: torch.Tensor = variable.value
         if tensor is self._tensor and tensor._version == self._version + 1:
             self._version, self._number = tensor._version, self._number + 1
 
