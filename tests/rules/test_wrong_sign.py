@@ -7,7 +7,7 @@ from tests.rules.windows import LOSS, loss, noise, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import UpdateDirection
-from mothtrap.core.findings import Severity
+from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.wrong_sign import WrongSign
 
 
@@ -170,6 +170,16 @@ def test_fires_on_updates_by_hand_along_the_gradient(cosines, values, severity) 
 )
 def test_stays_quiet_on_other_updates_by_hand(directions: list[UpdateDirection]) -> None:
     assert by_hand(RISING, *directions) == []
+
+
+def test_a_loss_of_unknown_operations_that_explodes_was_not_meant_to_be_climbed() -> None:
+    def untraced(values: np.ndarray) -> list[Finding]:
+        return WrongSign().check(window(loss(values, optimizers=("ByHand",)), *updates(1.0)))
+
+    [finding] = untraced(np.geomspace(200.0, 1e12, 30))
+    assert finding.severity is Severity.ERROR
+    with pytest.raises(NotEnoughData):
+        untraced(RISING)
 
 
 def test_a_gain_may_be_climbed_by_hand() -> None:

@@ -1,4 +1,4 @@
-"""STR720: a loss takes the prediction for the target."""
+"""STR721: a loss takes the prediction for the target."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class LossArgumentsSwapped(Rule):
         https://keras.io/api/losses/
     """
 
-    code = "STR720"
+    code = "STR721"
     title = "loss arguments swapped"
     needs = (Need(facts=(LossCall,)),)
     explains = (

@@ -52,7 +52,8 @@ class WrongSign(Rule):
         times as large as the first loss (as 1, where that is smaller). When in each of the
         first `updates` updates without an optimizer the cosine of the change and the gradient
         is above `cosine` in a weight: error when it is so in all that were looked at or the
-        loss has not fallen, else a warning.
+        loss has not fallen, else a warning. Of a loss that was not traced to its operation only
+        when it has grown to `unbounded_factor` times its first value.
 
     Stays quiet:
         Losses with several terms, such as an entropy bonus or a policy's gain, losses of
@@ -87,8 +88,8 @@ class WrongSign(Rule):
 
     code = "LOS410"
     needs = (
-        Need(facts=(LossCall,), scalars=("loss",)),
-        Need(facts=(UpdateDirection,), optional=True),
+        Need(scalars=("loss",)),
+        Need(facts=(LossCall, UpdateDirection), optional=True),
     )
     explains = (
         "activation_growth",
@@ -134,6 +135,10 @@ class WrongSign(Rule):
         def judge(series: Series) -> Judgment | None:
             if not game and (found := self._unbounded(window, series)):
                 return found
+            if not game and series.of not in terms and _exploded(series, self.unbounded_factor):
+                climbs = self._climbing(window, series)
+                if climbs is not None:
+                    return climbs
             if series.of not in terms:
                 raise NotEnoughData("the loss was not traced to its operation")
             if terms[series.of] not in AT_LEAST_ZERO:
@@ -221,6 +226,12 @@ class WrongSign(Rule):
             why=WHY_OF_CLIMBING,
             location=seen[0].location,
         )
+
+
+def _exploded(series: Series, factor: float) -> bool:
+    """Return whether a loss has grown so far that it cannot have been meant to grow."""
+    _, loss_S = finite_part(series)
+    return len(loss_S) > 1 and bool(loss_S[-1] >= factor * max(1.0, abs(loss_S[0])))
 
 
 def _begin_of_fall(loss_S: Floats) -> int:

@@ -10,6 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 
 from mothtrap.adapters import tensorflow as adapter  # noqa: E402
+from mothtrap.core.facts.optimizers import UpdateDirection  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -69,3 +70,18 @@ def test_weights_that_a_gradient_breaks_are_of_the_step_after_it() -> None:
     found = {finding.code: finding.step for finding in process.findings()}
     assert found["NUM002"] == 3
     assert found["NUM003"] == 4
+
+
+def test_variables_of_the_same_name_are_told_apart() -> None:
+    process = Process("numpy")
+    kernel, bias = tf.Variable([[1.0]]), tf.Variable([0.5])
+    with process.watched(adapter):
+        for _ in range(10):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(tf.square(tf.constant([[1.0], [3.0]]) @ kernel + bias))
+            slope, shift = tape.gradient(loss, [kernel, bias])
+            kernel.assign_add(1e-3 * slope)  # uphill
+            bias.assign_sub(1e-3 * shift)
+    told = [fact for fact in process.facts() if isinstance(fact, UpdateDirection)]
+    assert told[0].layers == ("Variable", "Variable_1")
+    assert told[0].cosines == (pytest.approx(1.0), pytest.approx(-1.0))

@@ -382,7 +382,7 @@ class KerasHandle(Fitting):
         hidden = LOOKS.hidden()
         if not any(look.applied for look in (*looks, *hidden)):
             self._steps.tell_by_hand(looks)
-            self._steps.ran_without_update(function, looks)
+            self._steps.unapplied.ran(function, looks)
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
                 self._steps.models.ran(looks, self._steps.given)

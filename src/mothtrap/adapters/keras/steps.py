@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import weakref
 from collections import Counter
@@ -23,10 +22,10 @@ from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
-from mothtrap.adapters.keras.weights import Weights, value_of
+from mothtrap.adapters.keras.unapplied import Unapplied
+from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
 from mothtrap.core.adapters import Job, Losses
-from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.identity import ByIdentity
@@ -38,8 +37,6 @@ UNSEEN: Final = Reports(
 )
 """Reports that a program hidden from mothtrap cannot give."""
 
-TOLD_AT: Final = (32, 128, 512)
-"""Numbers of steps without an update at which this is told."""
 NO_KEEPER: Final = "the program of this step was made before it was watched"
 
 
@@ -78,11 +75,12 @@ class Steps:
         broke: called with a step whose loss or gradient is not finite, its batch if that is known,
             and the line that called `fit`.
         was_plain: the latest call made one step, and its program was seen.
+        unapplied: counts gradients that change no weight.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
-        self._weights = Weights(job)
+        self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
         self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
@@ -90,8 +88,6 @@ class Steps:
         self._trained: dict[str, ByIdentity[Any, int]] = {}
         self._looked_into = self.was_plain = self._updates = False
         self._dropped = 0
-        # By function: calls whose gradients no optimizer got, and a digest of a weight.
-        self._idle: weakref.WeakKeyDictionary[Any, tuple[int, bytes]] = weakref.WeakKeyDictionary()
         self._counts: Counter[str] = Counter()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
@@ -200,39 +196,7 @@ class Steps:
             return
         self._dropped += 1
         name = f"{type(before.model).__name__}.train_step"
-        self._tell_not_applied(name, self._dropped, targets[0].location or before.location)
-
-    def _tell_not_applied(self, function: str, calls: int, place: str | None) -> None:
-        if calls not in TOLD_AT:
-            return
-        if not self._job.now.step:
-            told = f"`{function}` computed gradients {calls} times, and no optimizer got them"
-            traced(self._job).recorder.notes.never_stepped(f"{told} ({place})")
-        self._job.fact(
-            UpdateDropped(
-                step=self._job.now.step,
-                function=function,
-                calls=calls,
-                why="not applied",
-                location=place,
-            )
-        )
-
-    def ran_without_update(self, function: Any, looks: Sequence[Look]) -> None:
-        """Report a function of a loop whose gradients change no weight."""
-        targets = [target for look in looks if not look.by_hand for target in look.targets]
-        variable = targets[0].first() if len(targets) == 1 and targets[0].first else None
-        if not isinstance(variable, keras.Variable) or targets[0].sources & self.given():
-            return
-        calls, digest = self._idle.get(function, (0, b""))
-        if calls + 1 in (1, *TOLD_AT):
-            value = value_of(variable).tobytes()
-            if calls and digest != hashlib.blake2b(value).digest():
-                calls = TOLD_AT[-1]  # the script itself changes it
-            digest = hashlib.blake2b(value).digest()
-        self._idle[function] = calls + 1, digest
-        name = getattr(getattr(function, "python_function", function), "__name__", "a function")
-        self._tell_not_applied(name, calls + 1, targets[0].location)
+        self.unapplied.tell(name, self._dropped, targets[0].location or before.location)
 
     def tell_by_hand(self, looks: Sequence[Look]) -> None:
         """Report layers and losses of a step in which the script itself updated the weights.

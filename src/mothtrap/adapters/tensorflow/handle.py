@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -41,6 +42,8 @@ class TensorFlowHandle:
         self._only = {id(v) for target in targets for v in getattr(target, "variables", ())}
         self._ids: dict[tuple[str, int], int] = {}
         self._held: dict[int, Any] = {}
+        self._names: dict[int, str] = {}
+        self._named: Counter[str] = Counter()
         self._values: dict[int, Any] = {}  # of the step before
         self._directed = 0
         self._is_broken = False  # the latest gradients
@@ -167,12 +170,19 @@ class TensorFlowHandle:
         return not self._only or id(variable) in self._only
 
     def _name(self, variable: Any) -> str:
-        return str(getattr(variable, "path", variable.name)).partition(":")[0]
+        """Return the name of a variable; of several that have the same, the second is `name_1`."""
+        known = self._names.get(id(variable))
+        if known is None:
+            own = str(getattr(variable, "path", variable.name)).partition(":")[0]
+            number = self._named[own]
+            self._named[own] += 1
+            known = self._names[id(variable)] = f"{own}_{number}" if number else own
+            self._held[id(variable)] = variable  # keeps the identity
+        return known
 
     def _tensor(self, kind: str, variable: Any) -> int:
         key = kind, id(variable)
         if key not in self._ids:
-            self._held[id(variable)] = variable  # keeps the identity
             info = TensorInfo(
                 kind=kind,
                 name=self._name(variable),
