@@ -27,6 +27,13 @@ def test_a_class_that_is_taken_for_another_is_a_warning() -> None:
     assert "class 2 are classified as class 1" in finding.message
 
 
+def test_two_classes_that_are_told_apart_by_chance() -> None:
+    [finding] = check(classified([[14, 16, 0, 0], [15, 15, 0, 0], [0, 0, 30, 0], [0, 0, 1, 29]]))
+    assert (finding.evidence["class"], finding.evidence["value"]) == (0, pytest.approx(31 / 30))
+    assert "classes 0 and 1 are told apart no better than by chance" in finding.message
+    assert not check(classified([[20, 10, 0, 0], [12, 18, 0, 0], [0, 0, 30, 0], [0, 0, 0, 30]]))
+
+
 def test_a_class_that_no_one_predicts_is_a_warning() -> None:
     [finding] = check(classified([[40, 0, 0, 0], [0, 40, 0, 0], [0, 0, 40, 0], [8, 6, 6, 0]]))
     assert finding.evidence == {"value": 0.0, "limit": 0.05, "class": 3}

@@ -24,6 +24,8 @@ from mothtrap.rules._loss_calls import (
 )
 from mothtrap.rules._losses import has_players
 
+EACH_WAY = 0.25
+"""Share of the examples of a class that are taken for the other, each way; chosen by hand."""
 KEPT = 0.9
 """Share of an earlier confusion that must be left: what falls faster is being learned. By hand."""
 
@@ -44,7 +46,8 @@ class Confusion(Rule):
     Fires:
         Warning, over the last `samples` labels and as many before, with at least
         `row_samples` of the class, when less than `min_diag` of the examples of a class are
-        right, or more than `max_off_diag` of them are predicted as one other class, and the
+        right, or more than `max_off_diag` of them are predicted as one other class, or the
+        shares of two classes that are taken for each other add up to `by_chance`, and the
         share has not changed for the better by a tenth; so long as at least `learned_share`
         of all examples are right.
 
@@ -57,6 +60,7 @@ class Confusion(Rule):
     What to do:
         - Look at examples of both classes with their predictions: are the labels right?
         - Check the table of class names for entries that are swapped or doubled.
+        - Look at what augmentation makes of them: a flip turns left into right.
         - If one class is rare, weigh it in the loss, or draw it more often.
 
     Example:
@@ -86,6 +90,11 @@ class Confusion(Rule):
         0.6,
         unit="of the examples of a class",
         source="chosen by hand: 0.1 as in SageMaker Debugger fires on every harder task",
+    )
+    by_chance: float = threshold(
+        0.85,
+        unit="of the examples of two classes that are taken for each other, added up",
+        source="chosen by hand: guessing between two gives 1",
     )
     samples: int = threshold(
         400, unit="labels, and as many before", source="chosen by hand: 40 of each of 10 classes"
@@ -140,6 +149,14 @@ class Confusion(Rule):
             value, limit = float(taken_KK[row, column]), self.max_off_diag
             message = f"{value:.0%} of the examples of class {row} are classified as class {column}"
             label = int(row)
+        elif (pair := self._by_chance(then_KK, share_KK)) is not None:
+            value, label, other = pair
+            limit = self.by_chance
+            message = (
+                f"classes {label} and {other} are told apart no better than by chance: "
+                f"{share_KK[label, other]:.0%} and {share_KK[other, label]:.0%} of them are taken "
+                "for each other"
+            )
         elif held_K[worst] < self.min_diag:
             value, limit, label = float(held_K[worst]), self.min_diag, worst
             right = f"only {value:.0%}" if value >= 0.005 else "none"
@@ -148,6 +165,15 @@ class Confusion(Rule):
             return None
         evidence: dict[str, EvidenceValue] = {"value": value, "limit": limit, "class": label}
         return finding_of_calls(self, window, calls, Severity.WARNING, message, evidence)
+
+    def _by_chance(self, then_KK: Floats, share_KK: Floats) -> tuple[float, int, int] | None:
+        """Return two classes that are confused both ways, now as before, and how often."""
+        both_KK = np.triu(np.minimum(share_KK + share_KK.T, then_KK + then_KK.T), 1)
+        least_KK = np.minimum(share_KK, share_KK.T)
+        both_KK = np.where(least_KK >= EACH_WAY, np.nan_to_num(both_KK), 0.0)
+        row, column = np.unravel_index(int(both_KK.argmax()), both_KK.shape)
+        value = float(both_KK[row, column])
+        return (value, int(row), int(column)) if value > self.by_chance else None
 
     def _shares(self, confusion_KK: Floats) -> Floats:
         """Return shares of the examples of each class.

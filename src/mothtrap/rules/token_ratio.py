@@ -22,7 +22,7 @@ from mothtrap.rules._loss_calls import is_classifier
 MASKED_PART = 0.5
 """Part of the padded share that the loss must leave out; chosen by hand: targets and inputs are
 shifted against one another, and counted in different batches."""
-SAME_LOOKS, SAME = 3, 1e-3
+SAME_LOOKS, SAME = 3, 0.05
 """Latest looks in which outputs differ by so little of their size; chosen by hand."""
 SKIPS = "Let the model skip"
 """Beginning of the advice for models that drown in padding."""

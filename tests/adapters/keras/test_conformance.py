@@ -74,6 +74,8 @@ class TestKeras(AdapterTests):
         rows = tf.data.Dataset.from_tensor_slices((X, Y)).shuffle(96)
         given = {"validation_data": rows.take(20).batch(8)}
         model.fit(rows.skip(20).batch(8), **given, verbose=0)
+        apart = [tf.data.Dataset.from_tensor_slices(one).shuffle(96) for one in (X, Y)]
+        model.fit(tf.data.Dataset.zip(tuple(apart)).batch(8), verbose=0)
 
     def train_on_new_layers(self) -> None:
         """A layer that is made anew in each step."""

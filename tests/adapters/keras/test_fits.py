@@ -25,7 +25,7 @@ from mothtrap.core.facts.layers import DataTaken  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.core.facts.modules import FrozenParameters  # noqa: E402
 from mothtrap.core.facts.optimizers import UnownedParameter  # noqa: E402
-from mothtrap.core.facts.pipelines import SplitReshuffled  # noqa: E402
+from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = [pytest.mark.smoke, pytest.mark.filterwarnings("ignore")]
@@ -394,3 +394,16 @@ def test_evaluations_of_two_models_by_one_line_are_apart() -> None:
 
     told = [one.site for one in facts(train, Evaluation)]
     assert told[0] == told[1] != told[2] == told[3]
+
+
+def test_pipelines_whose_inputs_and_labels_are_shuffled_apart() -> None:
+    def told(data: Any) -> bool:
+        return bool(facts(lambda: network().fit(data.batch(32), verbose=0), ShuffledApart))
+
+    x, y = (tf.data.Dataset.from_tensor_slices(one) for one in (X, Y))
+    pair = tf.data.Dataset.zip
+    assert told(pair((x.shuffle(400), y.shuffle(400))))
+    assert told(pair((x.shuffle(400, seed=1), y.shuffle(400, seed=2))).prefetch(1))
+    assert told(pair((x.shuffle(400), y)).map(lambda given, label: (2 * given, label)))
+    assert not told(pair((x.shuffle(400, seed=1), y.shuffle(400, seed=1))))
+    assert not told(pair((x, y)).shuffle(400))

@@ -34,7 +34,7 @@ from mothtrap.core.facts.layers import (
 from mothtrap.core.facts.losses import LossCall, LossSeries, TokenShares
 from mothtrap.core.facts.modules import FrozenParameters, UnreachedModule
 from mothtrap.core.facts.optimizers import OptimizerFacts, UnownedParameter
-from mothtrap.core.facts.pipelines import SplitReshuffled
+from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 
@@ -42,7 +42,7 @@ EVERY_STEP: Final = (
     *(LossSeries, OptimizerFacts, Evaluation, EvaluationMetrics, FunctionTraced, ModelCompiled),
     *(LoaderBegan, NonfiniteInput, RowsShared, SplitReshuffled, InputDistribution),
     *(FrozenParameters, TokenShares, UpdateDropped, EpochMetrics, MetricWatched),
-    WeightsAveraged,
+    *(WeightsAveraged, ShuffledApart),
 )
 """Facts that are looked for in each step, whatever can be seen of the program."""
 

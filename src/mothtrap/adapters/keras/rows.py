@@ -15,10 +15,10 @@ import tensorflow as tf
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.modelcalls import MAX_CELLS
 from mothtrap.adapters.keras.weights import value_of
-from mothtrap.adapters.tensorflow.names import Parts, reshuffled_by, split_apart
+from mothtrap.adapters.tensorflow.names import Parts, reshuffled_by, shuffled_apart, split_apart
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import RowsShared
-from mothtrap.core.facts.pipelines import SplitReshuffled
+from mothtrap.core.facts.pipelines import ShuffledApart, SplitReshuffled
 from mothtrap.core.window import Bools
 from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.copied_rows import KNOWN_REPEATED, LEAST_REPEATED, MAX_ROWS, RowSample
@@ -57,6 +57,8 @@ class Rows:
     def piped(self, fit: Fit, data: Any) -> None:
         """Take the pipeline that a `fit` is given."""
         fit.shuffles = [(weakref.ref(one), parts) for one, parts in _shuffles(data)]
+        if isinstance(data, tf.data.Dataset) and shuffled_apart(data):
+            self._job.fact(ShuffledApart(step=self._job.now.step, location=fit.location))
 
     def given(self, fit: Fit, array: Array) -> None:
         """Take the rows that a `fit` is given."""

@@ -154,6 +154,41 @@ def reshuffled_by(data: Any) -> Iterator[tuple[Any, Parts]]:
         waiting += [(given, inner) for given in inputs_of(one)]
 
 
+def shuffled_apart(data: Any) -> bool:
+    """Return whether inputs and labels of a data set are shuffled in different orders."""
+    waiting, seen = [data], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if transformation(one) == "Zip" and _has_labels(one.element_spec):
+            orders = [list(_orders(each)) for each in zipped(one)]
+            is_known = all(seeds != (0, 0) for order in orders for _, seeds in order)
+            if orders[0] != orders[1] or not is_known:
+                return True
+        waiting += inputs_of(one)
+    return False
+
+
+def _has_labels(spec: Any) -> bool:
+    """Return whether an element is a pair of a tensor and a label for it, alone or in a batch."""
+    if type(spec) is not tuple or len(spec) != 2:
+        return False
+    if not all(isinstance(one, tf.TensorSpec) and one.shape.rank is not None for one in spec):
+        return False
+    given, label = spec
+    return bool(label.shape.rank <= 2 and given.shape.rank > label.shape.rank)
+
+
+def _orders(data: Any) -> Iterator[tuple[int, tuple[int, int]]]:
+    """Yield buffer and seeds of the shuffles that a data set went through."""
+    for given in inputs_of(data):
+        yield from _orders(given)
+    if transformation(data) == "Shuffle":
+        yield int(data._buffer_size), (int(data._seed), int(data._seed2))
+
+
 def split_apart(ours: Parts, theirs: Parts) -> bool:
     """Return whether two data sets are different parts of what they have in common."""
     for (one, part), (other, other_part) in zip(ours, theirs, strict=False):

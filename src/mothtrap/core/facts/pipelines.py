@@ -13,3 +13,9 @@ class SplitReshuffled(Fact, frozen=True, kw_only=True, tag=True):
 
     source: str
     location: str | None = None
+
+
+class ShuffledApart(Fact, frozen=True, kw_only=True, tag=True):
+    """Inputs and labels of training are shuffled in different orders, and then paired."""
+
+    location: str | None = None
