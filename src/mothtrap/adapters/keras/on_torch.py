@@ -179,6 +179,7 @@ class StandIns:
 
     def _around_apply(self, original: Function) -> Function:
         contain, here, begin, end = self._contain, self._here, self._begin, self._end
+        rate_known = self._rate_known
 
         def apply(self: Any, grads: Any, trainable_variables: Any = None) -> Any:
             if here.optimizer is not None:
@@ -187,19 +188,22 @@ class StandIns:
                 trainable_variables = list(trainable_variables)
 
             def call() -> Any:
+                here.updated = True
                 result = original(self, grads, trainable_variables)
-                contain(end, self)
+                contain(rate_known, self)
                 return result
 
-            here.optimizer, here.rate = self, None
+            here.optimizer, here.rate, here.updated = self, None, False
             try:
                 run = contain(begin, self, grads, trainable_variables)
-                return call() if run is None else run(call)
+                result = original(self, grads, trainable_variables) if run is None else run(call)
+                contain(end, self, run is None or here.updated)
             except BaseException as err:
                 drop_own_frame(err)
                 raise
             finally:
                 here.optimizer = here.rate = None
+            return result
 
         return apply
 
@@ -254,14 +258,23 @@ class StandIns:
         scaling = self._scaling(optimizer)
         return lambda call: scaling.run(stand_in, lambda: stand_in.run(call, lent), factor)
 
-    def _end(self, optimizer: Any) -> None:
+    def _rate_known(self, optimizer: Any) -> None:
         stand_in, rate = self._made.get(optimizer), self._here.rate
-        if stand_in is None:
-            return
-        stand_in.updates.added(optimizer._iterations)
-        if stand_in.rate_comes_late and rate is not None:
+        if stand_in is not None and stand_in.rate_comes_late and rate is not None:
             on_device = isinstance(rate, torch.Tensor) and not rate.is_cpu
             stand_in.param_groups[0]["lr"] = rate.detach() if on_device else float(rate)
+
+    def _end(self, optimizer: Any, updated: bool) -> None:
+        """See a call of `apply` end; not `updated`: PyTorch's guard has left the step out."""
+        if not getattr(optimizer, "gradient_accumulation_steps", None):
+            return
+        if not updated:  # the next step begins anew, without the NaN in these sums
+            for total in optimizer._accumulated_gradients:
+                total.assign(keras.ops.zeros_like(total))
+            optimizer._iterations.assign_add(1)
+        stand_in = self._made.get(optimizer)
+        if stand_in is not None:
+            stand_in.updates.added(optimizer._iterations)
 
     def _begin_scaled(self, optimizer: Any, variables: Any) -> Function | None:
         """The same of the optimizer that a loss scale is wrapped around: it may skip the step."""
@@ -362,10 +375,17 @@ class KerasOnTorchHandle(Fitting):
 
 
 class _Thread(threading.local):
-    """The optimizer in whose `apply` a thread is, and the learning rate that it has asked for."""
+    """The optimizer in whose `apply` a thread is; what it has asked for, and done.
+
+    Attributes:
+        optimizer: which.
+        rate: the learning rate that it has asked for.
+        updated: whether its step was made.
+    """
 
     optimizer: Any = None
     rate: Any = None
+    updated = False
 
 
 def _settings(optimizer: Any, rate: float | None) -> dict[str, float]:
@@ -408,7 +428,10 @@ def _given(
     """
     every = getattr(optimizer, "gradient_accumulation_steps", None)
     factor = getattr(optimizer, "loss_scale_factor", None)
-    sums = getattr(optimizer, "_accumulated_gradients", ()) if every and optimizer.built else ()
+    sums: dict[int, torch.Tensor] = {}
+    if every is not None and optimizer.built:
+        pairs = zip(optimizer._trainable_variables, optimizer._accumulated_gradients, strict=True)
+        sums = {id(variable): total.value.detach() for variable, total in pairs}
     own = optimizer._trainable_variables if variables is None else variables
     found: list[tuple[torch.Tensor, torch.Tensor | None]] = []
     for variable, given in zip(own, grads, strict=False):
@@ -416,9 +439,8 @@ def _given(
         if not isinstance(given, torch.Tensor) or given.shape != weight.shape:
             continue
         gradient = given.detach() / factor if factor else given
-        if sums:
-            before = sums[optimizer._get_variable_index(variable)].value.detach()
-            gradient = (gradient.detach() + before) / every
+        if every is not None and id(variable) in sums:
+            gradient = (gradient.detach() + sums[id(variable)]) / every
         if gradient is not weight.grad:
             found.append((weight, gradient.detach().to(weight)))
     return found
