@@ -84,6 +84,13 @@ BAD = """
 x[100, 3] = np.nan
 model.fit(x, y, epochs=1, batch_size=32, verbose=0, shuffle=False)
 """
+BAD_SCALED = (
+    """
+scaled = keras.optimizers.LossScaleOptimizer(keras.optimizers.Adam(1e-2))
+model.compile(scaled, loss)
+"""
+    + BAD
+)
 
 
 def train(tmp_path: Path, body: str, *start: str) -> str:
@@ -134,8 +141,9 @@ def test_losses_of_steps_metrics_of_epochs_and_evaluations_are_told(tmp_path: Pa
 
 
 @pytest.mark.smoke
-def test_a_step_that_is_not_finite_is_named_and_replayed(tmp_path: Path) -> None:
-    _, run = watched(tmp_path, BAD)
+@pytest.mark.parametrize("program", [BAD, BAD_SCALED], ids=["plain", "scaled"])
+def test_a_step_that_is_not_finite_is_named_and_replayed(program: str, tmp_path: Path) -> None:
+    _, run = watched(tmp_path, program)
     found = run.findings[0]
     assert found.code.startswith("NUM")
     assert found.step == 3
