@@ -55,14 +55,14 @@ class Fitting:
     def _around_fit(self, original: Function) -> Function:
         handle, running, signature = self, self._running, inspect.signature(original)
 
-        def fit(self: Any, *args: Any, **kwargs: Any) -> Any:
+        def fit(model: Any, /, *args: Any, **kwargs: Any) -> Any:
             before = running.fit
-            running.fit = handle._job.contain(handle._fit_began, self, signature, args, kwargs)
+            running.fit = handle._job.contain(handle._fit_began, model, signature, args, kwargs)
             try:
-                return original(self, *args, **kwargs)
+                return original(model, *args, **kwargs)
             except BaseException as err:
                 drop_own_frame(err)
-                handle._job.contain(handle._fit_failed, err, self, args, kwargs)
+                handle._job.contain(handle._fit_failed, err, model, args, kwargs)
                 raise
             finally:
                 handle._job.contain_part("data", handle._fit_ended, running.fit, before)
