@@ -137,6 +137,9 @@ class Confusion(Rule):
         if np.trace(late_KK) < self.learned_share * late_KK.sum():
             return None
         then_KK, share_KK = self._shares(before_KK), self._shares(late_KK)
+        by_chance = self._by_chance(window, calls, then_KK, share_KK)
+        if by_chance is not None:
+            return by_chance
         is_other_KK = ~np.eye(len(share_KK), dtype=bool)
         taken_KK = np.where(is_other_KK & (share_KK > KEPT * then_KK), share_KK, 0.0)
         wrong_K, then_K = 1 - np.diagonal(share_KK), 1 - np.diagonal(then_KK)
@@ -149,14 +152,6 @@ class Confusion(Rule):
             value, limit = float(taken_KK[row, column]), self.max_off_diag
             message = f"{value:.0%} of the examples of class {row} are classified as class {column}"
             label = int(row)
-        elif (pair := self._by_chance(then_KK, share_KK)) is not None:
-            value, label, other = pair
-            limit = self.by_chance
-            message = (
-                f"classes {label} and {other} are told apart no better than by chance: "
-                f"{share_KK[label, other]:.0%} and {share_KK[other, label]:.0%} of them are taken "
-                "for each other"
-            )
         elif held_K[worst] < self.min_diag:
             value, limit, label = float(held_K[worst]), self.min_diag, worst
             right = f"only {value:.0%}" if value >= 0.005 else "none"
@@ -166,14 +161,26 @@ class Confusion(Rule):
         evidence: dict[str, EvidenceValue] = {"value": value, "limit": limit, "class": label}
         return finding_of_calls(self, window, calls, Severity.WARNING, message, evidence)
 
-    def _by_chance(self, then_KK: Floats, share_KK: Floats) -> tuple[float, int, int] | None:
-        """Return two classes that are confused both ways, now as before, and how often."""
+    def _by_chance(
+        self, window: Window, calls: list[LossCall], then_KK: Floats, share_KK: Floats
+    ) -> Finding | None:
+        """Judge two classes that are confused both ways, now as before."""
         both_KK = np.triu(np.minimum(share_KK + share_KK.T, then_KK + then_KK.T), 1)
         least_KK = np.minimum(share_KK, share_KK.T)
         both_KK = np.where(least_KK >= EACH_WAY, np.nan_to_num(both_KK), 0.0)
-        row, column = np.unravel_index(int(both_KK.argmax()), both_KK.shape)
-        value = float(both_KK[row, column])
-        return (value, int(row), int(column)) if value > self.by_chance else None
+        one, other = map(int, np.unravel_index(int(both_KK.argmax()), both_KK.shape))
+        value = float(both_KK[one, other])
+        if value <= self.by_chance:
+            return None
+        message = (
+            f"classes {one} and {other} are told apart no better than by chance: "
+            f"{share_KK[one, other]:.0%} and {share_KK[other, one]:.0%} of them are taken for each "
+            "other"
+        )
+        evidence: dict[str, EvidenceValue] = {"value": value, "limit": self.by_chance, "class": one}
+        look, names, augmented, *_ = self.fixes(window)
+        fixes = augmented, look, names
+        return finding_of_calls(self, window, calls, Severity.WARNING, message, evidence, fixes)
 
     def _shares(self, confusion_KK: Floats) -> Floats:
         """Return shares of the examples of each class.
