@@ -195,7 +195,7 @@ class LossObserver:
             self._add(closed, labels[site], site, value)
             self._given = None
         else:
-            averages = self.averaging.issuperset(closed.optimizers)
+            averages = bool(self.averaging) and self.averaging.issuperset(closed.optimizers)
             for series in closed.series:
                 values = self.values(series.losses)
                 total = sum(values) / (len(values) or 1 if averages else 1)
