@@ -101,15 +101,16 @@ class Depths:
         return min(most, self._every)
 
     def loss(self, step: int, name: str, value: float) -> None:
-        """Take in a loss of a step; after the first of another training steps are full, too."""
+        """Take in a loss, as a norm; after the first one of another training steps are full."""
         if name not in self._losses and len(self._losses) < MOST_LOSSES:
             self._losses.add(name)
             if step - self._first >= FIRST:
                 self._look_on(step)
-        self.signal(step, name, value)
+        if self._signals.leaves(name, value):
+            self._look_on(step)
 
     def signal(self, step: int, name: str, value: float) -> None:
-        """Take in a loss or a norm of a step; where it leaves its range those after it are full."""
+        """Take in a norm of a step; where it leaves its range those after it are full."""
         if self._signals.leaves(name, value):
             self._look_on(step)
 

@@ -238,12 +238,10 @@ class OptimizerObserver:
             known.parameter_list = OptimizerParameters(list(parameters(optimizer)))
         return known.parameter_list
 
-    def rates(self, known: Known, optimizer: Optimizer) -> None:
-        """Note the learning rate of the step, where that is known before it."""
-        if not getattr(optimizer, "rate_comes_late", False):
-            self._note_rates(known, optimizer)
-
-    def _note_rates(self, known: Known, optimizer: Optimizer) -> None:
+    def rates(self, known: Known, optimizer: Optimizer, *, late: bool = False) -> None:
+        """Note the learning rate of the step; behind it (`late`) where it is known only then."""
+        if getattr(optimizer, "rate_comes_late", False) is not late:
+            return
         rates = []
         for group in optimizer.param_groups:
             if "lr" in group:
@@ -280,7 +278,7 @@ class OptimizerObserver:
     ) -> None:
         """Judge whether the gradients were new, and remember them."""
         if getattr(optimizer, "rate_comes_late", False):
-            self._note_rates(known, optimizer)
+            self.rates(known, optimizer, late=True)
         own = known.parameter_list  # as of `before_step`
         state = GradientState.FRESH
         if not (closure or in_backward):
