@@ -21,8 +21,9 @@ from mothtrap.capture import depths
 
 PACKAGE = str(Path(mothtrap.__file__).parent)
 STEPS = 10
-MOST_CALLS, MOST_FUNCTIONS = 228, 169
-"""Of mothtrap in a light step of a residual network: as counted (224 and 161), and a little more.
+MOST_CALLS, MOST_FUNCTIONS = 232, 169
+"""Of mothtrap in a light step of a residual network: as counted (226 to 229 on different machines,
+of 162 to 165 functions), and a little more.
 Wanted are 120 and 60, see `docs/light-steps.md`."""
 
 
