@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import PASSED, Finding, Severity
 from mothtrap.core.texts import layer_in_words
 
 ONSET_SLACK_STEPS = 5
@@ -144,7 +144,7 @@ def _explains(cause: Finding, effect: Finding, explains: Mapping[str, frozenset[
     if not set(cause.workers) & set(effect.workers):
         return False
     if _is_milder(cause, effect):
-        passed_at = cause.evidence.get("passed_at_step")
+        passed_at = cause.evidence.get(PASSED)
         if not isinstance(passed_at, int) or passed_at <= effect.step:
             return False
         if passed_at - cause.step < LONG_STEPS:

@@ -34,6 +34,9 @@ class RuleState(enum.StrEnum):
     RULE_FAILED = "rule_failed"
 
 
+PASSED = "passed_at_step"
+"""Evidence of a finding whose rule finds it no more."""
+
 EvidenceValue = float | int | str | bool | list[float | int | str] | None
 
 
@@ -98,3 +101,8 @@ def fingerprint(code: str, layers: tuple[str, ...], mode: str) -> str:
     """Return the identity of a finding that survives a rerun: code, first layer, mode."""
     text = "\0".join((code, layers[0] if layers else "", mode))
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+
+
+def has_passed(finding: Finding) -> bool:
+    """Report whether the rule of a finding judged later and found it no more."""
+    return finding.severity is Severity.INFO and PASSED in finding.evidence

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.events import Event, EventKind
 from mothtrap.core.facts.captures import Dropped
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import Finding, has_passed
 from mothtrap.core.marks import Mark
 from mothtrap.core.runs import RuleStatus
 from mothtrap.reader.run import Run
@@ -19,8 +19,6 @@ STALLED_S = 300.0
 STALLED_STEPS = 20
 """A job has stalled when no step came for so long, and for so many times the longest wait for one
 before; chosen by hand: evaluations and checkpoints take minutes."""
-PASSED = "passed_at_step"
-"""Evidence of a finding whose rule finds it no more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -215,10 +213,10 @@ class Alerts:
 
 def _change(old: Finding | None, new: Finding) -> EventKind | None:
     """Return what happened to a finding, if anything did."""
-    is_passed = new.severity is Severity.INFO and PASSED in new.evidence
+    is_passed = has_passed(new)
     if old is None:
         return "opened"
-    was_passed = old.severity is Severity.INFO and PASSED in old.evidence
+    was_passed = has_passed(old)
     if is_passed != was_passed:
         return "passed" if is_passed else "reopened"
     return "worsened" if new.severity.rank < old.severity.rank else None

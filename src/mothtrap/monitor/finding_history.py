@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 import msgspec
 
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import PASSED, Finding, Severity
 from mothtrap.core.window import Window
 
 LASTING_STEPS, LASTING_SHARE = 100, 0.75
 """Steps, and share of all steps so far, from which on what has passed stays a warning: that it
 ended says little of a training that it has filled. Chosen by hand."""
-PASSED, AGAIN = "passed_at_step", "again_since_step"
-"""Evidence of a case that is found no more, and of one that was found again behind that."""
+AGAIN = "again_since_step"
+"""Evidence of a case that was found again when it had passed."""
 
 
 class FindingHistory:

@@ -16,7 +16,7 @@ from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
-from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus
 from mothtrap.report.aftermath import Aftermath, aftermaths
@@ -263,11 +263,6 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
 def problems_in(summary: RunSummary) -> tuple[Story, ...]:
     """Return the root causes of a run that are more than notes, the worst first."""
     return tuple(story for story in summary.diagnosis if story.severity is not Severity.INFO)
-
-
-def has_passed(finding: Finding) -> bool:
-    """Report whether the rule of a finding judged later and found it no more."""
-    return finding.severity is Severity.INFO and "passed_at_step" in finding.evidence
 
 
 def _failed(run: Run) -> bool:

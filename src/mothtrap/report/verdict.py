@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
-from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.runs import Overhead
 from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
@@ -21,7 +21,7 @@ from mothtrap.report.style import (
     ranges,
     wrapped,
 )
-from mothtrap.report.summary import RunSummary, has_passed, problems_in
+from mothtrap.report.summary import RunSummary, problems_in
 
 NAME = "mothtrap: "
 MAX_ERRORS = 4

@@ -242,12 +242,11 @@ class KerasHandle(Fitting):
     def _call_began(self, model: Any, original: Function, iterator: Any) -> Before | None:  # noqa: ARG002
         if model is None:
             return None
-        self._forget_passed()
         self._here.depth += 1
         self._batches.begin(wanted=names.hides_steps(model))
         fit = self._running.fit
         place = fit.location if fit is not None else frames.user_location()
-        return self._steps.begin(model, place)
+        return self._begin_step(model, place)
 
     def _call_ended(self, before: Before, found: Any) -> None:
         before.returned = found.get("loss") if isinstance(found, dict) else None
@@ -282,11 +281,12 @@ class KerasHandle(Fitting):
         self._here.depth += 1
         return self._steps.begin_late(model, fit.location if fit is not None else None)
 
-    def _forget_passed(self) -> None:
-        """Drop what programs have shown in steps that went by, before another is called."""
+    def _begin_step(self, model: Any = None, location: str | None = None) -> Before:
+        """Look at the state before a call; what went by unwatched before it is none of its own."""
         if self._rests.made:
             self._rests.made = 0
             LOOKS.take(programs_only=True)
+        return self._steps.begin(model, location)
 
     def _evaluated(self, model: Any, _: Any, args: Any, kwargs: dict[str, Any], __: object) -> None:
         fit = self._running.fit or self._fits.get(model)
@@ -345,8 +345,7 @@ class KerasHandle(Fitting):
         self._tracing.applied(optimizer, list(gradients), variables)
         if self._here.depth or not tf.executing_eagerly():
             return None
-        self._forget_passed()
-        return self._steps.begin(location=frames.user_location())
+        return self._begin_step(location=frames.user_location())
 
     def _own_step(self, before: Before) -> None:
         looks = LOOKS.take()
@@ -367,8 +366,7 @@ class KerasHandle(Fitting):
     def began(self) -> None:
         """Look at the state before a function that may make a step."""
         if not self._here.depth:
-            self._forget_passed()
-            self._here.function = self._steps.begin()
+            self._here.function = self._begin_step()
 
     def _began_late(self) -> None:
         self._here.function = self._steps.begin_late(None, None)

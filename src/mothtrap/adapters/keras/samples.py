@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.tensorflow.records import Array, Row, records_of
+from mothtrap.adapters.tensorflow.records import Array, Row, are_same, records_of
 
 TOGETHER: Final = 4096
 """Rows of arrays that are compared at once."""
@@ -61,13 +61,12 @@ def _rows_of(arrays: Sequence[Any], wanted: Sequence[Row]) -> Iterator[tuple[int
 
 
 def _is_like(part: Array, value: Array) -> Any:
-    """Return for each row of an array whether it has some values; NaN is like NaN."""
+    """Return for each row of an array whether it has some values."""
     given = part.astype(value.dtype).reshape(len(part), -1)
     expected = value.reshape(1, -1)
     if given.shape[1] != expected.shape[1]:
         return False
-    same = (given == expected) | ((given != given) & (expected != expected))
-    return same.all(axis=1)
+    return are_same(given, expected).all(axis=1)
 
 
 def _in_words(names: Sequence[str]) -> str:

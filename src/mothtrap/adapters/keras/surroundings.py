@@ -57,9 +57,6 @@ def open_order(data: Any) -> str:
     if not isinstance(data, tf.data.Dataset):
         return ""
     found = {ANY_ORDER} if data.options().deterministic is False else set[str]()
-    waiting: list[Any] = [data]
-    while waiting:
-        one = waiting.pop()
-        waiting += tensorflow_names.inputs_of(one)
+    for one in tensorflow_names.every_part(data):
         found |= set(tensorflow_names.open_order(one))
     return ", ".join(sorted(found, reverse=True))

@@ -90,6 +90,17 @@ def inputs_of(data: Any) -> list[Any]:
     return list(data._inputs())
 
 
+def every_part(data: Any) -> Iterator[Any]:
+    """Yield a data set and all that it is made of, each once."""
+    waiting, seen = [data], set[int]()
+    while waiting:
+        one = waiting.pop()
+        if id(one) not in seen:
+            seen.add(id(one))
+            yield one
+            waiting += inputs_of(one)
+
+
 def transformation(data: Any) -> str:
     """Return what makes a data set, without regard to how many threads do it: `Map`, `Batch`."""
     if hasattr(data, "_impl"):
@@ -156,18 +167,12 @@ def reshuffled_by(data: Any) -> Iterator[tuple[Any, Parts]]:
 
 def shuffled_apart(data: Any) -> bool:
     """Return whether inputs and labels of a data set are shuffled in different orders."""
-    waiting, seen = [data], set[int]()
-    while waiting:
-        one = waiting.pop()
-        if id(one) in seen:
-            continue
-        seen.add(id(one))
+    for one in every_part(data):
         if transformation(one) == "Zip" and _has_labels(one.element_spec):
             orders = [list(_orders(each)) for each in zipped(one)]
             is_known = all(seeds != (0, 0) for order in orders for _, seeds in order)
             if orders[0] != orders[1] or not is_known:
                 return True
-        waiting += inputs_of(one)
     return False
 
 
@@ -183,10 +188,9 @@ def _has_labels(spec: Any) -> bool:
 
 def _orders(data: Any) -> Iterator[tuple[int, tuple[int, int]]]:
     """Yield buffer and seeds of the shuffles that a data set went through."""
-    for given in inputs_of(data):
-        yield from _orders(given)
-    if transformation(data) == "Shuffle":
-        yield int(data._buffer_size), (int(data._seed), int(data._seed2))
+    for one in every_part(data):
+        if transformation(one) == "Shuffle":
+            yield int(one._buffer_size), (int(one._seed), int(one._seed2))
 
 
 def split_apart(ours: Parts, theirs: Parts) -> bool:

@@ -31,8 +31,14 @@ UNCHANGED: Final = frozenset(
     | {"AssertCardinality", "IgnoreErrors"}
 )
 """Transformations whose elements are those that they are given, in another order or number."""
-ONE_BASED: Final = {"TextLine": "line"}
-WORDS: Final = {"TFRecord": "record", "FixedLengthRecord": "record", "Csv": "record"}
+OTHERS_LEFT: Final = frozenset({"Shuffle", "Batch", "PaddedBatch"})
+"""Transformations behind which `skip` leaves out others in each pass, or counts batches."""
+WORDS: Final = {
+    "TFRecord": "record",
+    "FixedLengthRecord": "record",
+    "Csv": "record",
+    "TextLine": "line",
+}
 
 
 class NotFollowedError(Exception):
@@ -83,8 +89,8 @@ def _source(data: Any, kind: str) -> Any:
         return data.map(lambda path: (path, path))
     if kind == "Tensor":
         return data.map(lambda *one: ("", _packed(one)))
-    word = ONE_BASED.get(kind) or WORDS.get(kind, "sample")
-    first = int(kind in ONE_BASED)
+    word = WORDS.get(kind, "sample")
+    first = int(word == "line")
 
     def numbered(index: Any, element: Any) -> tuple[Any, Any]:
         return tf.strings.join([word, tf.strings.as_string(index + first)], " "), element
@@ -143,12 +149,8 @@ def _concatenated(data: Any) -> Any:
 def _skipped(data: Any) -> Any:
     """Return what `skip` leaves of the elements of files: a header is not to be parsed."""
     [given] = names.inputs_of(data)
-    waiting = [given]
-    while waiting:
-        one = waiting.pop()
-        if names.transformation(one) in ("Shuffle", "Batch", "PaddedBatch"):
-            return _named(given)  # all: which are left out differs, or batches are counted
-        waiting += names.inputs_of(one)
+    if any(names.transformation(one) in OTHERS_LEFT for one in names.every_part(given)):
+        return _named(given)
     return _named(given).skip(names.count_of(data))
 
 
@@ -209,12 +211,13 @@ def _is_like(tensor: Any, wanted: Array) -> Any:
     common = tf.minimum(given, size)
     part = tf.slice(tensor, np.zeros(axes + 1, np.int32), tf.concat([[-1], common], 0))
     expected = tf.constant(wanted.astype(tensor.dtype.as_numpy_dtype))
-    same = _equal(part, tf.slice(expected, np.zeros(axes, np.int32), common))
+    same = are_same(part, tf.slice(expected, np.zeros(axes, np.int32), common))
     fits = tf.reduce_all((given <= size) & ((given > 0) | (size == 0)))
     return tf.reduce_all(same, axis=list(range(1, axes + 1))) & fits
 
 
-def _equal(one: Any, other: Any) -> Any:
+def are_same(one: Any, other: Any) -> Any:
+    """Return, value by value of arrays or tensors, whether two are the same; NaN is like NaN."""
     return (one == other) | ((one != one) & (other != other))
 
 
