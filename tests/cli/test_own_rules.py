@@ -25,6 +25,7 @@ def heavy_weight(window: mothtrap.Window, *, limit: float = 0.1):
 '''
 SCRIPT = """
 import torch
+torch.manual_seed(0)
 model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 1))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 for step in range(5):
