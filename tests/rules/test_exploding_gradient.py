@@ -3,9 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from tests.rules.test_vanishing_gradient import layers
-from tests.rules.windows import gradients, loss, noise, series, window
+from tests.rules.windows import gradients, loss, loss_call_of, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.fact import Fact
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Matrix, Series
@@ -20,7 +21,7 @@ def norm(values: np.ndarray | list[float], **more: object) -> Series:
     return series("gradient_norm", values, **more)
 
 
-def check(*parts: Series | Matrix | ClippedLate, skipped: tuple[int, ...] = ()) -> list[Finding]:
+def check(*parts: Series | Matrix | Fact, skipped: tuple[int, ...] = ()) -> list[Finding]:
     return ExplodingGradient().check(window(*parts, skipped=skipped))
 
 
@@ -224,3 +225,18 @@ def test_a_loss_that_begins_at_about_0_is_no_scale_for_the_gradient() -> None:
     norms = [2e-8, *np.sqrt(falling)]
     found = check(norm(norms), loss([1e-15, *falling]))
     assert Severity.ERROR not in [finding.severity for finding in found]
+
+
+@pytest.mark.parametrize(("rows", "fires"), [(1, False), (4, False), (32, True)])
+def test_a_few_hard_rows_are_no_explosion(rows: int, fires: bool) -> None:
+    norms, losses = np.full(N, 0.01), np.full(N, 0.02)
+    norms[60:63], losses[60:64] = (2.0, 4.0, 8.0), 3.0
+    assert bool(check(norm(norms), loss(losses), loss_call_of(rows))) is fires
+
+
+def test_batches_of_one_row_explode_when_the_norm_stays_high() -> None:
+    growth = 2.0 ** np.arange(1, 31)
+    norms = np.concatenate([STEADY[:70], growth])
+    losses = np.concatenate([FALLING[:70], growth])
+    [finding] = check(norm(norms), loss(losses), loss_call_of(1))
+    assert finding.severity is Severity.ERROR

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.windows import loss, noise, series, window
+from tests.rules.windows import loss, loss_call_of, noise, series, window
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.gradient_spike import GradientSpike
@@ -25,7 +26,7 @@ def losses(jump: float = 3.0, at: tuple[int, ...] = (SPIKE + 1,)) -> Series:
     return loss(values)
 
 
-def check(*parts: Series, skipped: tuple[int, ...] = ()) -> list[Finding]:
+def check(*parts: Series | Fact, skipped: tuple[int, ...] = ()) -> list[Finding]:
     return GradientSpike().check(window(*parts, skipped=skipped))
 
 
@@ -83,3 +84,8 @@ def test_a_skipped_step_is_no_spike() -> None:
 def test_needs_a_history() -> None:
     with pytest.raises(NotEnoughData, match=r"no optimizer has 22 steps"):
         check(series("gradient_norm", np.ones(10)))
+
+
+def test_a_spike_of_a_batch_of_one_row_is_a_note() -> None:
+    [finding] = check(norms(), losses(), loss_call_of(1))
+    assert finding.severity is Severity.INFO

@@ -96,3 +96,28 @@ def test_does_not_apply_without_labels() -> None:
         check(LossCall(step=0, operation="elementwise"))
     with pytest.raises(NotEnoughData):
         check(LossCall(step=0, operation="cross_entropy"))
+
+
+@pytest.mark.parametrize(
+    ("least", "greatest", "advice"),
+    [
+        pytest.param(0.0, 255.0, "Divide the targets by 255", id="pixels"),
+        pytest.param(-1.0, 1.0, "(y > 0).float()", id="labels of -1 and 1"),
+        pytest.param(1.0, 2.0, "subtract 1", id="labels of 1 and 2"),
+        pytest.param(0.0, 9.0, "`cross_entropy`", id="class numbers"),
+    ],
+)
+def test_the_fix_of_binary_targets_fits_their_range(
+    least: float, greatest: float, advice: str
+) -> None:
+    binary = call(operation="binary_cross_entropy", counts=None, least=least, greatest=greatest)
+    [finding] = check(binary)
+    assert advice in finding.fixes[0]
+
+
+def test_class_numbers_beyond_the_outputs_get_the_fix_for_class_numbers() -> None:
+    failed = FailedLoss(
+        step=0, operation="cross_entropy", error="IndexError: ...", classes=3, least=1, greatest=3
+    )
+    [finding] = check(failed, call())
+    assert finding.fixes[0].startswith("Number the classes from 0")

@@ -2,9 +2,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.windows import LOSS, loss, noise, series, window
+from tests.rules.windows import LOSS, loss, loss_call_of, noise, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
@@ -15,7 +16,7 @@ COURSE = 1.0 + np.exp(-np.arange(N) / 30) + noise(N, scale=0.03)
 AT = 120
 
 
-def check(values: np.ndarray, *parts: Series) -> list[Finding]:
+def check(values: np.ndarray, *parts: Series | Fact) -> list[Finding]:
     return LossSpike().check(window(loss(values), *parts))
 
 
@@ -95,3 +96,13 @@ def test_does_not_apply_to_a_gan_or_negative_losses() -> None:
 def test_cannot_judge_a_few_steps() -> None:
     with pytest.raises(NotEnoughData, match="81"):
         check(COURSE[:80])
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_one_hard_row_makes_a_spike_of_a_small_batch(rows: int) -> None:
+    with pytest.raises(NotApplicable, match="few rows"):
+        check(spiked(9.0, back_after=N), loss_call_of(rows))
+
+
+def test_a_spike_of_a_larger_batch_is_a_spike() -> None:
+    assert check(spiked(9.0, back_after=N), loss_call_of(32))

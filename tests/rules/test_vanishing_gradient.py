@@ -227,3 +227,26 @@ def test_gradients_below_an_epsilon_are_small_from_the_loss_on() -> None:
     assert "Adam adds 1e-08 to the size of the gradient, so its steps are 0.1 %" in finding.message
     assert finding.fixes[0].startswith("Look for a factor")
     assert "detach" not in "".join(finding.fixes)
+
+
+def in_two_parts(shown: Matrix) -> Matrix:
+    """The same gradients in a model whose layers are `policy.*` and then `value.*`."""
+    half = len(shown.tensors) // 2
+    tensors = tuple(
+        msgspec.structs.replace(
+            tensor,
+            name=tensor.name.replace("body", part),
+            module=tensor.module.replace("body", part),
+        )
+        for part, tensors in (("policy", shown.tensors[:half]), ("value", shown.tensors[half:]))
+        for tensor in tensors
+    )
+    return dataclasses.replace(shown, tensors=tensors)
+
+
+def test_two_networks_side_by_side_are_no_depth() -> None:
+    assert check(in_two_parts(layers([1e-5, 2e-5, 0.5, 1.0])), loss(LEVEL)) == []
+
+
+def test_a_gradient_that_vanishes_through_two_parts_is_reported() -> None:
+    assert check(in_two_parts(layers(falling_by(0.1))), loss(LEVEL))

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import Role, TensorInfo
 from mothtrap.core.window import Matrix, Series, Window
@@ -63,6 +64,18 @@ def loss(
         optimizers=optimizers,
         total=total,
         early=early,
+    )
+
+
+def loss_call_of(rows: int) -> LossCall:
+    """A call of `cross_entropy` on a batch of so many rows."""
+    return LossCall(
+        step=0,
+        operation="cross_entropy",
+        series=LOSS,
+        chain=(),
+        location=LOSS,
+        prediction_shape=(rows, 3),
     )
 
 

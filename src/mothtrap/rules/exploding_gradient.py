@@ -8,6 +8,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
@@ -15,6 +16,7 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
+from mothtrap.rules._batch_rows import steps_of_many_rows
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 from mothtrap.rules._gradient_norms import clipping_limit, gradient_norms
 from mothtrap.rules._layers import (
@@ -80,9 +82,10 @@ class ExplodingGradient(Rule):
         ones from the start.
 
     Stays quiet:
-        A spike of one or two steps, the rise of the norm in early training, a gradient
-        that was near 0 before, or is still below 0.01, a loss that falls all the while,
-        steps that loss scaling skips, gradients of GAN players beyond a warning.
+        A spike of one or two steps (with batches of a few rows: of steps with fewer than 16
+        rows together), the rise of the norm in early training, a gradient that was near 0
+        before, or is still below 0.01, a loss that falls all the while, steps that loss scaling
+        skips, gradients of GAN players beyond a warning.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
@@ -109,6 +112,7 @@ class ExplodingGradient(Rule):
         *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
+        Need(facts=(LossCall,), optional=True),
     )
     explains = (
         *NOT_FINITE,
@@ -165,13 +169,17 @@ class ExplodingGradient(Rule):
     def _judge(
         self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
     ) -> Finding | None:
-        explosion = self._level(norm_S) or self._growth(norm_S)
+        least = steps_of_many_rows(window)
+        explosion = self._level(norm_S, max(self.persisting_steps, least)) or self._growth(norm_S)
         if explosion is None:
             return None
         if norm_S[explosion.onset : explosion.last + 1].max() < SMALL:
             return None
         since = int(steps_S[explosion.onset])
         before, after = _losses_around(window, optimizer, since, int(steps_S[explosion.last]))
+        grown = explosion.last - explosion.onset + 1
+        if grown < least and after is not None and np.isfinite(after):
+            return None  # of a few rows, and the loss is still a number
         if before is None or after is None:
             severity = Severity.WARNING
         elif after >= explosion.loss_ratio * before or not np.isfinite(after):
@@ -184,16 +192,16 @@ class ExplodingGradient(Rule):
             severity = Severity.WARNING
         return self._finding(window, optimizer, steps_S, norm_S, explosion, severity)
 
-    def _level(self, norm_S: Floats) -> _Explosion | None:
-        """Find the first steps running that are far above the history before them."""
-        if len(norm_S) < HISTORY_STEPS + self.persisting_steps:
+    def _level(self, norm_S: Floats, persisting: int) -> _Explosion | None:
+        """Find the first `persisting` steps in a row that are far above the history."""
+        if len(norm_S) < HISTORY_STEPS + persisting:
             return None
         floor = FLOOR_RATIO * float(np.median(norm_S[:HISTORY_STEPS]))
         lowest = max(float(norm_S.min()), floor)
         if lowest <= 0 or norm_S.max() < self.ratio_limit * lowest:
             return None
         # What a norm and the ones right after it reach together: a spike reaches nothing.
-        lasting_S = sliding_window_view(norm_S, self.persisting_steps).min(axis=1)
+        lasting_S = sliding_window_view(norm_S, persisting).min(axis=1)
         reaching = np.flatnonzero(lasting_S >= self.ratio_limit * lowest)
         for index in reaching[reaching >= HISTORY_STEPS][:MAX_CANDIDATES].tolist():
             reference = max(float(np.median(norm_S[:index])), floor)
@@ -201,7 +209,7 @@ class ExplodingGradient(Rule):
             if lasting_S[index] >= self.ratio_limit * reference and not _ebbs(norm_S, certain):
                 return _Explosion(
                     onset=rise_begins(np.maximum(norm_S, floor), certain),
-                    last=index + self.persisting_steps - 1,
+                    last=index + persisting - 1,
                     reference=reference,
                     loss_ratio=1.5,
                     lasting=True,

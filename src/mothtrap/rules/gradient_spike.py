@@ -8,12 +8,14 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
+from mothtrap.rules._batch_rows import has_few_rows
 from mothtrap.rules._gradient_norms import clipping_limit, gradient_norms
 from mothtrap.rules._losses import finite_part, has_players, loss_location
 from mothtrap.rules._stretches import stretches
@@ -76,6 +78,7 @@ class GradientSpike(Rule):
         *any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("gradient_norm",))),
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
+        Need(facts=(LossCall,), optional=True),
     )
     explains = ("loss_spike",)
 
@@ -109,7 +112,7 @@ class GradientSpike(Rule):
         if not spikes:
             return None
         heard = [s for s in spikes if self._loss_rises(window, optimizer, int(steps_S[s[0]]))]
-        harmless = clipping_limit(window) is not None or has_players(window)
+        harmless = clipping_limit(window) is not None or has_players(window) or has_few_rows(window)
         severity = Severity.WARNING if heard and not harmless else Severity.INFO
         told = heard or spikes
         first = told[0]

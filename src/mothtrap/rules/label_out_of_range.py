@@ -15,6 +15,9 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, finding_of_calls
 
+PIXELS = 100
+"""Targets up to this value or more are pixels that were not scaled; chosen by hand."""
+
 
 @dataclass(frozen=True)
 class LabelOutOfRange(Rule):
@@ -40,7 +43,8 @@ class LabelOutOfRange(Rule):
 
     What to do:
         - Number the classes from 0, and give the model one output for each.
-        - Map targets of a binary loss to 0 and 1: `(y > 0).float()` of -1 and 1, `y / 255`.
+        - Map targets of a binary loss to 0 and 1: `(y > 0).float()` for labels of -1 and 1.
+        - Divide masks and pixels of 0 to 255 by 255.
         - Leave out batches without labels, or divide the sum by `max(1, count)`.
 
     Example:
@@ -109,6 +113,7 @@ class LabelOutOfRange(Rule):
             window,
             severity=Severity.ERROR,
             step=call.step,
+            fixes=self._fixes_of_range(window, call.operation, least, greatest),
             message=(
                 f"{call.operation} failed: its targets go from {least:g} to {greatest:g}, but it "
                 f"takes 0 to {limit} ({call.error})"
@@ -134,6 +139,7 @@ class LabelOutOfRange(Rule):
             f"targets of {wrong[0].operation} go from {least:g} to {greatest:g}, but must lie in "
             "0 to 1: the loss has no lower bound",
             {"least": least, "greatest": greatest},
+            fixes=self._fixes_of_range(window, wrong[0].operation, least, greatest),
         )
 
     def _all_ignored(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -154,7 +160,25 @@ class LabelOutOfRange(Rule):
             Severity.ERROR,
             f"all {count} labels of a batch are to be ignored: the mean loss is 0/0, not a number",
             {"ignored_share": 1.0, "targets": count},
+            fixes=self.fixes(window)[-1:],
         )
+
+    def _fixes_of_range(
+        self, window: Window, operation: str, least: float, greatest: float
+    ) -> tuple[str, ...]:
+        """Return the advice on targets from `least` to `greatest`."""
+        if operation in CLASS_LOSSES:
+            return self.fixes(window)[:1]
+        if least >= 0 and greatest >= PIXELS:
+            return (f"Divide the targets by {greatest:g}, so that they lie in 0 to 1.",)
+        if (least, greatest) == (1, 2):
+            return ("Number the two classes 0 and 1: subtract 1 from the labels.",)
+        if least >= 0:
+            return (
+                "Use `cross_entropy` if the targets number several classes; scale other targets "
+                "to 0 to 1.",
+            )
+        return self.fixes(window)[1:2]
 
 
 def _beyond(call: LossCall) -> float:

@@ -14,6 +14,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
+from mothtrap.rules._batch_rows import has_few_rows
 from mothtrap.rules._loss_calls import targets_move
 from mothtrap.rules._losses import (
     Judgment,
@@ -53,8 +54,9 @@ class LossSpike(Rule):
     Stays quiet:
         Noise of batches, also heavy-tailed one at a small level. Jumps that come with a
         restart of the learning rate. The first `before` steps. Losses that are
-        negative or change sign, those of a GAN, and those of models that learn from their own
-        output (target networks, policies whose actions are rewarded).
+        negative or change sign, those of a GAN, those of models that learn from their own
+        output (target networks, policies whose actions are rewarded), and those of batches of up
+        to four rows.
 
     What to do:
         - Look at the batch of that step: rows that are broken, far too large, or wrong
@@ -98,6 +100,8 @@ class LossSpike(Rule):
             raise NotApplicable("several losses play against each other")
         if targets_move(window):
             raise NotApplicable("targets are made of the model's own output, and jump as it does")
+        if has_few_rows(window):
+            raise NotApplicable("batches have so few rows that one hard row makes a spike")
         return judge_series(self, window, lambda series: self._judge(window, series))
 
     def _judge(self, window: Window, series: Series) -> Judgment | None:

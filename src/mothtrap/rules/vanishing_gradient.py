@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +31,10 @@ MIN_LAYERS = 4
 
 ORDERED = 0.7
 """Rank correlation of gradient and depth that is a fall through depth; chosen by hand."""
+
+SHARE_AT_BORDER = 0.7
+"""Share of the fall (of its logarithm) at the border of two parts of a model that is no fall
+through depth; chosen by hand."""
 
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
@@ -173,6 +179,8 @@ class VanishingGradient(Rule):
         grave = float(np.median(ratio_S)) < self.error_ratio and len(held) >= self.error_steps
         severity = Severity.ERROR if grave and not has_players(window) else Severity.WARNING
         cut = self._cut(window, group, level_L)
+        if cut is None and _falls_between_parts(group.modules, level_L):
+            return None
         through = f"through {len(group.modules)} layers"
         if cut is not None:
             through = f"as {cut.layer} takes a tensor that is detached from the graph"
@@ -275,6 +283,26 @@ class VanishingGradient(Rule):
             if fell and (falls or last <= 0.01 * first):
                 return True
         return False
+
+
+def _falls_between_parts(modules: Sequence[str], level_L: Floats) -> bool:
+    """Return whether the gradient falls at the border of two parts, and not within them.
+
+    A gradient that vanishes on its way falls at many layers. Parts that are used side by side
+    get gradients of different size because they belong to different terms of the loss.
+
+    Args:
+        modules: Names of the layers, front to back.
+        level_L: Gradient of each layer, shape (L,).
+    """
+    parts = [name.rpartition(".")[0] or name for name in modules]
+    runs = [(part, len(list(run))) for part, run in itertools.groupby(parts)]
+    if len(runs) < 2 or min(count for _, count in runs) < 2:
+        return False
+    fall_L = np.diff(np.log(np.maximum(level_L, 1e-300)))
+    borders = [i for i in range(len(fall_L)) if parts[i] != parts[i + 1]]
+    total = float(np.log(level_L[-1] / max(level_L[0], 1e-300)))
+    return max(float(fall_L[i]) for i in borders) >= SHARE_AT_BORDER * total
 
 
 def _beside_epsilon(window: Window, gradient: float) -> str:

@@ -1,0 +1,34 @@
+"""Rows of a batch, as the loss sees them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.window import Window
+
+MANY_ROWS = 16
+"""Rows whose mean says something about the model, not about one row; chosen by hand."""
+
+FEW_ROWS = 4
+"""Rows of a batch up to which one hard row makes a spike of loss and gradient; chosen by hand."""
+
+
+def batch_rows(window: Window) -> int | None:
+    """Return the median number of predictions of a loss call, None if no loss call was seen."""
+    rows = [call.prediction_shape[0] for call in window.seen(LossCall) if call.prediction_shape]
+    return int(np.median(rows)) if rows else None
+
+
+def steps_of_many_rows(window: Window) -> int:
+    """Return how many steps have `MANY_ROWS` rows together; 1 if the rows are not known."""
+    rows = batch_rows(window)
+    return math.ceil(MANY_ROWS / max(1, rows)) if rows is not None else 1
+
+
+def has_few_rows(window: Window) -> bool:
+    """Return whether a single row can make a spike of the loss or the gradient."""
+    rows = batch_rows(window)
+    return rows is not None and rows <= FEW_ROWS
