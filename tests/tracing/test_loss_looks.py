@@ -49,11 +49,13 @@ def test_targets_outside_of_the_last_operation_are_counted() -> None:
     assert loss_looks.sample(squared([5.0]), [], columns=False).outside_share is None
 
 
-def test_a_column_that_holds_the_target_is_found() -> None:
+def test_a_column_that_gives_the_target_away_is_found_in_the_rows_that_were_kept_of_both() -> None:
     table = RNG.normal(size=(32, 4))
-    assert loss_looks.telling_columns([table], squared(3 * table[:, 2] + 1)) == ((2,), 4)
-    assert loss_looks.telling_columns([table], squared(RNG.normal(size=32))) == ((), 4)
-    assert loss_looks.telling_columns([], squared(table[:, 2])) is None
+    for target in (3 * table[:, 2] + 1, 3 * table[:24, 2] + 1):
+        found = loss_looks.sample(squared(target), [table], columns=True)
+        assert (found.telling_columns, found.columns) == ((2,), 4)
+    assert loss_looks.sample(squared(table[:, 2]), [], columns=True).telling_columns is None
+    assert loss_looks.sample(squared(table[:, 2]), [table], columns=False).columns is None
 
 
 def test_the_best_guess_is_the_entropy_of_the_labels() -> None:

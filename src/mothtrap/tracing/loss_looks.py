@@ -15,20 +15,20 @@ import numpy.typing as npt
 
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import TargetSample
-from mothtrap.statistics.products import between
 from mothtrap.tracing import next_tokens
+from mothtrap.tracing.describe.target_leakage import telling_columns
 
 Array = npt.NDArray[Any]
 
 MAX_TARGETS: Final = 1 << 16
+"""Targets of a call that are looked at: the first rows that hold so many."""
 MAX_CLASSES: Final = 1 << 16
 MAX_TOLD: Final = 1000
 """Classes up to which the labels of an evaluation are told: beyond, they are tokens."""
 MAX_CONFUSED: Final = 20
 """Classes up to which the confusion is counted."""
-MIN_TELLING_ROWS: Final = 16
 TOLERANCE: Final = 1e-3
-"""Beyond a range by less is rounding."""
+"""Distance beyond a range that is rounding, e.g. of an image that was resized; chosen by hand."""
 RANGES: Final = {
     "relu": (0.0, math.inf),
     "softplus": (0.0, math.inf),
@@ -36,6 +36,9 @@ RANGES: Final = {
     "sigmoid": (0.0, 1.0),
     "softmax": (0.0, 1.0),
     "tanh": (-1.0, 1.0),
+    "hardsigmoid": (0.0, 1.0),
+    "log_sigmoid": (-math.inf, 0.0),
+    "log_softmax": (-math.inf, 0.0),
     "softsign": (-1.0, 1.0),
 }
 """Closure of the range of operations that a model may end in."""
@@ -106,7 +109,7 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
     target = called.target.reshape(-1)[:MAX_TARGETS]
     finite = target.astype(np.float64)
     finite = finite[np.isfinite(finite)]
-    telling = telling_columns(inputs, called) if columns else None
+    telling = _telling_columns(inputs, called) if columns else None
     return TargetSample(
         dtype=called.target.dtype.name,
         count=target.size,
@@ -170,28 +173,11 @@ def _confusion(called: Called) -> tuple[int, ...] | None:
     return tuple(np.bincount(places, minlength=classes * classes).tolist())
 
 
-def telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
-    """Return the columns of a table of which the target is a linear function, and how many it has.
-
-    None where there is no such table, or no target of one number a row.
-    """
-    tables = [table for table in inputs if table.ndim == 2 and table.dtype.kind in "fiu"]
-    target = called.target
-    if target.ndim == 2 and target.shape[1] == 1:
-        target = target[:, 0]
-    if len(tables) != 1 or target.ndim != 1 or len(target) < MIN_TELLING_ROWS:
-        return None
-    table_RF = tables[0][: len(target)].astype(np.float64)
-    target_R = target[: len(table_RF)].astype(np.float64)
-    if len(table_RF) != len(target_R) or not np.isfinite(target_R).all() or target_R.std() == 0:
-        return None
-    centered_R = target_R - target_R.mean()
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        offset_RF = table_RF - table_RF.mean(axis=0)
-        scale_F = np.sqrt(np.square(offset_RF).sum(axis=0) * np.square(centered_R).sum())
-        linear_F = np.abs(between(centered_R[:, None], offset_RF)[0]) / scale_F
-    found = np.flatnonzero(linear_F > 1 - 1e-9)
-    return tuple(found.tolist()), table_RF.shape[1]
+def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
+    """Return the columns that give the target away, in the rows that were kept of both."""
+    rows = min((len(given) for given in inputs if given.ndim), default=0)
+    target = called.target[:rows] if called.target.ndim else called.target
+    return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)
 
 
 def guess(called: Called) -> float | None:

@@ -13,10 +13,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy.typing as npt
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.data.target_leakage import telling_columns
 from mothtrap.adapters.torch.job.graph import LossTerm, Node, operation
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
@@ -24,27 +24,9 @@ from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
 from mothtrap.tracing import next_tokens
+from mothtrap.tracing.describe.target_leakage import MAX_ROWS, is_table, telling_columns
+from mothtrap.tracing.loss_looks import MAX_CONFUSED, MAX_TARGETS, RANGES, TOLERANCE
 
-MAX_TARGETS = 65536
-"""Targets of a call that are looked at: the first rows that hold so many."""
-MAX_CONFUSED = 20
-"""Classes up to which the confusion is counted."""
-TOLERANCE = 1e-3
-"""Beyond a range by less is rounding, e.g. of an image that was resized; chosen by hand."""
-
-_RANGES = {
-    "relu": (0.0, math.inf),
-    "softplus": (0.0, math.inf),
-    "exp": (0.0, math.inf),
-    "sigmoid": (0.0, 1.0),
-    "softmax": (0.0, 1.0),
-    "tanh": (-1.0, 1.0),
-    "hardsigmoid": (0.0, 1.0),
-    "log_sigmoid": (-math.inf, 0.0),
-    "log_softmax": (-math.inf, 0.0),
-    "softsign": (-1.0, 1.0),
-}
-"""Closure of the range of operations that a model may end in."""
 _RESHAPES = frozenset({"view", "unsafe_view", "reshape", "squeeze", "unsqueeze", "alias"})
 _DIFFERENCES = ("pow", "abs", "mul")
 """Operations of a loss written by hand that save prediction less target."""
@@ -174,7 +156,7 @@ def _described(
     ignored = _ignored_by(term) if hard else None
     counted = target if ignored is None else target[target != ignored]
     finite = counted.double() if hard else counted.double()[counted.isfinite()]
-    found = telling_columns(forward.inputs, target) if columns else None
+    found = _telling_columns(forward.inputs, target) if columns else None
     return TargetSample(
         dtype=type_name(target.dtype),
         count=target.numel(),
@@ -194,6 +176,24 @@ def _described(
     )
 
 
+def _telling_columns(
+    inputs: Sequence[torch.Tensor], target: torch.Tensor
+) -> tuple[tuple[int, ...], int] | None:
+    """Return the columns of the first table of floats that give the target away."""
+    tables = (x for x in inputs if x.is_floating_point() and is_table(x.shape, target.numel()))
+    table = next(tables, None)
+    if table is None:
+        return None
+    return telling_columns([_first_rows(table)], _first_rows(target.reshape(-1)))
+
+
+def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
+    """Copy the first rows to the host; numpy does not know all of torch's types of floats."""
+    dtype = torch.float64 if values.is_floating_point() else values.dtype
+    rows = values[:MAX_ROWS].detach().to("cpu", dtype, copy=True)
+    return rows.numpy()
+
+
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
     """Share of targets outside of what the last operation before the loss can give."""
     bounds = _range_of(term)
@@ -206,7 +206,7 @@ def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:
 
 def _range_of(term: LossTerm) -> tuple[float, float] | None:
     """Closure of the range of the last operation before the loss, where it has one."""
-    return _RANGES.get(next((name for name in term.chain if name != "cast"), ""))
+    return RANGES.get(next((name for name in term.chain if name != "cast"), ""))
 
 
 def _recovered(term: LossTerm, output: torch.Tensor | None) -> torch.Tensor | None:

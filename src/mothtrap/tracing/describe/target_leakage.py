@@ -1,0 +1,110 @@
+"""Columns of the model's input that each give the target away.
+
+Shape suffixes: N = rows, F = columns, K = classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.statistics.products import between
+
+Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+
+MIN_ROWS = 16
+"""Rows below which no column is named; chosen by hand."""
+MIN_COLUMNS, MAX_COLUMNS = 3, 1024
+MAX_ROWS = 1024
+MAX_CLASSES = 32
+SEPARATION = 20.0
+"""Distance of the nearest two classes in a column, in standard deviations within a class,
+from which on the column counts as the label itself; chosen by hand: a good feature has 5."""
+CORRELATION, OTHERS = 0.999, 0.98
+"""Correlation with a numeric target from which on a column counts as its copy, and below which
+all other columns must stay: neighboring values of a smooth series are alike, and so are its last
+ones and the next. Chosen by hand."""
+
+
+def is_table(shape: Sequence[int], rows: int) -> bool:
+    """Return whether an input of floats of this shape is a table of `rows` rows.
+
+    A small image or a series is a row of numbers, too.
+    """
+    columns = int(np.prod(shape[1:]))
+    long_enough = len(shape) >= 2 and shape[0] == rows >= MIN_ROWS
+    return long_enough and MIN_COLUMNS <= columns <= MAX_COLUMNS
+
+
+def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, ...], int] | None:
+    """Find the columns that give the target away.
+
+    Args:
+        inputs: Arrays that the model was called with. The first table of floats counts,
+            shape (N, ...).
+        target: One number or label for each row, N elements.
+
+    Returns:
+        The columns, and how many the table has; None if there is no such table or target.
+    """
+    table = next(
+        (x for x in inputs if x.dtype.kind == "f" and is_table(x.shape, target.size)), None
+    )
+    if table is None:
+        return None
+    x_NF = table[:MAX_ROWS].reshape(min(len(table), MAX_ROWS), -1).astype(np.float64)
+    y_N = target.reshape(-1)[:MAX_ROWS].astype(np.float64)
+    if not np.isfinite(x_NF).all() or not np.isfinite(y_N).all():
+        return None
+    values, place_N, size_K = np.unique(y_N, return_inverse=True, return_counts=True)
+    if len(values) < 2:
+        return None
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        if len(values) <= min(MAX_CLASSES, len(y_N) // 4):
+            found_F = _separates(x_NF, place_N, size_K)
+        elif target.dtype.kind == "f":
+            found_F = _correlates(x_NF, y_N)
+        else:
+            return None
+    return tuple(np.flatnonzero(found_F).tolist()), x_NF.shape[1]
+
+
+def _separates(x_NF: Array, place_N: Array, size_K: Array) -> Bools:
+    """Return which columns separate the classes.
+
+    One column may hold the label itself, or one column for each class whether a row is of it.
+    Columns that separate a single class count only if they do so for all classes but one.
+    """
+    indicator_NK = np.eye(len(size_K))[place_N]
+    mean_KF = between(indicator_NK, x_NF) / size_K[:, None]
+    inside_F = np.sqrt(np.square(x_NF - mean_KF[place_N]).mean(axis=0))
+    ordered_KF = np.sort(mean_KF, axis=0)
+    gap_F = np.diff(ordered_KF, axis=0).min(axis=0)
+    whole_F: Bools = (gap_F > SEPARATION * inside_F) & (gap_F > 1e-6)
+    if whole_F.any() or len(size_K) == 2:
+        return whole_F
+    count, total_F, square_F = len(x_NF), x_NF.sum(axis=0), np.square(x_NF).sum(axis=0)
+    rest_KF = (total_F - size_K[:, None] * mean_KF) / (count - size_K)[:, None]
+    within_KF = square_F - size_K[:, None] * mean_KF**2 - (count - size_K)[:, None] * rest_KF**2
+    spread_KF = np.sqrt(np.maximum(within_KF, 0) / count)
+    apart_KF = (np.abs(mean_KF - rest_KF) > SEPARATION * spread_KF) & (
+        ordered_KF[-1] > ordered_KF[0]
+    )
+    if apart_KF.any(axis=1).sum() < len(size_K) - 1:
+        return np.zeros_like(whole_F)
+    return np.asarray(apart_KF.any(axis=0))
+
+
+def _correlates(x_NF: Array, y_N: Array) -> Bools:
+    """Return which columns are copies of a numeric target, up to scale and offset."""
+    x_NF, y_N = x_NF - x_NF.mean(axis=0), y_N - y_N.mean()
+    scale_F = np.sqrt(np.square(x_NF).sum(axis=0) * np.square(y_N).sum())
+    alike_F = np.where(scale_F > 0, np.abs(between(y_N[:, None], x_NF)[0]) / scale_F, 0.0)
+    copies_F: Bools = alike_F > CORRELATION
+    if ((alike_F > OTHERS) & ~copies_F).any():
+        return np.zeros_like(copies_F)
+    return copies_F
