@@ -58,11 +58,32 @@ def test_a_column_that_gives_the_target_away_is_found_in_the_rows_that_were_kept
     assert loss_looks.sample(squared(table[:, 2]), [table], columns=False).columns is None
 
 
-def test_the_best_guess_is_the_entropy_of_the_labels() -> None:
-    assert loss_looks.guess(called([0, 1], np.zeros((2, 2)), classes=2)) == pytest.approx(
-        math.log(2)
+def guess(target: Any, operation: str = "cross_entropy", **more: Any) -> float | None:
+    target = np.asarray(target)
+    one = Called(
+        operation=operation, chain=(), target=target, prediction=target, **{"classes": None, **more}
     )
-    assert loss_looks.guess(squared([1.0, 2.0])) is None
+    return loss_looks.baseline_of(one).loss()
+
+
+def test_the_best_constant_prediction_of_classes_has_the_entropy_of_their_shares() -> None:
+    assert guess([0, 1], classes=2) == pytest.approx(math.log(2))
+    share_K = 0.8 * np.array([0.75, 0.25]) + 0.1
+    smooth = guess([0, 0, 0, 1], classes=2, smoothing=0.2)
+    assert smooth == pytest.approx(-(share_K * np.log(share_K)).sum())
+    assert guess([0, 1], classes=2, is_weighted=True) is None
+
+
+def test_that_of_numbers_has_their_variance_within_columns() -> None:
+    numbers = RNG.normal(size=(50, 3)) + np.array([0.0, 10.0, 100.0])
+    squared = guess(numbers, "elementwise", squared=0.5)
+    assert squared == pytest.approx(0.5 * numbers.var(axis=0).mean())
+    assert guess(numbers, "elementwise") is None
+
+
+def test_that_of_probabilities_has_the_mean_entropy_of_columns() -> None:
+    found = guess([[0.0, 1.0], [1.0, 1.0]], "binary_cross_entropy", classes=2)
+    assert found == pytest.approx(math.log(2) / 2)
 
 
 def test_equal_predictions_have_no_spread() -> None:

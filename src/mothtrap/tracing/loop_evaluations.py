@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
-
-import numpy as np
 
 from mothtrap.core.adapters import Job
 from mothtrap.tracing import loss_looks
+from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 from mothtrap.tracing.loss_looks import Called
 
 GUESSED: Final = 3
@@ -29,7 +28,8 @@ class _Open:
     total: float = 0.0
     rows: int = 0
     calls: int = 0
-    looked: list[Called] = field(default_factory=list)
+    looked: int = 0
+    baseline: ConstantBaseline = field(default_factory=ConstantBaseline)
 
 
 class LoopEvaluations:
@@ -68,8 +68,9 @@ class LoopEvaluations:
         one.calls += 1
         if look is not None and one.calls <= GUESSED_CALLS and self._told[where] < GUESSED:
             called = look()
-            if called is not None:  # what was predicted is large, and not asked for
-                one.looked.append(replace(called, prediction=called.target))
+            if called is not None:
+                one.looked += 1
+                loss_looks.add_targets(one.baseline, called)
 
     def wants(self, place: str | None) -> bool:
         """Return whether a line is looked at: what each step computes is no evaluation."""
@@ -83,23 +84,15 @@ class LoopEvaluations:
         for place, one in found.items():
             self._told[place] += 1
             self._first.setdefault(place, self._job.now.step)
-            every = _joined(one.looked) if len(one.looked) == one.calls else None
-            if every is not None:
-                self._guesses[place] = loss_looks.guess(every)
+            baseline = one.baseline if one.looked == one.calls else None
+            if baseline is not None:
+                self._guesses[place] = baseline.loss()
             self._job.evaluation(
                 f"evaluation {os.path.basename(place)}".strip(),
                 {"loss": one.total / max(one.rows, 1)},
                 loss="loss",
                 rows=one.rows,
                 guess=self._guesses.get(place),
-                label_counts=loss_looks.told_counts(every) if every else None,
+                label_counts=baseline.label_counts() if baseline else None,
                 location=place or None,
             )
-
-
-def _joined(calls: list[Called]) -> Called | None:
-    """Return the calls of an evaluation as one; None where they differ in kind."""
-    if not calls or len({(c.operation, c.classes, c.target.ndim) for c in calls}) > 1:
-        return None
-    targets = [call.target.reshape(-1) for call in calls]
-    return replace(calls[0], target=np.concatenate(targets))

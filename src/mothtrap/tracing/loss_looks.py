@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.tracing import next_tokens
+from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 from mothtrap.tracing.describe.target_leakage import telling_columns
 
 Array = npt.NDArray[Any]
@@ -23,8 +24,6 @@ Array = npt.NDArray[Any]
 MAX_TARGETS: Final = 1 << 16
 """Targets of a call that are looked at: the first rows that hold so many."""
 MAX_CLASSES: Final = 1 << 16
-MAX_TOLD: Final = 1000
-"""Classes up to which the labels of an evaluation are told: beyond, they are tokens."""
 MAX_CONFUSED: Final = 20
 """Classes up to which the confusion is counted."""
 TOLERANCE: Final = 1e-3
@@ -51,9 +50,17 @@ MOST: Final = 512
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Called:
-    """One loss call: `target` hard labels or numbers, `prediction` probabilities or numbers.
+    """One loss call, from arrays on the host.
 
-    `operation` and `chain` as in `LossCall`; `classes` is None but for a class loss.
+    Attributes:
+        operation: As in `LossCall`.
+        chain: As in `LossCall`.
+        classes: None but for a class loss.
+        target: Hard labels, probabilities or numbers.
+        prediction: Probabilities or numbers.
+        smoothing: Share of the target that label smoothing spreads over all classes.
+        squared: Factor of the squared difference; None of other losses.
+        is_weighted: The loss weighs classes or rows.
     """
 
     operation: str
@@ -61,6 +68,9 @@ class Called:
     classes: int | None
     target: Array
     prediction: Array
+    smoothing: float = 0.0
+    squared: float | None = None
+    is_weighted: bool = False
 
     @property
     def is_binary(self) -> bool:
@@ -80,11 +90,6 @@ def label_counts(called: Called) -> tuple[int, ...] | None:
         return None
     kept = labels[(labels >= 0) & (labels < called.classes)]
     return tuple(np.bincount(kept, minlength=called.classes).tolist())
-
-
-def told_counts(called: Called) -> tuple[int, ...] | None:
-    """Return hard targets per class for an evaluation; None of tokens, which are too many."""
-    return label_counts(called) if (called.classes or 0) <= MAX_TOLD else None
 
 
 def prediction_spread(called: Called) -> float | None:
@@ -180,17 +185,28 @@ def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int
     return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)
 
 
-def guess(called: Called) -> float | None:
-    """Return the loss of the best guess that is the same for every row; None = unknown."""
-    if called.operation == "elementwise":
-        return None
-    counts = label_counts(called)
-    if called.is_binary and called.target.ndim > 1 and called.target.shape[-1] > 1:
-        return None
-    if not counts or not sum(counts):
-        return None
-    share_K = np.array([count for count in counts if count]) / sum(counts)
-    return float(-(share_K * np.log(share_K)).sum()) + 0.0
+def add_targets(baseline: ConstantBaseline, called: Called) -> None:
+    """Add the targets of a call to the baseline of the evaluation that it belongs to."""
+    is_smooth_binary = called.is_binary and called.smoothing > 0
+    if called.is_weighted or is_smooth_binary:
+        baseline.set_unknown()
+    if called.classes and not called.is_binary and called.target.dtype.kind in "iu":
+        labels = called.target.reshape(-1)[:MAX_TARGETS]
+        baseline.add_labels(labels, called.classes, smoothing=called.smoothing)
+    elif called.is_binary or called.squared is not None:
+        rows = MAX_TARGETS // max(1, math.prod(called.target.shape[1:]))
+        factor = 1.0 if called.squared is None else called.squared
+        target = called.target[: max(1, rows)] if called.target.ndim else called.target
+        baseline.add_numbers(target, is_binary=called.is_binary, factor=factor)
+    else:
+        baseline.set_unknown()
+
+
+def baseline_of(called: Called) -> ConstantBaseline:
+    """Return the baseline of an evaluation of one call."""
+    baseline = ConstantBaseline()
+    add_targets(baseline, called)
+    return baseline
 
 
 @dataclass(slots=True)

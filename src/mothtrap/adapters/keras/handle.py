@@ -299,6 +299,7 @@ class KerasHandle(Fitting):
         given = dict(zip(("x", "y"), args, strict=False)) | kwargs
         values = _numbers(model.get_metrics_result())
         rows, labels = self._models.evaluated(fit, model, given, name)
+        baseline = loss_looks.baseline_of(labels) if labels else None
         rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
         self._job.evaluation(
             self._steps.numbered(name, model),
@@ -306,8 +307,8 @@ class KerasHandle(Fitting):
             loss="loss" if "loss" in values else None,
             higher_is_better=frozenset(rising),
             rows=rows,
-            guess=loss_looks.guess(labels) if labels else None,
-            label_counts=loss_looks.told_counts(labels) if labels else None,
+            guess=baseline.loss() if baseline else None,
+            label_counts=baseline.label_counts() if baseline else None,
             location=location,
         )
 

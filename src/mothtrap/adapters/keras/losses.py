@@ -60,8 +60,14 @@ def _takes_logits(call: looks.LossCall) -> bool:
 
 
 def _is_told_logits(loss: Any) -> bool:
-    config: dict[str, Any] = getattr(loss, "_fn_kwargs", {})
-    return bool(config.get("from_logits", False))
+    return bool(_settings(loss).get("from_logits", False))
+
+
+def _settings(loss: Any) -> dict[str, Any]:
+    """Return the keyword arguments with which a loss object calls its function."""
+    # Private to Keras (3.0 to 3.15): a loss object has no public access to them.
+    settings: dict[str, Any] = getattr(loss, "_fn_kwargs", {})
+    return settings
 
 
 def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | None:
@@ -95,7 +101,14 @@ def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | N
         if target.size == prediction.size:
             target = target.reshape(prediction.shape)
     return Called(
-        operation=operation, chain=chain, classes=classes, target=target, prediction=probability
+        operation=operation,
+        chain=chain,
+        classes=classes,
+        target=target,
+        prediction=probability,
+        smoothing=float(_settings(call.loss).get("label_smoothing", 0.0) or 0.0),
+        squared=1.0 if name_of(call.loss) == "mean_squared_error" else None,
+        is_weighted="focal" in name_of(call.loss),
     )
 
 

@@ -93,6 +93,8 @@ def _loss_call(
 ) -> Called | None:
     """Return a loss in neutral words; None where it is of another kind."""
     kind, values, classes = type(loss).__name__, prediction.astype(np.float64), None
+    # Private to MXNet (1.9): a loss block has no public access to its factor.
+    weight = 1.0 if loss._weight is None else float(loss._weight)
     if isinstance(loss, gluon.loss.SoftmaxCrossEntropyLoss):
         operation = "nll" if loss._from_logits else "cross_entropy"
         values = np.moveaxis(values, loss._axis, -1)
@@ -114,7 +116,13 @@ def _loss_call(
     else:
         return None
     return Called(
-        operation=operation, chain=chain, classes=classes, target=target, prediction=values
+        operation=operation,
+        chain=chain,
+        classes=classes,
+        target=target,
+        prediction=values,
+        squared=weight / 2 if isinstance(loss, gluon.loss.L2Loss) else None,
+        is_weighted=weight != 1 and not isinstance(loss, gluon.loss.L2Loss),
     )
 
 

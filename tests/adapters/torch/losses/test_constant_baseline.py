@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch.nn import functional
 
-from mothtrap.adapters.torch.losses import constant_baseline
-from mothtrap.adapters.torch.losses.constant_baseline import ConstantBaseline
+from mothtrap.adapters.torch.losses.constant_baseline import add_targets
 from mothtrap.adapters.torch.losses.loss_calls import inputs_of
+from mothtrap.tracing.describe import constant_baseline
+from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 
 
 def guess(
@@ -16,7 +17,7 @@ def guess(
 ) -> ConstantBaseline:
     found = ConstantBaseline()
     for x, y in batches:
-        found.add(inputs_of(name, (x, y), keywords))
+        add_targets(found, inputs_of(name, (x, y), keywords))
     return found
 
 

@@ -8,11 +8,12 @@ from types import FrameType
 
 import torch
 
-from mothtrap.adapters.torch.losses.constant_baseline import ConstantBaseline
+from mothtrap.adapters.torch.losses.constant_baseline import add_targets
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
+from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 from mothtrap.tracing.evaluations import TrainingMeans
 
 GUESSED = 3
@@ -93,7 +94,7 @@ class EvaluatedLosses:
         self._latest = collected
         has_values = inputs.target is None or not inputs.target.is_meta
         if known.number < GUESSED and collected.calls <= GUESSED_CALLS and has_values:
-            known.guess.add(inputs)
+            add_targets(known.guess, inputs)
 
     def replace_latest(self, value: torch.Tensor) -> None:
         """Take the loss that a model returned for the one that it computed last."""

@@ -10,7 +10,6 @@ import torch
 from mothtrap.adapters.torch.job.graph import LossTerm
 from mothtrap.adapters.torch.losses.causality import looks_ahead
 from mothtrap.adapters.torch.losses.loss_targets import (
-    MAX_TARGETS,
     Forward,
     are_tokens,
     latest_forward,
@@ -19,6 +18,7 @@ from mothtrap.adapters.torch.losses.loss_targets import (
 )
 from mothtrap.core.facts.losses import LossCall, TargetSample, TokenShares
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.tracing.loss_looks import MAX_TARGETS
 from mothtrap.tracing.mentions import only_call
 
 if TYPE_CHECKING:
