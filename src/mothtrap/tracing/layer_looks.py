@@ -64,7 +64,8 @@ def data_taken(values: Array, *, grid: bool) -> dict[str, Any] | None:
         "nonzero_rms": ((mean**2 + std**2) / max(1 - zeros, 1e-9)) ** 0.5 if zeros < 1 else 0.0,
     }
     if features <= MAX_FEATURES:
-        ties_F = (rows_RF == np.median(rows_RF, axis=0)).mean(axis=0)
+        middle = (len(rows_RF) - 1) // 2  # a value of the column itself, not a mean of two
+        ties_F = (rows_RF == np.sort(rows_RF, axis=0)[middle]).mean(axis=0)
         found |= {
             "feature_means": tuple(rows_RF.mean(axis=0).tolist()),
             "feature_stds": tuple(rows_RF.std(axis=0).tolist()),

@@ -34,6 +34,11 @@ def name_of(loss: Any) -> str:
     return str(getattr(function, "__name__", "") or type(loss).__name__)
 
 
+def smoothing_of(loss: Any) -> float:
+    """Return the share of the targets that label smoothing spreads over all classes."""
+    return float(_settings(loss).get("label_smoothing", 0.0) or 0.0)
+
+
 def taken_back(loss: Any, chain: tuple[str, ...], prediction: Any) -> str:
     """Return the softmax or sigmoid whose input a loss of logits takes in place of its output.
 
@@ -106,7 +111,7 @@ def called(call: looks.LossCall, target: Array, prediction: Array) -> Called | N
         classes=classes,
         target=target,
         prediction=probability,
-        smoothing=float(_settings(call.loss).get("label_smoothing", 0.0) or 0.0),
+        smoothing=smoothing_of(call.loss),
         squared=1.0 if name_of(call.loss) == "mean_squared_error" else None,
         is_weighted="focal" in name_of(call.loss),
     )

@@ -121,7 +121,7 @@ class Models:
             name: of the evaluation.
 
         Returns:
-            Rows, and the labels; None where unknown.
+            Rows, and the targets; None where unknown.
         """
         x, y = _arrays(given.get("x")), _arrays(given.get("y"))
         if not x:
@@ -133,7 +133,7 @@ class Models:
             for place, array in enumerate(x):
                 self._distribution(model, place, array, Mode.EVAL, fit.location if fit else None)
         self._rows.evaluated(fit, x[0], name, alone=len(x) == 1)
-        return len(x[0]), _labels(model, y[0]) if len(y) == 1 else None
+        return len(x[0]), _targets(model, y[0]) if len(y) == 1 else None
 
     def describe(self, model: Any, *, scaled: bool | None, location: str | None) -> None:
         """Report a model that has made a step, again when it was compiled anew."""
@@ -248,8 +248,8 @@ def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
     return given is None or any(id(variable) in given for variable in layer.trainable_variables)
 
 
-def _labels(model: Any, y: Array) -> Called | None:
-    """Return hard labels as a call of the model's loss; None for other targets."""
+def _targets(model: Any, y: Array) -> Called | None:
+    """Return the targets of an evaluation as a call of the model's loss; None of other losses."""
     loss = model.loss
     try:
         loss = keras.losses.get(loss) if isinstance(loss, str) else loss
@@ -257,6 +257,10 @@ def _labels(model: Any, y: Array) -> Called | None:
         return None
     name = losses.name_of(loss) if not callable(loss) or hasattr(loss, "fn") else ""
     name = name or str(getattr(loss, "__name__", ""))
+    if name == "mean_squared_error":
+        return Called(
+            operation="elementwise", chain=(), classes=None, target=y, prediction=y, squared=1.0
+        )
     if name == "sparse_categorical_crossentropy":
         labels = y.reshape(-1).astype(np.int64)
     elif name == "categorical_crossentropy" and y.ndim == 2:
@@ -272,6 +276,7 @@ def _labels(model: Any, y: Array) -> Called | None:
         classes=2 if binary else int(labels.max()) + 1,
         target=labels,
         prediction=labels,
+        smoothing=losses.smoothing_of(loss),
     )
 
 

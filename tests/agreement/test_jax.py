@@ -1,0 +1,60 @@
+"""JAX's facts of the batch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+jax = pytest.importorskip("jax")
+optax = pytest.importorskip("optax")
+
+import jax.numpy as jnp  # noqa: E402
+from tests.agreement import batch, stored  # noqa: E402
+
+from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.testing.adapters import Process  # noqa: E402
+
+
+def loss_of(kind: str) -> Any:
+    def loss(params: Any, x: Any, y: Any) -> Any:
+        hidden = jax.nn.relu(x @ params["first"]["w"] + params["first"]["b"])
+        output = hidden @ params["second"]["w"] + params["second"]["b"]
+        if kind == "classes":
+            return optax.softmax_cross_entropy_with_integer_labels(output, y).mean()
+        return jnp.square(output - y).mean()
+
+    return loss
+
+
+def train(kind: str) -> Process:
+    """Make a few steps on the batch, each followed by an evaluation."""
+    process = Process("jax")
+    with process.watched(adapter):
+        last_weight, last_bias = map(jnp.asarray, batch.last_layer(kind))
+        params = {
+            "first": {"w": jnp.asarray(batch.W1), "b": jnp.asarray(batch.B1)},
+            "second": {"w": last_weight, "b": last_bias},
+        }
+        x, y = batch.data(kind)
+        loss = loss_of(kind)
+
+        @jax.jit
+        def update(params: Any, x: Any, y: Any) -> Any:
+            value, gradients = jax.value_and_grad(loss)(params, x, y)
+            return jax.tree.map(lambda p, g: p - batch.RATE * g, params, gradients), value
+
+        @jax.jit
+        def evaluate(params: Any, x: Any, y: Any) -> Any:
+            return {"loss": loss(params, x, y)}
+
+        for _ in range(batch.STEPS):
+            params, _ = update(params, x, y)
+            evaluate(params, x, y)
+    return process
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("kind", stored.KINDS)
+def test_facts_agree(kind: str) -> None:
+    stored.assert_agrees("jax", kind, train(kind).facts())
