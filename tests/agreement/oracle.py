@@ -1,4 +1,4 @@
-"""Compute the facts of the batch with numpy alone: `python -m tests.agreement.oracle` writes them."""
+"""Compute the facts of the batch with numpy: `python -m tests.agreement.oracle` writes them."""
 
 from __future__ import annotations
 
