@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Literal, TypeVar
 
 from mothtrap.capture.arena import Arenas
@@ -21,6 +22,7 @@ from mothtrap.capture.step_rows import Collected, StepRows
 from mothtrap.capture.step_sampling import StepSampler
 from mothtrap.capture.step_times import StepTimes
 from mothtrap.capture.tensor_registry import Tensors
+from mothtrap.capture.unheard import Unheard
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.workers import WorkerEnded
@@ -57,6 +59,7 @@ class Recorder(Generic[ArrayT]):
         ends: the step that is closed next is the last one of this process.
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
+        unheard: hides what hooks do from the user's own modes; see `capture.unheard`.
         deferring: called with name, value and taker of what users log; True: the value comes
             later, when a program that it was given in has run.
     """
@@ -92,6 +95,7 @@ class Recorder(Generic[ArrayT]):
         )
         self.changes = Changes(self.plan, self.tensors.announce)
         self.deferring: list[Callable[[str, Any, Callable[[Any], None]], bool]] = []
+        self.unheard: Unheard | None = None
         self.logs: Callable[[bool], int] = lambda _: self.plan.step
         self.moment: Callable[[], Moment] = lambda: "within"
         self.boundary: Callable[[int], None] = lambda _: None
@@ -100,6 +104,14 @@ class Recorder(Generic[ArrayT]):
         self._on_first_step = on_first_step
         self._captures_before_s = self._asked_before_s = 0.0
         self.plan.begin(0)
+
+    def aside(self) -> AbstractContextManager[Any]:
+        """Return a context in which the user's own modes see no operation of ours."""
+        return nullcontext() if self.unheard is None else self.unheard.enter()
+
+    def heard(self) -> AbstractContextManager[Any]:
+        """Return a context for functions of the user's that a hook calls."""
+        return nullcontext() if self.unheard is None else self.unheard.heard()
 
     def continue_at(self, step: int, evaluations: int) -> None:
         """Say what the job did before this process: its next step, and forward of an evaluation."""

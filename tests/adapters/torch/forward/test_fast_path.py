@@ -172,7 +172,7 @@ def looked_at(values: list[Tensor], look: Any, *, of: nn.Module = LAYER) -> tupl
     """A fast path that looks at what a module returns, and what it has noted."""
     torch_questions = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
     made = fast_path.compiled.Passage(
-        lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look
+        lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look, ()
     )
     made.open(ROOT, True, 100, None, set(), {id(of)})
     for value in values:
