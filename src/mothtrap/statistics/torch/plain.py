@@ -20,7 +20,12 @@ _SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torc
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor without autograd, of a distributed one this worker's shard."""
+    """Return the tensor without autograd, of a distributed one this worker's shard.
+
+    One that `has_own_dispatch` is returned as it is.
+    """
+    if has_own_dispatch(tensor):
+        return tensor
     to_local = getattr(tensor, "to_local", None)
     return (to_local() if to_local is not None else tensor).detach()
 

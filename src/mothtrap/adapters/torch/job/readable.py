@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch._functorch import pyfunctorch
 
-from mothtrap.statistics.torch.plain import has_own_dispatch
+from mothtrap.statistics.torch.plain import has_own_dispatch, local
 
 SPARSE = (
     torch.sparse_coo,
@@ -40,6 +40,11 @@ def is_readable(tensor: torch.Tensor) -> bool:
         and shows_values()
         and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     )
+
+
+def may_be_nonzero(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is not all zeros, or cannot be read; this worker's part counts."""
+    return has_own_dispatch(tensor) or bool(local(tensor).any())
 
 
 def has_own_values(tensor: torch.Tensor) -> bool:
