@@ -129,3 +129,11 @@ def test_an_array_lies_where_the_tensor_does_and_keeps_it_alive() -> None:
 def test_a_type_that_numpy_lacks_makes_no_array() -> None:
     with pytest.raises(KeyError):
         as_array(torch.ones(2, dtype=torch.bfloat16))
+
+
+def test_what_has_no_memory_on_the_host_makes_no_array() -> None:
+    freed = torch.ones(2)
+    freed.untyped_storage().resize_(0)
+    for tensor in (freed, torch.ones(2, device="meta")):
+        with pytest.raises(ValueError, match=r"in place|NULL"):
+            as_array(tensor)

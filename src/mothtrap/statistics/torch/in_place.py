@@ -82,7 +82,10 @@ def as_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
 
     Raises:
         KeyError: numpy has no such type.
+        ValueError: the tensor has no memory on the host.
     """
+    if not tensor.is_cpu:
+        raise ValueError(f"cannot read a tensor on {tensor.device} in place: copy it first")
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     return np.asarray(_Memory(tensor))
