@@ -51,12 +51,11 @@ def _marks(tree: ast.Module, of_numpy: set[str]) -> Iterator[tuple[int, str]]:
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
             continue
         given = node.args[0] if node.args else None
-        may_be_tensor = isinstance(given, ast.Name | ast.Attribute | ast.Subscript)
-        if node.func.attr in MARKING or (
-            whole(node.func, names) in CONVERTING
-            and may_be_tensor
+        may_be_tensor = (
+            isinstance(given, ast.Name | ast.Attribute | ast.Subscript)
             and ast.unparse(given) not in of_numpy
-        ):
+        )
+        if node.func.attr in MARKING or (whole(node.func, names) in CONVERTING and may_be_tensor):
             yield node.lineno, ast.unparse(node)
 
 

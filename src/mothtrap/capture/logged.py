@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.unheard import aside
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.captures import Dropped, NumberLogged
 from mothtrap.core.records import MEASURED, logged_name
@@ -120,7 +121,7 @@ class Logged:
             self._tell_once(f"a {kind} as a name", reason, reason)
             return False
         try:
-            with self._recorder.aside():
+            with aside(self._recorder.unheard):
                 act(name, value)
         except Exception as err:  # whatever an object of the user's raises
             reason = f"a value was no {wanted} ({in_one_line(err)})"
@@ -188,5 +189,6 @@ class LoggedTensors:
         """Read tensors inside of lists as the framework does: numpy would leave marks on them."""
         if isinstance(value, list | tuple):
             return [self._as_numbers(part) for part in value]
-        reads = hasattr(value, "numpy") and not isinstance(value, OWN_ARRAYS)
-        return self._recorder.captures.reducer.to_numpy(value) if reads else value
+        arithmetic_of_framework: Any = self._recorder.captures.reducer
+        is_tensor = hasattr(value, "numpy") and not isinstance(value, OWN_ARRAYS)
+        return arithmetic_of_framework.to_numpy(value) if is_tensor else value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Generic, Literal, TypeVar
 
 from mothtrap.capture.arena import Arenas
@@ -104,14 +103,6 @@ class Recorder(Generic[ArrayT]):
         self._on_first_step = on_first_step
         self._captures_before_s = self._asked_before_s = 0.0
         self.plan.begin(0)
-
-    def aside(self) -> AbstractContextManager[Any]:
-        """Return a context in which the user's own modes see no operation of ours."""
-        return nullcontext() if self.unheard is None else self.unheard.enter()
-
-    def heard(self) -> AbstractContextManager[Any]:
-        """Return a context for functions of the user's that a hook calls."""
-        return nullcontext() if self.unheard is None else self.unheard.heard()
 
     def continue_at(self, step: int, evaluations: int) -> None:
         """Say what the job did before this process: its next step, and forward of an evaluation."""

@@ -1,9 +1,9 @@
-"""How hooks stay unseen by what a user has put around the operations of the framework."""
+"""Contexts that hide hooks from what a user has put around the operations of the framework."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 Context = Callable[[], AbstractContextManager[Any]]
@@ -27,3 +27,13 @@ class Unheard(NamedTuple):
     def enter(self) -> AbstractContextManager[Any]:
         """Return the context that is needed now."""
         return self.in_modes() if self.modes() else self.plain()
+
+
+def aside(unheard: Unheard | None) -> AbstractContextManager[Any]:
+    """Return a context for operations of ours; None: the framework needs none."""
+    return nullcontext() if unheard is None else unheard.enter()
+
+
+def heard(unheard: Unheard | None) -> AbstractContextManager[Any]:
+    """Return a context for functions of the user's that a hook calls."""
+    return nullcontext() if unheard is None else unheard.heard()

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.unheard import heard
 from mothtrap.core.actions import in_job
 from mothtrap.core.adapters import Environment, JobStore
 from mothtrap.core.config import Config
@@ -115,7 +116,7 @@ class JobStop:
     def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
         """Be asked by a recorder between two steps; facts go there, lines for the user to `say`."""
         recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
-        self._heard = recorder.heard
+        self._heard = lambda: heard(recorder.unheard)
 
     # On the thread of requests
 

@@ -1,4 +1,4 @@
-"""What a hook does is seen by no mode and no type of the user's."""
+"""No mode and no type of the user's sees what a hook does."""
 
 from __future__ import annotations
 
