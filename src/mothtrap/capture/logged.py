@@ -119,6 +119,8 @@ class Logged:
             reason = f"a name must be a text, not a {kind}"
             self._tell_once(f"a {kind} as a name", reason, reason)
             return False
+        if self._recorder.left_out():
+            return False
         try:
             act(name, value)
         except Exception as err:  # whatever an object of the user's raises
