@@ -147,9 +147,10 @@ class ObjectHooks(TorchHandle):
 
     def _reached(self, parameter: torch.Tensor) -> None:
         """The first parameter that a backward reaches tells that there is one."""
-        here = get_ident() == self.tracer.job.thread or self.tracer.training_thread.joins()
-        task = torch._C._current_graph_task_id() if here else -1
-        if task > self._task:  # smaller: one that the backward of a segment has interrupted
+        job, thread = self.tracer.job, self.tracer.training_thread
+        task = torch._C._current_graph_task_id()
+        # A smaller one is one that the backward of a segment has interrupted.
+        if task > self._task and (get_ident() == job.thread or thread.joins()):
             self._task = task
             self.tracer.contain(self._backward_seen, parameter)
 

@@ -87,7 +87,8 @@ PARTS_OF_ONE_THREAD: Final = frozenset(
         *("wiring", "inventory", "initial weights"),
     }
 )
-"""Observers of gradients and of what they do to weights: of no use where others change these, too."""
+"""Observers of gradients and of their effect on weights, which assume that no one else changes
+them."""
 
 REPORTS_OF_ONE_THREAD: Final = Reports(
     kinds=frozenset({"gradient", "update", "optimizer_state"}),
@@ -100,7 +101,7 @@ REPORTS_OF_ONE_THREAD: Final = Reports(
         }
     ),
 )
-"""What cannot come where several threads train the same parameters."""
+"""Reports that cannot come where several threads train the same parameters."""
 
 REPORTS: Final = Reports(
     kinds=frozenset(

@@ -129,10 +129,10 @@ class Tracer(Parts):
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
         self._serve()
-        thread, others = self.training_thread, self.optimizers.other_threads
+        thread = self.training_thread
         thread.moved, thread.left_out = self._thread_moved, self._left_out
         thread.activity = self._activity
-        others.share = self._parameters_shared
+        self.optimizers.other_threads.share = self._parameters_shared
         contained = self.contained
         self.backward_began = contained(self._backward_began)
         self.backward_ended = contained(self._backward_ended)
@@ -229,11 +229,10 @@ class Tracer(Parts):
     def weights_written(self, value: Any, target: Any) -> None:
         """A file was written, by user code or a library; maybe with the weights of a model."""
         saved = "checkpoints", self.checkpoints.saved, value, target
-        if self.training_thread.is_elsewhere():  # a thread that writes beside the training
-            if self.job.live and not self.training_thread.is_left_out():
-                self.contain_part(*saved)
-        else:
+        if not self.training_thread.is_elsewhere():
             self.contain(self.contain_part, *saved)
+        elif self.job.live and not self.training_thread.is_left_out():  # it only writes
+            self.contain_part(*saved)
 
     def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         """A gradient scaler has stepped an optimizer, or decided not to."""
@@ -268,8 +267,8 @@ class Tracer(Parts):
         self.contain(self.forwards.thread_moved)
 
     def _left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
-        left_out = self.optimizers.other_threads.left_out
-        self.contain_part("training in other threads", left_out, optimizer, roots)
+        others = self.optimizers.other_threads
+        self.contain_part("other threads", others.left_out, optimizer, roots)
 
     def _activity(self) -> object:
         return self.grouper.step, self._backwards, self.forwards.roots_called
@@ -285,9 +284,8 @@ class Tracer(Parts):
 
     def _say_threads(self) -> None:
         self.training_thread.mark_backwards()
-        unsaid = self.training_thread.unsaid
-        while unsaid:
-            self.job.blind(*unsaid.pop())
+        while self.training_thread.unsaid:
+            self.job.blind(*self.training_thread.unsaid.pop())
 
     # What they do
 

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from threading import get_ident
 from types import FrameType
 from typing import Any
@@ -21,7 +22,6 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
-import mothtrap
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.tracing.adapter_job import AdapterJob
 
@@ -30,7 +30,11 @@ OTHERS = (
     "one thread of a process is observed at a time, the first that trains; others are observed "
     "once it has ended or waits for them",
 )
-"""What the run says it does not contain, and why."""
+"""Entry of the run's list of unobserved parts."""
+EARLY = 16
+"""Backwards and steps from the beginning of a training within which it may yet be observed, since
+a thread is started before it is waited for; chosen by hand. Later the training would be taken up
+in its middle."""
 IDLE_S = 60.0
 """Seconds without an event in the observed thread after which another one takes its place; chosen
 by hand, above the time that data of a step take."""
@@ -44,8 +48,11 @@ _POOLS = (
 )
 """Code that waits for tasks in other threads, or for the next task."""
 _BUSY = (
-    os.path.join(os.path.dirname(torch.__file__), ""),
-    os.path.join(os.path.dirname(mothtrap.__file__), ""),
+    *(
+        os.path.join(os.path.dirname(torch.__file__), part, "")
+        for part in ("autograd", "optim", "nn")
+    ),
+    os.path.join(Path(__file__).parents[3], ""),  # mothtrap itself
     "<mothtrap",
 )
 """Code that a thread runs while it makes a step, or is inside of a hook."""
@@ -54,9 +61,9 @@ LeftOut = Callable[[Optimizer | None, Any], None]
 
 
 class _Here(threading.local):
-    """Whether a thread trains without being observed."""
+    """Backwards and steps of a thread that were not observed, of what it trains now."""
 
-    left_out = False
+    missed = 0
 
 
 @uncompiled
@@ -89,6 +96,8 @@ class TrainingThread:
         self._here = _Here()
         self._seen: tuple[object, float] = (None, 0.0)
         self._token: object = None
+        self._is_said = False
+        self._of_autograd: set[int] = set()
         job.elsewhere = self.is_elsewhere
 
     def joins(self, optimizer: Optimizer | None = None, roots: Any = None) -> bool:
@@ -105,10 +114,11 @@ class TrainingThread:
         before = self._job.thread
         if (not before or self._may_take_over()) and self._take_over(before):
             return True
-        if not self.several:
-            self.several = True
+        self.several = True
+        if not self._is_said:
+            self._is_said = True
             self.unsaid.append(OTHERS)
-        self._here.left_out = True
+        self._here.missed += 1
         self.left_out(optimizer, roots)
         return False
 
@@ -133,11 +143,11 @@ class TrainingThread:
 
     def is_left_out(self) -> bool:
         """Return whether the calling thread trains without being observed."""
-        return self._here.left_out
+        return self._here.missed > 0
 
     def begins(self) -> None:
         """The calling thread constructs an optimizer: what it trains from now on is new."""
-        self._here.left_out = False
+        self._here.missed = 0
 
     def mark_backwards(self) -> None:
         """Mark the observed thread, so that PyTorch marks the threads of its backwards."""
@@ -155,20 +165,20 @@ class TrainingThread:
     def _take_over(self, before: int) -> bool:
         here, watched = get_ident(), self.watched
         self._job.thread = self.watched = here
-        if before and not self._is_over() and _is_busy(before):
+        if before and _is_busy(before):
             self._job.thread, self.watched = before, watched  # it has gone on meanwhile
             return False
         self._thread = next((t for t in threading.enumerate() if t.ident == here), None)
-        self._here.left_out, self._token = False, None
+        self._here.missed, self._token = 0, None
         if before:
             self.several = True
             self.moved()
         return True
 
     def _may_take_over(self) -> bool:
-        if self._is_over():
-            return True
-        if not self._here.left_out and _waits_for_threads(self._job.thread):
+        if self._thread is not None and not self._thread.is_alive():
+            return True  # though another thread may bear its number by now
+        if self._here.missed < EARLY and _waits_for_threads(self._job.thread):
             return True
         now, (activity, since_s) = self.activity(), self._seen
         if now != activity:
@@ -177,10 +187,10 @@ class TrainingThread:
         return time.monotonic() - since_s > IDLE_S and not _is_busy(self._job.thread)
 
     def _is_over(self) -> bool:
-        """Return whether the observed thread has ended."""
-        if self._thread is None:  # not one of Python
-            return self._job.thread not in sys._current_frames()
-        return not self._thread.is_alive()
+        """Return whether the observed thread has ended, and none has been given its number."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        return self._job.thread not in sys._current_frames()
 
     # Threads of PyTorch, in which backwards run on devices
 
@@ -189,8 +199,13 @@ class TrainingThread:
         if torch._C._current_graph_task_id() < 0:  # private; a test pins it
             return False
         here = get_ident()
-        own = (t.ident for t in threading.enumerate() if not isinstance(t, threading._DummyThread))
-        return here not in own
+        if here not in self._of_autograd:
+            every = threading.enumerate()
+            own = {t.ident for t in every if not isinstance(t, threading._DummyThread)}
+            if here in own:
+                return False
+            self._of_autograd.add(here)  # they never end
+        return True
 
     def _works_for_observed(self) -> bool:
         if self._token is None or not torch._C._is_key_in_tls(_KEY):
@@ -220,7 +235,5 @@ def _waits_for_threads(thread: int) -> bool:
             return not _is_busy(thread)
         frame = frame.f_back
     return (
-        frame is not None
-        and frame.f_code.co_filename.startswith(_POOLS)
-        and not _is_busy(thread)
+        frame is not None and frame.f_code.co_filename.startswith(_POOLS) and not _is_busy(thread)
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
-from typing import TYPE_CHECKING, Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import torch
 from torch.optim import Optimizer
@@ -13,14 +13,24 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.job.graph import leaves
 from mothtrap.adapters.torch.job.training_thread import TrainingThread
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-
-if TYPE_CHECKING:
-    from mothtrap.adapters.torch.optimization.optimizers import Known
-    from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity
 
 
-class OtherThreads:
-    """Knows which thread steps which optimizer, and whether threads train the same parameters.
+class SteppedOptimizer(Protocol):
+    """One optimizer, see `optimizers.Known`."""
+
+    thread: int
+    held: set[int]
+
+    def forget_gradients(self) -> None:
+        """Forget what its last step left behind."""
+
+
+KnownT = TypeVar("KnownT", bound=SteppedOptimizer)
+
+
+class OtherThreads(Generic[KnownT]):
+    """Record of which thread steps which optimizer, and whether threads share parameters.
 
     Args:
         known: all optimizers.
@@ -31,25 +41,25 @@ class OtherThreads:
         shared: another thread does so: no gradient says any more what this one has done.
     """
 
-    def __init__(self, known: ByIdentity[Optimizer, Known], thread: TrainingThread) -> None:
+    def __init__(self, known: ByIdentity[Optimizer, KnownT], thread: TrainingThread) -> None:
         self._known, self._thread = known, thread
         self.share: Callable[[], None] = lambda: None
         self._training: set[int] = set()
         self._looked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self.shared = False
 
-    def own(self) -> list[tuple[Known, Optimizer]]:
+    def own(self) -> list[tuple[KnownT, Optimizer]]:
         """Return the optimizers that no other thread steps."""
         if not self._thread.several:
             return self._known.turned()
         mine = (0, self._thread.watched)
         return [(known, own) for known, own in self._known.turned() if known.thread in mine]
 
-    def unshared(self) -> list[tuple[Known, Optimizer]]:
+    def unshared(self) -> list[tuple[KnownT, Optimizer]]:
         """Return the optimizers of which the gradients are this thread's alone."""
         return [] if self.shared else self.own()
 
-    def adopt(self, known: Known) -> None:
+    def adopt(self, known: KnownT) -> None:
         """The observed thread is about to step an optimizer for the first time."""
         if known.thread in self._training:
             self._tell()
