@@ -64,6 +64,7 @@ PROGRAMS = {
         Program("rnn", steps=80),
         Program("sam_closure", steps=64),
         Program("spawned_loader", steps=24),
+        Program("threads_ensemble", steps=48),  # of the first of three threads
         Program("train_eval_train", steps=80),
         Program("trainer_class", steps=96),
         Program("two_optimizers", steps=96),

@@ -120,6 +120,8 @@ class Logged:
             reason = f"a name must be a text, not a {kind}"
             self._tell_once(f"a {kind} as a name", reason, reason)
             return False
+        if self._recorder.left_out():
+            return False
         try:
             with aside(self._recorder.unheard):
                 act(name, value)

@@ -59,6 +59,8 @@ class Recorder(Generic[ArrayT]):
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
         unheard: hides what hooks do from the user's own modes; see `capture.unheard`.
+        left_out: says whether the calling thread trains without being observed, so that what it
+            logs belongs to no step of the run.
         deferring: called with name, value and taker of what users log; True: the value comes
             later, when a program that it was given in has run.
     """
@@ -98,6 +100,7 @@ class Recorder(Generic[ArrayT]):
         self.logs: Callable[[bool], int] = lambda _: self.plan.step
         self.moment: Callable[[], Moment] = lambda: "within"
         self.boundary: Callable[[int], None] = lambda _: None
+        self.left_out: Callable[[], bool] = lambda: False
         self.ends = self._left = False
         self.steps = 0
         self._on_first_step = on_first_step

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from threading import get_ident
 from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
@@ -41,6 +42,8 @@ class AdapterJob:
     Attributes:
         live: False once the process forked, ended, or this adapter failed as a whole.
         observer: adds to the steps of this framework and of its kin.
+        thread: the only thread in which hooks run; 0: they run in all.
+        elsewhere: says of another thread whether no hook runs there, as of one that works for it.
     """
 
     def __init__(
@@ -59,6 +62,8 @@ class AdapterJob:
         self._reports = reports
         self.live = True
         self.observer: StepObserver | None = None
+        self.thread = 0
+        self.elsewhere: Callable[[], bool] = lambda: True
         self._counts_steps = counts_steps
         self._depth = 0
         self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
@@ -79,7 +84,7 @@ class AdapterJob:
 
     def contain(self, act: Callable[..., T], *args: Any) -> T | None:
         """Run a hook: timed, and the adapter is switched off as a whole when it fails."""
-        if not self.live:
+        if not self.live or (self.thread and get_ident() != self.thread and self.elsewhere()):
             return None
         began = self._clock()
         self._depth += 1

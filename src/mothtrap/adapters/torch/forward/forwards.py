@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from threading import get_ident
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -80,7 +80,6 @@ class ForwardObserver:
         self._job, self._optimizers = job, optimizers
         recorder = job.recorder
         self._captures, self._depths = recorder.captures, recorder.depths
-        self._thread = threading.get_ident()
         self._running: list[int] = []
         self._rootless: ByIdentity[nn.Module, bool] = ByIdentity()
         self._in_root = self._root_owned = self._is_quiet = False
@@ -101,8 +100,9 @@ class ForwardObserver:
         self.looks = ForwardLooks(job)
         self.retained = RetainedOutputs()
         self._fast_outputs = FastPathOutputs(job, self.calls, self.retained, self._returned)
-        self.inputs = InputObserver(job, lambda: self._thread)
-        self.recording = Recording(job, lambda: self._thread)
+        self._thread = thread = job.training_thread
+        self.inputs = InputObserver(job, lambda: thread.watched)
+        self.recording = Recording(job, lambda: thread.watched)
         self.attributes = Attributes(TrackedObjects(job.book, optimizers))
         self.recomputes = False
         self.roots_called = 0
@@ -130,9 +130,10 @@ class ForwardObserver:
     def _look_up_calls(self) -> None:
         self._takes_inputs, self._takes_outputs = self.calls.takes_inputs, self.calls.takes_outputs
 
-    def bind_thread(self) -> None:
-        """Watch the forwards of the calling thread (where the optimizer steps)."""
-        self._thread = threading.get_ident()
+    def thread_moved(self) -> None:
+        """Forget the forward in progress: another thread is observed from now on."""
+        self._running.clear()
+        self._fast_outputs.close()
 
     def hooks(self) -> tuple[Hook, Hook]:
         """`entered` (with keywords) and `left` as module hooks; under compilation they vanish."""
@@ -187,7 +188,8 @@ class ForwardObserver:
             (self._passed if plain else self._returned)(module, output)
 
     def _is_observed(self) -> bool:
-        if not self._job.job.live or threading.get_ident() != self._thread:
+        thread = self._thread
+        if not self._job.job.live or (get_ident() != thread.watched and not thread.follows()):
             return False
         if torch._C._current_graph_task_id() != -1:  # private; a test pins it
             self.recomputes = True
@@ -210,7 +212,7 @@ class ForwardObserver:
 
     def close_path(self) -> None:
         """The same, inside of what is contained."""
-        if threading.get_ident() == self._thread:
+        if get_ident() == self._thread.watched:
             self._fast_outputs.close()
 
     def _returned(self, module: nn.Module, output: Any) -> None:

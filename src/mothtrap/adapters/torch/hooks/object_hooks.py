@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from threading import get_ident
 from typing import Any
 
 import torch
@@ -111,13 +112,14 @@ class ObjectHooks(TorchHandle):
         if tracer.guard.acts:
             tracer.guard.own_hooks = 1  # the one before the step, below
             tracer.guarded.guard_object(optimizer)
-        self._keep(
-            optimizer.register_step_pre_hook(
-                breaks_graphs(
-                    lambda own, args, kwargs: tracer.step_began(own, has_closure(args, kwargs))
-                )
-            )
-        )
+        job, thread = tracer.job, tracer.training_thread
+
+        @breaks_graphs
+        def before(own: Optimizer, args: Any, kwargs: Any) -> None:
+            if get_ident() == job.thread or thread.joins(own):
+                tracer.step_began(own, has_closure(args, kwargs))
+
+        self._keep(optimizer.register_step_pre_hook(before))
         self._keep(
             optimizer.register_step_post_hook(
                 breaks_graphs(
@@ -145,8 +147,10 @@ class ObjectHooks(TorchHandle):
 
     def _reached(self, parameter: torch.Tensor) -> None:
         """The first parameter that a backward reaches tells that there is one."""
+        job, thread = self.tracer.job, self.tracer.training_thread
         task = torch._C._current_graph_task_id()
-        if task > self._task:  # smaller: one that the backward of a segment has interrupted
+        # A smaller one is one that the backward of a segment has interrupted.
+        if task > self._task and (get_ident() == job.thread or thread.joins()):
             self._task = task
             self.tracer.contain(self._backward_seen, parameter)
 

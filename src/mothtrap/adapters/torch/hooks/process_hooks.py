@@ -10,6 +10,7 @@ import functools
 import math
 from collections.abc import Callable
 from contextlib import ExitStack
+from threading import get_ident
 from typing import Any
 
 import safetensors.torch
@@ -123,13 +124,14 @@ class ProcessHooks(TorchHandle):
 
     def _hook_optimizers(self) -> None:
         tracer, sampling = self.tracer, self.tracer.sampling
+        job, thread = tracer.job, tracer.training_thread
         if tracer.guard.acts:
             self._undo.callback(tracer.guarded.detach)
             self._replace(Optimizer, "_patch_step_function", self._guard_steps)
 
         @breaks_graphs
         def before(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            if is_compiling():
+            if is_compiling() or (get_ident() != job.thread and not thread.joins(optimizer)):
                 return
             closure = (len(args) > 1 or bool(kwargs)) and has_closure(args, kwargs)
             if not (sampling.on and sampling.begins_to_step(optimizer, closure)):
@@ -137,7 +139,9 @@ class ProcessHooks(TorchHandle):
 
         @breaks_graphs
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-            if is_compiling() or (sampling.in_step and sampling.has_stepped()):
+            if is_compiling() or (get_ident() != job.thread and thread.is_elsewhere()):
+                return
+            if sampling.in_step and sampling.has_stepped():
                 return
             closure = (len(args) > 1 or bool(kwargs)) and has_closure(args, kwargs)
             tracer.step_ended(optimizer, closure)
@@ -183,6 +187,7 @@ class ProcessHooks(TorchHandle):
 
     def _hook_backward(self) -> None:
         tracer, sampling = self.tracer, self.tracer.sampling
+        job, thread = tracer.job, tracer.training_thread
         observe_all = tracer.forwards.observe_all  # a backward may run modules again
 
         def backward(original: Function) -> Function:
@@ -190,7 +195,8 @@ class ProcessHooks(TorchHandle):
                 if is_compiling():
                     return original(*args, **kwargs)
                 tensors = args[0] if args else kwargs.get("tensors")
-                watched = not (sampling.on and sampling.backward_goes_on(tensors))
+                here = get_ident() == job.thread or thread.joins(roots=tensors)
+                watched = here and not (sampling.on and sampling.backward_goes_on(tensors))
                 if watched:
                     tracer.backward_began(tensors)
                 try:

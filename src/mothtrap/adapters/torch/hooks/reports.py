@@ -81,6 +81,28 @@ IN_FULL_STEPS: Final = (
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
 )
 
+PARTS_OF_ONE_THREAD: Final = frozenset(
+    {
+        *("updates", "optimizer facts", "rounding", "reach of gradients", "half precision"),
+        *("wiring", "inventory", "initial weights"),
+    }
+)
+"""Observers of gradients and of their effect on weights, which assume that no one else changes
+them."""
+
+REPORTS_OF_ONE_THREAD: Final = Reports(
+    kinds=frozenset({"gradient", "update", "optimizer_state"}),
+    scalars=frozenset({"gradient_norm", "gradient_state", "stale_gradient", "clip_limit"}),
+    facts=frozenset(
+        {
+            *(GradientsCleared, ClippedLate, UpdateDirection, OptimizerFacts, RoundedUpdates),
+            *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters),
+            *(FrozenParameters, HalfPrecision, InitialWeights),
+        }
+    ),
+)
+"""Reports that cannot come where several threads train the same parameters."""
+
 REPORTS: Final = Reports(
     kinds=frozenset(
         {

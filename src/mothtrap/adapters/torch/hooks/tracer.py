@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 import sys
 from typing import Any
@@ -13,7 +14,12 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.hooks.ending import Ending
 from mothtrap.adapters.torch.hooks.onset import Onset
-from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
+from mothtrap.adapters.torch.hooks.reports import (
+    IN_EACH_STEP,
+    IN_FULL_STEPS,
+    PARTS_OF_ONE_THREAD,
+    REPORTS_OF_ONE_THREAD,
+)
 from mothtrap.adapters.torch.job.devices import use_devices
 from mothtrap.adapters.torch.job.memory import MemoryObserver
 from mothtrap.adapters.torch.job.naming import NameBook
@@ -123,6 +129,10 @@ class Tracer(Parts):
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
         self._serve()
+        thread = self.training_thread
+        thread.moved, thread.left_out = self._thread_moved, self._left_out
+        thread.activity = self._activity
+        self.optimizers.other_threads.share = self._parameters_shared
         contained = self.contained
         self.backward_began = contained(self._backward_began)
         self.backward_ended = contained(self._backward_ended)
@@ -180,6 +190,7 @@ class Tracer(Parts):
 
     def optimizer_constructed(self, optimizer: Optimizer) -> None:
         """An optimizer was constructed by the code that is running."""
+        self.training_thread.begins()
         self.contain(self.contain_part, "optimizer facts", self._facts.constructed, optimizer)
         self.optimizer_made(optimizer)
         if getattr(optimizer, "averages_losses", False):
@@ -217,7 +228,11 @@ class Tracer(Parts):
 
     def weights_written(self, value: Any, target: Any) -> None:
         """A file was written, by user code or a library; maybe with the weights of a model."""
-        self.contain(self.contain_part, "checkpoints", self.checkpoints.saved, value, target)
+        saved = "checkpoints", self.checkpoints.saved, value, target
+        if not self.training_thread.is_elsewhere():
+            self.contain(self.contain_part, *saved)
+        elif self.job.live and not self.training_thread.is_left_out():  # it only writes
+            self.contain_part(*saved)
 
     def scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:
         """A gradient scaler has stepped an optimizer, or decided not to."""
@@ -230,15 +245,47 @@ class Tracer(Parts):
 
     def ended(self) -> None:
         """Nothing more will come."""
+        self.training_thread.end()
         self.contain(self.sampling.resume)
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
         self.contain(lambda: self.feed(Ended()))
+        self.contain(self._say_threads)
         self.contain(self._ending.report)
         if self._process == os.getpid():
             self._ending.report_unstepped(self._backwards)
         self.job.live = False
+
+    # Threads
+
+    def _thread_moved(self) -> None:
+        """The calling thread is observed from now on, in the place of another one."""
+        self._backward_depth = 0
+        self.contain(self.sampling.resume)
+        self.contain(self.optimizers.other_threads.moved)
+        self.contain(self.forwards.thread_moved)
+
+    def _left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
+        others = self.optimizers.other_threads
+        self.contain_part("other threads", others.left_out, optimizer, roots)
+
+    def _activity(self) -> object:
+        return self.grouper.step, self._backwards, self.forwards.roots_called
+
+    def _parameters_shared(self) -> None:
+        self.observers.drop(PARTS_OF_ONE_THREAD)
+        if not self.guard.acts and math.isinf(self.guard.limit):
+            self.observers.drop(frozenset({"guard"}))
+        self.forwards.reach.looks = self.forwards.narrow.looks = False
+        why = "several threads train the same parameters"
+        self.job.cannot(why, REPORTS_OF_ONE_THREAD)
+        self.training_thread.unsaid.append(("gradients and updates", why))
+
+    def _say_threads(self) -> None:
+        self.training_thread.mark_backwards()
+        while self.training_thread.unsaid:
+            self.job.blind(*self.training_thread.unsaid.pop())
 
     # What they do
 
@@ -303,7 +350,7 @@ class Tracer(Parts):
             self._pace.backward_ended()
         self.forwards.retained.used = True
         if self.grouper.running:  # a closure: its gradients are what will be applied
-            for known, optimizer in self.optimizers.alive():
+            for known, optimizer in self.optimizers.other_threads.unshared():
                 if any(p.grad is not None for p in _first_parameters(optimizer)):
                     told = self.observers.told["gradients_final"]
                     self.contain_parts(told, known, optimizer)
@@ -317,8 +364,8 @@ class Tracer(Parts):
         if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
         known = self.optimizers.add(optimizer)
-        if not self.grouper.step and not self._backward_depth:
-            self.forwards.bind_thread()
+        if known.thread != self.job.thread:
+            self.optimizers.other_threads.adopt(known)
         if self.job.process.resumption is not None:
             self.contain_part("checkpoints", self.saved_weights.step_begins)
         if self.losses.candidate is not None:
@@ -362,8 +409,11 @@ class Tracer(Parts):
             self.feed(StepEnded(BY_HAND))
 
     def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:
-        digesting = None if self.light else self.digests.reducer()
+        shared = self.optimizers.other_threads.shared
+        digesting = None if self.light or shared else self.digests.reducer()
         self.optimizers.before_step(known, optimizer, digesting)
+        if shared:
+            return
         if not self.light:
             self.contain_part("digests", self._read_digests, optimizer, digesting)
         look = self.recorder.captures.gradients.take()
@@ -401,6 +451,8 @@ class Tracer(Parts):
 
     def closing(self, closed: ClosedStep) -> None:
         """Let every witness add what it has to a step that is over."""
+        if self.training_thread.several:
+            self._say_threads()
         self.contain_parts(self.observers.told["closing"], closed)
         self.contain_parts(self.observers.told["closed"], closed.step)
         if not self.light or self.recorder.depths.in_group:

@@ -14,11 +14,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+import torch
+
 Node: TypeAlias = Any  # torch.autograd.graph.Node, whose attributes differ by operation
 Shape: TypeAlias = tuple[int, ...]
 
 MAX_HEAD_NODES = 96
 """Number of nodes from the root within which a loss is looked for."""
+MAX_NODES = 2_000
+"""Number of nodes that are passed on the way to parameters, at most."""
 MAX_CHAIN = 4
 """Number of operations before the loss that are named, at most."""
 
@@ -120,6 +124,23 @@ def output_shape(node: Node) -> Shape | None:
     """Shape of the output of a node's forward operation."""
     metadata = getattr(node, "_input_metadata", None)
     return tuple(int(n) for n in metadata[0].shape) if metadata else None
+
+
+def leaves(roots: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors to which a backward from a tensor, or several, will add a gradient."""
+    several = roots if isinstance(roots, tuple | list) else (roots,)
+    waiting, seen = [root.grad_fn for root in several if isinstance(root, torch.Tensor)], 0
+    known: set[int] = set()
+    while waiting and seen < MAX_NODES:
+        node = waiting.pop()
+        if node is None or id(node) in known:
+            continue
+        known.add(id(node))
+        seen += 1
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            yield variable
+        waiting += [following for following, _ in node.next_functions]
 
 
 def loss_terms(root: Node) -> list[LossTerm]:

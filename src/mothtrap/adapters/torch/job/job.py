@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import sys
+import threading
 from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Protocol
@@ -15,6 +16,7 @@ from mothtrap.adapters.torch.job.naming import NameBook, Root
 from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.job.readable import outside_transforms
 from mothtrap.adapters.torch.job.step_sampling import StepSampling
+from mothtrap.adapters.torch.job.training_thread import TrainingThread
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
 from mothtrap.adapters.torch.job.unheard import UNHEARD
 from mothtrap.capture.grouper import (
@@ -59,6 +61,7 @@ class Job(abc.ABC):
         grouper: turns events into steps.
         random_states: reads those of all generators.
         sampling: decides which steps are not watched.
+        training_thread: decides which thread is observed.
         hand_steps: recognizes updates that no optimizer makes.
         contain: runs a hook; see `core.adapters.Job`.
         contain_part: runs what can fail alone.
@@ -77,6 +80,8 @@ class Job(abc.ABC):
         self.grouper = job.grouper
         self.random_states = RandomStates()
         self.sampling = StepSampling(self)
+        self.training_thread = TrainingThread(job)
+        self.recorder.left_out = self.training_thread.is_left_out
         self.recorder.logs, self.recorder.moment = self._logged, self._moment
         self.recorder.unheard = UNHEARD
         job.observer = self
@@ -127,6 +132,9 @@ class Job(abc.ABC):
 
     def interrupted(self) -> None:
         """Let another framework make a step: watch again, and close what is over."""
+        here = threading.get_ident()
+        if self.job.thread and here != self.job.thread and not self.training_thread.joins():
+            return  # the thread that is observed goes on
         self.contain(self.sampling.resume)
         if self.grouper.between_steps:
             self.contain(self.feed, Ended())

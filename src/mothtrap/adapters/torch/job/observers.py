@@ -95,6 +95,12 @@ class Observers:
                 if each_step:
                     self.light[event].append((part, method))
 
+    def drop(self, parts: frozenset[str]) -> None:
+        """Tell the observers and services of some parts nothing any more, but that steps close."""
+        for event in {*EVENTS, *SERVICES} - {"closing"}:
+            for table in (self.full, self.light):
+                table[event] = [part for part in table[event] if part[0] not in parts]
+
     def serve(self, event: str, part: str, act: Callable[..., None], *, light: bool = True) -> None:
         """Tell a service of an event; not `light`: only of full steps."""
         self.full[event].append((part, act))

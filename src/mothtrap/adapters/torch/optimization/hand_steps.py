@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +21,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.job.graph import leaves
 from mothtrap.adapters.torch.job.naming import Root
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
@@ -41,8 +42,6 @@ ELEMENTS = 16
 """Elements of a parameter that are compared."""
 DIRECTIONS = 8
 """Steps whose direction is reported: the first ones. Chosen by hand."""
-MAX_NODES = 2_000
-"""Nodes of a graph that are passed on the way to bare parameters."""
 
 
 class ByHand(Optimizer):
@@ -144,7 +143,7 @@ class HandSteps:
         self.settle()
         nothing = not self._called and not self._optimizers.alive()
         if self.stand_in is None and nothing and isinstance(tensors, torch.Tensor):
-            self._leaves = list(_leaves(tensors))
+            self._leaves = list(leaves(tensors))
 
     def backward_ended(self) -> None:
         """It has returned: its gradients are there, and nothing was changed yet."""
@@ -254,19 +253,3 @@ def _elements(tensor: torch.Tensor) -> torch.Tensor:
         return values.new_empty(0)  # version and memory have to do
     flat = values.view(-1)
     return flat[:: max(1, flat.numel() // ELEMENTS)].clone()
-
-
-def _leaves(loss: torch.Tensor) -> Iterator[torch.Tensor]:
-    """Yield the tensors to which a backward from a loss will add a gradient."""
-    waiting, seen = [loss.grad_fn], 0
-    known: set[int] = set()
-    while waiting and seen < MAX_NODES:
-        node = waiting.pop()
-        if node is None or id(node) in known:
-            continue
-        known.add(id(node))
-        seen += 1
-        variable = getattr(node, "variable", None)
-        if isinstance(variable, torch.Tensor):
-            yield variable
-        waiting += [following for following, _ in node.next_functions]

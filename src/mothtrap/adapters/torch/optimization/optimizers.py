@@ -21,6 +21,7 @@ from mothtrap.adapters.torch.optimization.gradient_marks import (
     has_changed,
     marks_of,
 )
+from mothtrap.adapters.torch.optimization.other_threads import OtherThreads
 from mothtrap.adapters.torch.optimization.parameter_list import OptimizerParameters, parameters
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.statistics_rows import Reducer
@@ -52,12 +53,14 @@ class Known:
         births: how many modules existed when it was made.
         held: ids of its parameters.
         order: what was done to its gradients since.
+        thread: the thread that steps it; 0 before its first step.
         roster: its parameters, as they were when it was last asked for.
     """
 
     name: str
     births: int
     steps: int = 0
+    thread: int = 0
     clean: bool = False
     backward: bool = False
     marks: list[GradientMark] = field(default_factory=list)
@@ -65,12 +68,19 @@ class Known:
     order: GradientOrder = field(default_factory=GradientOrder)
     parameter_list: OptimizerParameters = field(default_factory=lambda: OptimizerParameters(()))
 
+    def forget_gradients(self) -> None:
+        """Forget what its last step left behind."""
+        self.marks, self.clean, self.backward = [], False, False
+        self.order.begin()
+
 
 class OptimizerObserver:
     """Observer of every optimizer made since the start, or passed by the user.
 
     Attributes:
-        alive: returns every known optimizer that still exists, after what is known of it.
+        alive: returns every known optimizer that still exists, after what is known of it; those
+            of other threads are left out.
+        other_threads: knows what other threads train.
         owned: indices of roots that are known to have parameters in an optimizer.
     """
 
@@ -80,7 +90,8 @@ class OptimizerObserver:
         self._captures, self._due, self._notes = recorder.captures, recorder.due, recorder.notes
         self._define = recorder.tensors.define
         self._known: ByIdentity[Optimizer, Known] = ByIdentity()
-        self.alive = self._known.turned
+        self.other_threads = OtherThreads(self._known, job.training_thread)
+        self.alive = self.other_threads.own
         self._latest: tuple[weakref.ref[Optimizer], Known] | None = None
         self._made: dict[str, int] = {}
         self.owned: set[int] = set()
@@ -195,7 +206,7 @@ class OptimizerObserver:
             )
         self._captured.update(map(id, parameter_list.parameters))
         due = self._due.kinds[Mode.TRAIN]
-        if "gradient" in due:
+        if "gradient" in due and not self.other_threads.shared:
             self._read_gradients(parameter_list, getattr(optimizer, "grad_scale", None), reducer)
         for kind in VALUES:
             if kind in due:
@@ -263,7 +274,7 @@ class OptimizerObserver:
     def clips(self) -> None:
         """See, before gradients are clipped, whether any of them is still to be applied."""
         self._clipping.clear()
-        for known, optimizer in self.alive():
+        for known, optimizer in self.other_threads.unshared():
             self._clipping.append((known, self._state(known, parameters(optimizer))))
 
     def clipped(self, norm: Any, limit: Any = math.inf) -> None:
@@ -288,6 +299,9 @@ class OptimizerObserver:
         self, known: Known, optimizer: Optimizer, closure: bool, in_backward: bool
     ) -> None:
         """Judge whether the gradients were new, and remember them."""
+        if self.other_threads.shared:
+            known.steps += 1
+            return
         if getattr(optimizer, "rate_comes_late", False):
             self.rates(known, optimizer, late=True)
         own = known.parameter_list  # as of `before_step`
@@ -316,7 +330,7 @@ class OptimizerObserver:
     def clears(self, owner: Optimizer | torch.nn.Module) -> None:
         """See `zero_grad` called, of an optimizer or a module, before it is done."""
         made = []
-        for known, optimizer in self.alive():
+        for known, optimizer in self.other_threads.unshared():
             if known.order.made:
                 made.append((known, optimizer))
         if not made:
@@ -336,7 +350,7 @@ class OptimizerObserver:
         Args:
             reached: a parameter whose gradient the backward has already added to.
         """
-        for known, _ in self.alive():
+        for known, _ in self.other_threads.unshared():
             order = known.order
             order.made, order.cleared = True, False
             if known.steps and not known.clean:
@@ -353,15 +367,15 @@ class OptimizerObserver:
 
     def closure_backward_ended(self) -> None:
         """See the gradients that a backward of a closure leaves."""
-        self._closure.backward_ended()
+        if not self.other_threads.shared:
+            self._closure.backward_ended()
 
     def passed_unobserved(self, optimizer: Optimizer, steps: int) -> None:
         """An optimizer has stepped without being watched; `steps` times."""
         known = self.add(optimizer)
         known.steps += steps
-        known.marks = marks_of(parameters(optimizer))
-        known.clean = known.backward = False
-        known.order.begin()
+        known.forget_gradients()
+        known.marks = [] if self.other_threads.shared else marks_of(parameters(optimizer))
 
     def scaled_by(self, scaler: Any) -> None:
         """Note the factor of a gradient scaler."""

@@ -11,6 +11,7 @@ import functools
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from threading import get_ident
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 PART = "guard"
+OTHER_THREADS = (
+    "whether steps in other threads are sound",
+    "only the steps of the observed thread are guarded, those of others are applied as they are",
+)
 
 
 class StepCancelled(BaseException):
@@ -50,8 +55,7 @@ class _Running(threading.local):
 class GuardedSteps:
     """Every guarded step of a job, those inside others included.
 
-    Of one thread, that of the first step, and of its backwards: losses and gradients of a job
-    are not told apart by thread.
+    Only those of the observed thread, and of its backwards.
     """
 
     def __init__(self, tracer: Parts, guard: Guard) -> None:
@@ -60,7 +64,6 @@ class GuardedSteps:
         self._wrapped: set[type] = set()
         self._running = _Running()
         self._kept: list[tuple[Optimizer, Kept]] = []
-        self._thread: threading.Thread | None = None
         self._told_of_threads = False
 
     def detach(self) -> None:
@@ -122,33 +125,17 @@ class GuardedSteps:
 
     # One step
 
-    def _is_elsewhere(self) -> bool:
-        """Return whether this is a thread beside the one that trains."""
-        if torch._C._current_graph_task_id() >= 0:
-            return False
-        here = threading.current_thread()
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = here
-        return self._thread is not here
-
-    def _tell_of_threads(self) -> None:
-        if not self._told_of_threads:
-            self._told_of_threads = True
-            self._tracer.recorder.notes.blind(
-                self._tracer.grouper.step,
-                "whether steps in other threads are sound",
-                "losses and gradients are not told apart by thread: only the steps of the thread "
-                "that stepped first are guarded, those of others are applied as they are",
-            )
-
     def _run(self, optimizer: Optimizer, step: Function) -> Any:
         tracer, guard = self._tracer, self._guard
         if not tracer.job.live or tracer.recorder.containment.is_off(PART):
             return step()
         if guard.stopped is not None:  # the first one was caught, or there are threads
             raise SystemExit(STOPPED)
-        if self._is_elsewhere():
-            self._contained(self._tell_of_threads)
+        thread = tracer.training_thread
+        if get_ident() != tracer.job.thread and not thread.joins(optimizer):
+            if not self._told_of_threads:
+                self._told_of_threads = True
+                thread.unsaid.append(OTHER_THREADS)
             return step()
         running = self._running
         outermost = not running.optimizers

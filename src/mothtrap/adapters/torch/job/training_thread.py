@@ -1,0 +1,239 @@
+"""Decide which thread of a process is observed, where several train.
+
+Two threads that train at the same time would be one mixture of steps, and the gradients of a
+thread must not be read while its backward writes them: PyTorch does that without holding the lock
+of the interpreter. So the hooks of one thread run at a time, those of the first that trains. All
+other threads pass through every hook as if it were not there, and the run says so. When the
+observed thread has ended, or waits for other threads, another one takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from threading import get_ident
+from types import FrameType
+from typing import Any
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.tracing.adapter_job import AdapterJob
+
+OTHERS = (
+    "training in other threads",
+    "one thread of a process is observed at a time, the first that trains; others are observed "
+    "once it has ended or waits for them",
+)
+"""Entry of the run's list of unobserved parts."""
+EARLY = 16
+"""Backwards and steps from the beginning of a training within which it may yet be observed, since
+a thread is started before it is waited for; chosen by hand. Later the training would be taken up
+in its middle."""
+IDLE_S = 60.0
+"""Seconds without an event in the observed thread after which another one takes its place; chosen
+by hand, above the time that data of a step take."""
+
+_KEY = "mothtrap.training_thread"
+_STDLIB = os.path.dirname(threading.__file__)
+_THREADING = threading.__file__
+_POOLS = (
+    os.path.join(_STDLIB, "concurrent", "futures", ""),
+    os.path.join(_STDLIB, "multiprocessing", "pool.py"),
+)
+"""Code that waits for tasks in other threads, or for the next task."""
+_BUSY = (
+    *(
+        os.path.join(os.path.dirname(torch.__file__), part, "")
+        for part in ("autograd", "optim", "nn")
+    ),
+    os.path.join(Path(__file__).parents[3], ""),  # mothtrap itself
+    "<mothtrap",
+)
+"""Code that a thread runs while it makes a step, or is inside of a hook."""
+
+LeftOut = Callable[[Optimizer | None, Any], None]
+
+
+class _Here(threading.local):
+    """Backwards and steps of a thread that were not observed, of what it trains now."""
+
+    missed = 0
+
+
+@uncompiled
+class TrainingThread:
+    """The one thread whose training is observed.
+
+    Args:
+        job: runs no hook in another thread, once the thread is known.
+
+    Attributes:
+        watched: the thread whose forwards are observed; before the first backward or step that
+            of the import.
+        several: another thread trains, too, or has trained before.
+        unsaid: what the run does not contain and why, to be said when the step closes.
+        moved: called in the thread that takes the place of the one before.
+        left_out: called in a thread that is not observed, with the optimizer that it is about to
+            step, or with the roots of a backward that it begins.
+        activity: changes whenever the observed thread goes on.
+    """
+
+    def __init__(self, job: AdapterJob) -> None:
+        self._job = job
+        self.watched = get_ident()
+        self.several = False
+        self.unsaid: list[tuple[str, str]] = []
+        self.moved: Callable[[], None] = lambda: None
+        self.left_out: LeftOut = lambda *_: None
+        self.activity: Callable[[], object] = lambda: None
+        self._thread: threading.Thread | None = None
+        self._here = _Here()
+        self._seen: tuple[object, float] = (None, 0.0)
+        self._token: object = None
+        self._is_said = False
+        self._of_autograd: set[int] = set()
+        job.elsewhere = self.is_elsewhere
+
+    def joins(self, optimizer: Optimizer | None = None, roots: Any = None) -> bool:
+        """Return whether a backward or step that begins is observed.
+
+        Asked where the calling thread is not the observed one already, which it may become.
+
+        Args:
+            optimizer: the optimizer that is about to step.
+            roots: the tensors that a backward begins with.
+        """
+        if self._is_of_autograd():
+            return not self.is_elsewhere()
+        before = self._job.thread
+        if (not before or self._may_take_over()) and self._take_over(before):
+            return True
+        self.several = True
+        if not self._is_said:
+            self._is_said = True
+            self.unsaid.append(OTHERS)
+        self._here.missed += 1
+        self.left_out(optimizer, roots)
+        return False
+
+    def is_elsewhere(self) -> bool:
+        """Return whether the calling thread is another one than the observed one."""
+        if not self._job.thread or get_ident() == self._job.thread:
+            return False
+        if self._is_of_autograd():
+            return self.several and not self._works_for_observed()
+        return not self._is_over()
+
+    def follows(self) -> bool:
+        """Return whether a forward in another thread is observed: it is, once the thread ended.
+
+        Whether its thread trains shows only in its backward.
+        """
+        observed = self._job.thread
+        if not observed or self.watched != observed or not self._is_over():
+            return False
+        self.watched = get_ident()
+        return True
+
+    def is_left_out(self) -> bool:
+        """Return whether the calling thread trains without being observed."""
+        return self._here.missed > 0
+
+    def begins(self) -> None:
+        """The calling thread constructs an optimizer: what it trains from now on is new."""
+        self._here.missed = 0
+
+    def mark_backwards(self) -> None:
+        """Mark the observed thread, so that PyTorch marks the threads of its backwards."""
+        if self._token is None:
+            # Private; `torch._inductor.cudagraph_trees` is built on it, a test pins it.
+            self._token = object()
+            torch._C._stash_obj_in_tls(_KEY, self._token)
+
+    def end(self) -> None:
+        """Let the calling thread end the observation, whichever thread was observed."""
+        self._job.thread = self.watched = get_ident()
+
+    # Who takes whose place
+
+    def _take_over(self, before: int) -> bool:
+        here, watched = get_ident(), self.watched
+        self._job.thread = self.watched = here
+        if before and _is_busy(before):
+            self._job.thread, self.watched = before, watched  # it has gone on meanwhile
+            return False
+        self._thread = next((t for t in threading.enumerate() if t.ident == here), None)
+        self._here.missed, self._token = 0, None
+        if before:
+            self.several = True
+            self.moved()
+        return True
+
+    def _may_take_over(self) -> bool:
+        if self._thread is not None and not self._thread.is_alive():
+            return True  # though another thread may bear its number by now
+        if self._here.missed < EARLY and _waits_for_threads(self._job.thread):
+            return True
+        now, (activity, since_s) = self.activity(), self._seen
+        if now != activity:
+            self._seen = now, time.monotonic()
+            return False
+        return time.monotonic() - since_s > IDLE_S and not _is_busy(self._job.thread)
+
+    def _is_over(self) -> bool:
+        """Return whether the observed thread has ended, and none has been given its number."""
+        if self._thread is not None and self._thread.is_alive():
+            return False
+        return self._job.thread not in sys._current_frames()
+
+    # Threads of PyTorch, in which backwards run on devices
+
+    def _is_of_autograd(self) -> bool:
+        """Return whether this is a thread that PyTorch started to run a part of a backward."""
+        if torch._C._current_graph_task_id() < 0:  # private; a test pins it
+            return False
+        here = get_ident()
+        if here not in self._of_autograd:
+            every = threading.enumerate()
+            own = {t.ident for t in every if not isinstance(t, threading._DummyThread)}
+            if here in own:
+                return False
+            self._of_autograd.add(here)  # they never end
+        return True
+
+    def _works_for_observed(self) -> bool:
+        if self._token is None or not torch._C._is_key_in_tls(_KEY):
+            return False
+        return torch._C._get_obj_in_tls(_KEY) is self._token
+
+
+def _frame_of(thread: int) -> FrameType | None:
+    return sys._current_frames().get(thread)
+
+
+def _is_busy(thread: int) -> bool:
+    """Return whether a thread is inside of a function of PyTorch, or of a hook."""
+    frame = _frame_of(thread)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_BUSY):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _waits_for_threads(thread: int) -> bool:
+    """Return whether a thread waits for another one, for a task of a pool, or for its next task."""
+    frame = _frame_of(thread)
+    while frame is not None and frame.f_code.co_filename == _THREADING:
+        if frame.f_code.co_name == "join":
+            return not _is_busy(thread)
+        frame = frame.f_back
+    return (
+        frame is not None and frame.f_code.co_filename.startswith(_POOLS) and not _is_busy(thread)
+    )
