@@ -79,6 +79,9 @@ def command(
     mothtrap run --name lr-3e-4 -m package.train
     mothtrap run -- torchrun --nproc-per-node 2 train.py
     """
+    from mothtrap.session.job_process import inherited_descriptors
+
+    descriptors = inherited_descriptors()  # before libraries open others
     if name is not None:
         check_name(name, "--name")
     elif resume or join:
@@ -112,5 +115,6 @@ def command(
             warnings=warnings,
             report=report,
             after_verdict=replay_at_end if config.replay_at_end else None,
+            descriptors=descriptors,
         )
     )
