@@ -57,6 +57,7 @@ class Recorder(Generic[ArrayT]):
         ends: the step that is closed next is the last one of this process.
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
+        before_guard_stops: called when an adapter's guard is about to end the training.
         deferring: called with name, value and taker of what users log; True: the value comes
             later, when a program that it was given in has run.
     """
@@ -95,6 +96,7 @@ class Recorder(Generic[ArrayT]):
         self.logs: Callable[[bool], int] = lambda _: self.plan.step
         self.moment: Callable[[], Moment] = lambda: "within"
         self.boundary: Callable[[int], None] = lambda _: None
+        self.before_guard_stops: Callable[[], None] = lambda: None
         self.ends = self._left = False
         self.steps = 0
         self._on_first_step = on_first_step

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -95,12 +94,13 @@ def command(
 
         form_of(report)  # a name without a format is refused before the job
     from mothtrap.core.config import load_config
+    from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
     from mothtrap.session.replay_at_end import replay_at_end
 
     for several in ("rule_files", "snapshot_at"):
         overrides[several] = overrides[several] or None  # none given: as configured
-    config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     if config.reference:
         from mothtrap.store.find_runs import find_run
 

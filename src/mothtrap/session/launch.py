@@ -19,7 +19,9 @@ import msgspec
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
+from mothtrap.core.run_names import MAX_NAME_BYTES
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
+from mothtrap.core.working_folder import working_folder
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
@@ -85,7 +87,7 @@ def launch(
         load_rules(config)
         load_reactions(config)
     except ConfigError as err:
-        raise located(err, start=Path.cwd(), environ=os.environ) from err
+        raise located(err, start=working_folder(), environ=os.environ) from err
     if is_disabled(os.environ):
         return end_like(run_command(command, os.environ, descriptors))
     try:
@@ -192,7 +194,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         id=name,
         attempt=1,
         command=tuple(command),
-        cwd=str(Path.cwd()),
+        cwd=str(working_folder()),
         created_s=time.time(),
         pid=os.getpid(),
         pid_ticks=start_ticks(os.getpid()),
@@ -227,11 +229,13 @@ def probe() -> str | None:
 
 def default_name(command: Sequence[str]) -> str:
     """`<script stem>-<YYYYmmdd-HHMMSS>`; the last part of the module or package for `-m`."""
-    scripts = [Path(word).absolute() for word in command if word.endswith(".py")]
+    scripts = [working_folder() / word for word in command if word.endswith(".py")]
     stems = [path.parent.name if path.stem == "__main__" else path.stem for path in scripts]
     if "-m" in command and command.index("-m") + 1 < len(command):
         stems.append(command[command.index("-m") + 1].rpartition(".")[2])
     stem = stems[0] if stems else Path(command[0]).stem
+    while len(os.fsencode(stem)) > MAX_NAME_BYTES - len("-YYYYmmdd-HHMMSS"):
+        stem = stem[:-1]
     return f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
