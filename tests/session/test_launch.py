@@ -305,3 +305,38 @@ def test_a_verdict_that_cannot_be_made_does_not_change_the_exit_code(tmp_path: P
     assert seen.returncode == 6
     assert seen.stderr.count("mothtrap: cannot sum up") == 1
     assert "Traceback" not in seen.stderr
+
+
+CLOSES = """
+import os, sys
+import torch
+
+def train(steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+train(5)
+os.closerange(3, 256)  # as programs do that become daemons
+files = [open(f"checkpoint-{number}", "wb", buffering=0) for number in range(30)]
+train(5)
+for file in files:
+    file.write(b"theirs")
+"""
+
+
+@pytest.mark.parametrize("writer", ["thread", "process"])
+def test_files_of_a_script_that_closes_all_descriptors_are_its_own(
+    tmp_path: Path, writer: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(CLOSES, encoding="utf-8")
+    command = [*MOTHTRAP, "run", "--name", "seen", script]
+    seen = run(command, cwd=tmp_path, env=environment(MOTHTRAP_WRITER=writer))
+    assert seen.returncode == 0, seen.stderr
+    contents = {path.read_bytes() for path in tmp_path.glob("checkpoint-*")}
+    assert contents == {b"theirs"}
+    assert mothtrap.open_run(tmp_path / "runs" / "seen").steps == 10
