@@ -125,6 +125,73 @@ def test_a_run_is_called_after_its_script_and_time(command: list[str], stem: str
     assert len(time) == 6
 
 
+def test_a_run_of_a_script_with_a_long_name_fits_a_folder() -> None:
+    assert len(launch.default_name(["python", f"{'ü' * 120}.py"]).encode()) <= 200
+
+
+def test_a_name_that_is_too_long_for_a_folder_is_refused_in_one_sentence(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("print('started')", encoding="utf-8")
+    seen = run([*MOTHTRAP, "run", "--name", "n" * 300, script], cwd=tmp_path)
+    assert (seen.returncode, seen.stdout) == (2, "")
+    assert seen.stderr.splitlines() == [
+        "error: --name has 300 bytes; the name of a run may have 200; choose a shorter one"
+    ]
+
+
+DELETES = """
+import os, shutil, sys
+import torch
+
+def fails(kind):
+    if kind == "shape":
+        model(torch.ones(1, 3))
+    return {}[kind]
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for step in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    if step == 1:
+        shutil.rmtree(os.getcwd())
+fails(sys.argv[1])
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"), [("shape", "must be 2, and is 3"), ("missing", "ended with KeyError")]
+)
+@pytest.mark.parametrize("where", ["scripts", "work"])
+def test_a_crash_in_a_folder_that_the_script_has_deleted_is_explained(
+    tmp_path: Path, where: str, kind: str, why: str
+) -> None:
+    for name in ("scripts", "work"):
+        (tmp_path / name).mkdir()
+    script = tmp_path / "scripts" / "train.py"
+    script.write_text(DELETES, encoding="utf-8")
+    folder = tmp_path / where
+    command = [*MOTHTRAP, "run", "--runs-dir", tmp_path / "runs", "--name", "seen"]
+    seen = run([*command, "train.py" if where == "scripts" else script, kind], cwd=folder)
+    assert seen.returncode == 1
+    told = " ".join(seen.stderr.rpartition("mothtrap: ")[2].split())
+    assert why in told
+    assert "nothing wrong was found in 2 steps" in told or "in 3 steps" in told
+    assert "switched off" not in seen.stderr
+    assert "cannot sum up" not in seen.stderr
+
+
+def test_a_job_may_start_in_a_folder_that_is_gone(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    script = tmp_path / "train.py"
+    script.write_text("print('started')", encoding="utf-8")
+    words = " ".join([*ITSELF, "-m", "mothtrap", "run", "--runs-dir", f"{tmp_path}/runs"])
+    seen = run(["sh", "-c", f"rmdir $PWD; exec {words} {script}"], cwd=tmp_path / "gone")
+    assert (seen.returncode, seen.stdout) == (0, "started\n")
+    assert "Traceback" not in seen.stderr
+
+
 def test_a_child_is_told_everything_it_needs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,3 +305,38 @@ def test_a_verdict_that_cannot_be_made_does_not_change_the_exit_code(tmp_path: P
     assert seen.returncode == 6
     assert seen.stderr.count("mothtrap: cannot sum up") == 1
     assert "Traceback" not in seen.stderr
+
+
+CLOSES = """
+import os, sys
+import torch
+
+def train(steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        model(torch.ones(2, 3)).sum().backward()
+        optimizer.step()
+
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+train(5)
+os.closerange(3, 256)  # as programs do that become daemons
+files = [open(f"checkpoint-{number}", "wb", buffering=0) for number in range(30)]
+train(5)
+for file in files:
+    file.write(b"theirs")
+"""
+
+
+@pytest.mark.parametrize("writer", ["thread", "process"])
+def test_files_of_a_script_that_closes_all_descriptors_are_its_own(
+    tmp_path: Path, writer: str
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(CLOSES, encoding="utf-8")
+    command = [*MOTHTRAP, "run", "--name", "seen", script]
+    seen = run(command, cwd=tmp_path, env=environment(MOTHTRAP_WRITER=writer))
+    assert seen.returncode == 0, seen.stderr
+    contents = {path.read_bytes() for path in tmp_path.glob("checkpoint-*")}
+    assert contents == {b"theirs"}
+    assert mothtrap.open_run(tmp_path / "runs" / "seen").steps == 10

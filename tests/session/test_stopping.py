@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.harness.running import Outcome, environment, observed, run, show
+from tests.harness.running import TORCHRUN, Outcome, environment, observed, run, show
+
+from mothtrap.reader.run import open_run
 
 SCRIPT = """
 import atexit, math, sys, threading
@@ -93,3 +95,140 @@ def test_an_error_that_was_asked_for_ends_the_script_as_any_other(tmp_path: Path
     )
     assert sum(line.startswith('  File "') for line in trace) == 3
     assert record["guarded"][0]["action"] == "raised"
+
+
+TORCH = """
+import math, torch
+import mothtrap
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+mothtrap.on_stop(lambda: print("saved", torch.isfinite(model.weight).all().item(), flush=True))
+for number in range(6):
+    x = torch.randn(4, 3) * (math.nan if number == BAD else 1.0)
+    optimizer.zero_grad()
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+"""
+TORCH_CLOSURE = """
+import math, torch
+import mothtrap
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.LBFGS(model.parameters())
+mothtrap.on_stop(lambda: print("saved", torch.isfinite(model.weight).all().item(), flush=True))
+for number in range(6):
+    def closure():
+        optimizer.zero_grad()
+        loss = model(torch.ones(4, 3) * (math.nan if number == BAD else 1.0)).pow(2).mean()
+        loss.backward()
+        return loss
+    optimizer.step(closure)
+"""
+JAX = """
+import jax, jax.numpy as jnp, optax
+import mothtrap
+optimizer = optax.sgd(0.1)
+
+@jax.jit
+def update(w, state, x):
+    loss, gradient = jax.value_and_grad(lambda w: ((x @ w - 1) ** 2).mean())(w)
+    change, state = optimizer.update(gradient, state)
+    return optax.apply_updates(w, change), state, loss
+
+w = jnp.full(3, 0.5)
+state = optimizer.init(w)
+mothtrap.on_stop(lambda: print("saved", bool(jnp.isfinite(w).all()), flush=True))
+for number in range(6):
+    w, state, loss = update(w, state, jnp.ones((4, 3)) * (jnp.nan if number == BAD else 1.0))
+"""
+KERAS = """
+import keras, numpy
+import mothtrap
+model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+model.compile(keras.optimizers.SGD(0.1), "mse")
+data = numpy.ones((24, 3), "float32")
+data[4 * BAD] = numpy.nan
+
+@mothtrap.on_stop
+def save():
+    print("saved", all(bool(numpy.isfinite(w).all()) for w in model.get_weights()), flush=True)
+
+model.fit(data, numpy.ones(24), batch_size=4, shuffle=False, verbose=0)
+"""
+
+
+@pytest.mark.parametrize("bad", [0, 3])
+@pytest.mark.parametrize(
+    ("program", "needs"),
+    [
+        (TORCH, "torch"),
+        (TORCH_CLOSURE, "torch"),
+        (JAX, "optax"),
+        (KERAS, "keras"),
+    ],
+    ids=["torch", "closure", "jax", "keras"],
+)
+def test_a_checkpoint_is_saved_before_the_guard_stops(
+    tmp_path: Path, program: str, needs: str, bad: int
+) -> None:
+    pytest.importorskip(needs)
+    script = tmp_path / "train.py"
+    script.write_text(f"BAD = {bad}\n{program}", encoding="utf-8")
+    command = observed(["--on-nonfinite", "stop", script], runs_dir=tmp_path, name="job")
+    outcome = run(command, cwd=tmp_path, env=environment())
+    assert (outcome.stdout, outcome.returncode) == ("saved True\n", 3), outcome.stderr
+
+
+RANKS = """
+import math, torch
+import mothtrap
+from torch import distributed
+distributed.init_process_group("gloo")
+rank = distributed.get_rank()
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+@mothtrap.on_stop
+def save():
+    both = torch.ones(1)
+    distributed.all_reduce(both)
+    print(f"rank {rank}: {int(both)} saved\\n", end="", flush=True)
+
+for number in range(6):
+    optimizer.zero_grad()
+    x = torch.randn(4, 3) * (math.nan if number == 3 and rank == 1 else 1.0)
+    model(x).pow(2).mean().backward()
+    optimizer.step()
+"""
+
+
+SPAWNING = """
+import os, runpy
+from torch import multiprocessing
+
+def work(rank):
+    os.environ.update(RANK=str(rank), WORLD_SIZE="2", LOCAL_RANK=str(rank))
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=os.environ["PORT"])
+    runpy.run_path("ranks.py")
+
+if __name__ == "__main__":
+    import socket
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        os.environ["PORT"] = str(free.getsockname()[1])
+    multiprocessing.spawn(work, nprocs=2)
+"""
+
+
+@pytest.mark.parametrize("starts", ["torchrun", "spawn"])
+def test_ranks_that_the_guard_stops_save_together(tmp_path: Path, starts: str) -> None:
+    (tmp_path / "ranks.py").write_text(RANKS, encoding="utf-8")
+    spawning = tmp_path / "spawning.py"
+    spawning.write_text(SPAWNING, encoding="utf-8")
+    ranks = [TORCHRUN, "--standalone", "--nproc-per-node", "2", tmp_path / "ranks.py"]
+    words = ["--", *ranks] if starts == "torchrun" else [spawning]
+    command = observed(["--on-nonfinite", "stop", *words], runs_dir=tmp_path, name="job")
+    outcome = run(command, cwd=tmp_path, env=environment(OMP_NUM_THREADS="1"))
+    assert outcome.returncode == 3, outcome.stderr
+    assert sorted(outcome.stdout.split("\n")) == ["", "rank 0: 2 saved", "rank 1: 2 saved"]
+    seen = open_run(tmp_path / "job")
+    assert (seen.state, list(seen.workers)) == ("finished", [0, 1])

@@ -61,6 +61,7 @@ class Recorder(Generic[ArrayT]):
         unheard: hides what hooks do from the user's own modes; see `capture.unheard`.
         left_out: says whether the calling thread trains without being observed, so that what it
             logs belongs to no step of the run.
+        before_guard_stops: called when an adapter's guard is about to end the training.
         deferring: called with name, value and taker of what users log; True: the value comes
             later, when a program that it was given in has run.
     """
@@ -101,6 +102,7 @@ class Recorder(Generic[ArrayT]):
         self.moment: Callable[[], Moment] = lambda: "within"
         self.boundary: Callable[[int], None] = lambda _: None
         self.left_out: Callable[[], bool] = lambda: False
+        self.before_guard_stops: Callable[[], None] = lambda: None
         self.ends = self._left = False
         self.steps = 0
         self._on_first_step = on_first_step

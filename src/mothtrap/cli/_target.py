@@ -12,6 +12,7 @@ import click
 
 from mothtrap.cli._group import Refusal
 from mothtrap.core.errors import nearest
+from mothtrap.core.working_folder import working_folder
 
 TARGET = "mothtrap.target"
 
@@ -94,7 +95,7 @@ def _script(name: str, *, launcher_hint: bool) -> str:
     elif path.parent.is_dir():
         scripts = [str(file.relative_to(path.parent)) for file in path.parent.glob("*.py")]
         hint = nearest(path.name, scripts)
-    raise Refusal(f"no script {name!r} in {Path.cwd()}{hint}")
+    raise Refusal(f"no script {name!r} in {working_folder()}{hint}")
 
 
 class RunCommand(click.Command):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import click
@@ -79,6 +78,9 @@ def command(
     mothtrap run --name lr-3e-4 -m package.train
     mothtrap run -- torchrun --nproc-per-node 2 train.py
     """
+    from mothtrap.session.job_process import inherited_descriptors
+
+    descriptors = inherited_descriptors()  # before libraries open others
     if name is not None:
         check_name(name, "--name")
     elif resume or join:
@@ -92,12 +94,13 @@ def command(
 
         form_of(report)  # a name without a format is refused before the job
     from mothtrap.core.config import load_config
+    from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
     from mothtrap.session.replay_at_end import replay_at_end
 
     for several in ("rule_files", "snapshot_at"):
         overrides[several] = overrides[several] or None  # none given: as configured
-    config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
+    config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     if config.reference:
         from mothtrap.store.find_runs import find_run
 
@@ -112,5 +115,6 @@ def command(
             warnings=warnings,
             report=report,
             after_verdict=replay_at_end if config.replay_at_end else None,
+            descriptors=descriptors,
         )
     )

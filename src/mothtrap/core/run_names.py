@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 from mothtrap.core.errors import ConfigError
 
 _PARTING = frozenset("/\\\0")
+MAX_NAME_BYTES = 200
+"""A folder's name may have 255 bytes; the rest is for what is added to it, as `-2`."""
 
 
 def check_name(name: str, label: str) -> None:
@@ -19,6 +23,11 @@ def check_name(name: str, label: str) -> None:
     """
     # A name with a leading dot would make a folder that `mothtrap ls` passes over.
     fits = isinstance(name, str) and name and not name.startswith(".")
+    if fits and len(os.fsencode(name)) > MAX_NAME_BYTES:
+        raise ConfigError(
+            f"{label} has {len(os.fsencode(name))} bytes; the name of a run may have "
+            f"{MAX_NAME_BYTES}; choose a shorter one"
+        )
     if not fits or _PARTING & set(name):
         raise ConfigError(
             f"{label} {name!r} cannot name a run; expected the name of one folder: without / "

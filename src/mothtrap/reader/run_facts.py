@@ -20,7 +20,7 @@ from mothtrap.core.facts.captures import (
     ToolError,
     Unwatched,
 )
-from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
+from mothtrap.core.facts.guards import TrainingStopped
 from mothtrap.core.findings import Findings, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
@@ -167,17 +167,13 @@ class RunFacts:
     @property
     def stopped_at(self) -> int | None:
         """The step at which the last attempt was stopped, by the guard or on request."""
-        seen = [o for view in self._span.latest.workers.values() for o in view.observations]
-        guarded = [o.step for o in seen if isinstance(o, StepGuarded) and o.action == "stopped"]
-        asked = [o.step for o in seen if isinstance(o, TrainingStopped) and not o.error]
-        return min((*guarded, *asked), default=None)
+        return min((stop.step for stop in self._span.latest.stops), default=None)
 
     @property
     def stop_reason(self) -> str | None:
         """Return the reason for a requested stop of the last attempt; None where there was none."""
-        seen = [o for view in self._span.latest.workers.values() for o in view.observations]
-        stops = (o for o in seen if isinstance(o, TrainingStopped) and not o.error)
-        return next((stop.reason for stop in stops), None)
+        asked = (s for s in self._span.latest.stops if isinstance(s, TrainingStopped))
+        return next((stop.reason for stop in asked), None)
 
     @property
     def dropped(self) -> int:

@@ -6,6 +6,8 @@ import os
 import sysconfig
 import traceback
 
+from mothtrap.core.working_folder import working_folder
+
 _LIBRARIES = (
     *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")),
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
@@ -24,10 +26,7 @@ def told(error: BaseException | None) -> tuple[str | None, str | None]:
 def raised_at(error: BaseException) -> str | None:
     """Return the innermost line of the user's own code in a traceback, as `file:line`."""
     place = None
-    try:
-        here = os.getcwd() + os.sep
-    except OSError:  # the folder is gone
-        here = ""
+    here = str(working_folder()) + os.sep
     for frame, line in traceback.walk_tb(error.__traceback__):
         path = os.path.join(here, frame.f_code.co_filename)
         if os.path.isfile(path) and not path.startswith(_LIBRARIES):

@@ -46,7 +46,10 @@ _savers: list[Callable[[], object]] = []
 
 
 def on_stop(save: Callable[[], object]) -> Callable[[], object]:
-    """Call a function before the training of this process is stopped on request.
+    """Call a function before mothtrap stops the training of this process.
+
+    That is on request (an action, `mothtrap stop`) or because of `on_nonfinite = "stop"`. The step
+    that is not finite is not applied then, so the function finds the weights of the step before.
 
     It is called on the training thread, between two steps, by every worker at the same step; so
     it may save a checkpoint, also with collectives. No worker ends before all have returned from
@@ -196,6 +199,18 @@ class JobStop:
             self._agreed.clear()
             _prune(request.prunes, request.reason)
         raise StopTraining(self._exit_code, step, request.reason)
+
+    def save(self) -> None:
+        """Call the functions of `on_stop`, once: the guard ends the training here.
+
+        Every worker comes here at the same step, as the guards of all agree on it.
+        """
+        if self._stopped or not _savers:
+            return
+        self._stopped += 1
+        self._save()
+        self._others = [f"saved/guard/{rank}" for rank in range(self._workers)]
+        self._wait_for_others("guard")
 
     def _save(self) -> None:
         for save in list(_savers):

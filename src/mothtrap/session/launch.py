@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import resource
-import signal
 import socket
 import subprocess
 import sys
@@ -15,20 +13,22 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
-from types import FrameType
 
 import msgspec
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
+from mothtrap.core.run_names import MAX_NAME_BYTES
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
+from mothtrap.core.working_folder import working_folder
 from mothtrap.monitor.catalogue import left_out, load_rules
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
 from mothtrap.session import machine, reacting, uploading
 from mothtrap.session.adapters import triggers
 from mothtrap.session.compactor import Compactor
+from mothtrap.session.job_process import end_like, run_command
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
@@ -46,10 +46,6 @@ SITE = Path(__file__).parent / "site"
 WRITERS_TIMEOUT_S = 30.0
 """Time for which writer processes may still write when the job has ended."""
 
-PASSED_ON = ("SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2")
-"""Signals sent to us that are meant for the job. Ctrl-C reaches the job by itself: the
-terminal sends it to the whole group."""
-
 
 def launch(
     command: Sequence[str],
@@ -61,6 +57,7 @@ def launch(
     warnings: Sequence[str] = (),
     report: str | None = None,
     after_verdict: Callable[[Path], None] | None = None,
+    descriptors: Sequence[int] = (),
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -73,6 +70,7 @@ def launch(
         warnings: lines to be said before the start.
         report: file to which a report is written when the job has ended.
         after_verdict: called with the folder of the run when its verdict has been printed.
+        descriptors: from 3 up that the command inherits, and this process closes.
 
     Returns:
         The exit code of the command. Does not return when a signal ended it: this
@@ -89,9 +87,9 @@ def launch(
         load_rules(config)
         load_reactions(config)
     except ConfigError as err:
-        raise located(err, start=Path.cwd(), environ=os.environ) from err
+        raise located(err, start=working_folder(), environ=os.environ) from err
     if is_disabled(os.environ):
-        return _pass_on(_run(command, dict(os.environ)))
+        return end_like(run_command(command, os.environ, descriptors))
     try:
         if join and name:
             attempt = join_run(config.runs_dir, name)
@@ -104,12 +102,12 @@ def launch(
             f"mothtrap: cannot store anything ({err}); the job goes on unobserved; "
             "choose a folder that can be written with --runs-dir"
         )
-        return _pass_on(_run(command, dict(os.environ)))
+        return end_like(run_command(command, os.environ, descriptors))
     uploader = uploading.begin(
         attempt.parent, config, say_on_stderr, numbered=name is None, ask=True
     )
     if join:
-        return _pass_on(_take_part(command, attempt, config, uploader))
+        return end_like(_take_part(command, attempt, config, uploader, descriptors))
     reserve.hold(attempt)
     source = SourceKeeper(attempt, script_folder(command))
     children: list[int] = []
@@ -119,7 +117,7 @@ def launch(
     sampler = machine.begin(attempt, say_on_stderr) if config.capture != "off" else None
     compactor = Compactor(attempt.parent, say_on_stderr) if uploader is None else None
     with Supervision(attempt, config) as supervision, OutputKeeper(attempt):
-        code = _run(command, child_environment(attempt, config), children)
+        code = run_command(command, child_environment(attempt, config), descriptors, children)
         if sampler is not None:
             sampler.close()
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
@@ -143,14 +141,18 @@ def launch(
         uploader.finish()
     if compactor is not None:
         compactor.finish()
-    return _pass_on(code)
+    return end_like(code)
 
 
 def _take_part(
-    command: Sequence[str], attempt: Path, config: Config, uploader: uploading.Uploader | None
+    command: Sequence[str],
+    attempt: Path,
+    config: Config,
+    uploader: uploading.Uploader | None,
+    descriptors: Sequence[int],
 ) -> int:
     """Run the command; whoever made the run compares its workers, ends it and judges it."""
-    code = _run(command, child_environment(attempt, config))
+    code = run_command(command, child_environment(attempt, config), descriptors)
     wait_for_writers(attempt, WRITERS_TIMEOUT_S)
     if uploader is not None:
         uploader.finish()
@@ -192,7 +194,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         id=name,
         attempt=1,
         command=tuple(command),
-        cwd=str(Path.cwd()),
+        cwd=str(working_folder()),
         created_s=time.time(),
         pid=os.getpid(),
         pid_ticks=start_ticks(os.getpid()),
@@ -227,11 +229,13 @@ def probe() -> str | None:
 
 def default_name(command: Sequence[str]) -> str:
     """`<script stem>-<YYYYmmdd-HHMMSS>`; the last part of the module or package for `-m`."""
-    scripts = [Path(word).absolute() for word in command if word.endswith(".py")]
+    scripts = [working_folder() / word for word in command if word.endswith(".py")]
     stems = [path.parent.name if path.stem == "__main__" else path.stem for path in scripts]
     if "-m" in command and command.index("-m") + 1 < len(command):
         stems.append(command[command.index("-m") + 1].rpartition(".")[2])
     stem = stems[0] if stems else Path(command[0]).stem
+    while len(os.fsencode(stem)) > MAX_NAME_BYTES - len("-YYYYmmdd-HHMMSS"):
+        stem = stem[:-1]
     return f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
@@ -278,42 +282,3 @@ def _create(command: Sequence[str], config: Config, name: str | None, resume: bo
         anew = msgspec.structs.replace(run_info(name, command, config), attempt=number)
         return layout.create_attempt(run, anew)
     return create(name or default_name(command), command, config, numbered=name is None)
-
-
-def _run(command: Sequence[str], env: dict[str, str], started: list[int] | None = None) -> int:
-    """Run the child; returns its code, negative for a signal. `started` takes its process id."""
-    try:
-        child = subprocess.Popen(list(command), env=env)
-        if started is not None:
-            started.append(child.pid)
-    except OSError as err:
-        say_on_stderr(f"error: cannot start {command[0]!r}: {err.strerror}; is it installed?")
-        return 127
-
-    def pass_on(number: int, _: FrameType | None) -> None:
-        with suppress(ProcessLookupError):
-            child.send_signal(number)
-
-    before = {signal.SIGINT: signal.signal(signal.SIGINT, lambda *_: None)}
-    for name in PASSED_ON:
-        if hasattr(signal, name):
-            number = getattr(signal, name)
-            before[number] = signal.signal(number, pass_on)
-    try:
-        return child.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def _pass_on(code: int) -> int:
-    """End as the child ended: by the same signal, without a second core file."""
-    if code >= 0:
-        return code
-    sys.stdout.flush()
-    sys.stderr.flush()
-    with suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        signal.signal(-code, signal.SIG_DFL)
-    os.kill(os.getpid(), -code)
-    return 128 - code  # a signal whose default is to be ignored

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
@@ -12,6 +11,7 @@ from pathlib import Path
 from mothtrap.core.adapters import LedgerValues, Surroundings
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger
+from mothtrap.core.working_folder import working_folder
 from mothtrap.session.record.data_files import data_files
 from mothtrap.session.record.settings import Settings, seen_now, settle
 from mothtrap.session.surroundings import python_facts, without_secrets
@@ -42,7 +42,7 @@ class LedgerKeeper:
     ) -> None:
         self._folder, self._rank, self._framework = folder, rank, framework
         self._surroundings, self._failed = surroundings, failed
-        self._cwd = os.getcwd()
+        self._cwd = str(working_folder())
         self._seen = seen_now()
         self._thread = threading.Thread(target=self._keep, name="mothtrap-ledger", daemon=True)
         self._thread.start()

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.core.ledger import DIFF_CHARACTERS, Source
+from mothtrap.core.working_folder import working_folder
 from mothtrap.store.layout import write_source
 
 TIMEOUT_S = 10.0
@@ -75,7 +76,7 @@ class SourceKeeper:
 def script_folder(command: Sequence[str]) -> Path:
     """Return the folder of the script of a command, else the working directory."""
     scripts = [Path(word) for word in command if word.endswith(".py")]
-    return scripts[0].absolute().parent if scripts and scripts[0].is_file() else Path.cwd()
+    return scripts[0].absolute().parent if scripts and scripts[0].is_file() else working_folder()
 
 
 def _git(folder: Path, until_s: float, *words: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import platform
 import queue
 import sys
@@ -26,6 +25,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder
 from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
+from mothtrap.core.working_folder import shown, working_folder
 from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.choosing import is_offered
@@ -283,7 +283,7 @@ class SnapshotWriter:
             note="; ".join(filter(None, notes)),
             created_s=time.time(),
             command=without_secrets(info.command if info else (sys.executable, *sys.argv)),
-            cwd=info.cwd if info is not None else str(Path.cwd()),
+            cwd=info.cwd if info is not None else str(working_folder()),
             python=platform.python_version(),
             framework=self._framework,
             versions=self._versions,
@@ -348,8 +348,7 @@ class SnapshotWriter:
     @property
     def _name(self) -> str:
         """The run as a user would write it here."""
-        path = os.path.relpath(self._run)
-        return str(self._run) if path.startswith("..") else path
+        return shown(str(self._run))
 
     def _speak(self, line: str) -> None:
         if self._say is not None:

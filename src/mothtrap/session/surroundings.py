@@ -16,6 +16,7 @@ import psutil
 
 from mothtrap.core.error_texts import MASKED, SECRET
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.working_folder import absolute, shown
 from mothtrap.store.source_digests import digest_of
 
 VARIABLES = (
@@ -93,14 +94,14 @@ def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
         path = _held(module).get("__file__")
         if not isinstance(path, str) or not path.endswith(".py"):
             continue
-        whole = os.path.abspath(path)
+        whole = absolute(path)
         if _is_installed(whole) or _is_of_python(whole) or len(found) >= MAX_SOURCES:
             continue
         if os.path.basename(whole).startswith("__autograph_generated_file"):
             continue  # TensorFlow writes one for each function that it rewrites
         digest = digest_of(Path(whole))
         if digest is not None:
-            found[_shown(whole)] = digest
+            found[shown(whole)] = digest
     return dict(sorted(found.items()))
 
 
@@ -188,11 +189,6 @@ def _is_of_python(path: str) -> bool:
 
 def _normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
-
-
-def _shown(path: str) -> str:
-    inside = os.path.relpath(path)
-    return path if inside.startswith("..") else inside
 
 
 def _processor() -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from mothtrap.core.error_texts import in_one_line, traceback_of
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
@@ -40,6 +41,35 @@ def store_reasons(
     _, folder = claim_worker(attempt, rank)
     store_facts(folder, (*reasons, ending))
     return folder
+
+
+def follows_from_workers(attempt: Path) -> bool:
+    """Return whether a worker of the job was stopped, failed, or was killed.
+
+    The exception of the process that started the workers, such as torchrun, says the same then.
+
+    Args:
+        attempt: folder of the attempt that the launcher of mothtrap opened.
+    """
+    from mothtrap.store import layout
+    from mothtrap.store.worker_reading import EventReader
+
+    folder = layout.attempt_folder(attempt.parent, layout.attempts(attempt.parent)[-1])
+    for rank in layout.workers(folder):
+        facts = [
+            fact
+            for events in EventReader(layout.worker_folder(folder, rank)).poll()
+            for fact in events.observations
+        ]
+        ended_well = any(isinstance(f, WorkerEnded) and f.exception is None for f in facts)
+        stopped = any(
+            (isinstance(f, TrainingStopped) and not f.error)
+            or (isinstance(f, StepGuarded) and f.action == "stopped")
+            for f in facts
+        )
+        if stopped or not ended_well:
+            return True
+    return False
 
 
 def store_facts(folder: Path, facts: Sequence[Fact]) -> None:

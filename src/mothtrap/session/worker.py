@@ -42,7 +42,7 @@ from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
-from mothtrap.session.unobserved import store_facts, store_reasons
+from mothtrap.session.unobserved import follows_from_workers, store_facts, store_reasons
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
 from mothtrap.store.processes import start_ticks
@@ -113,6 +113,7 @@ class Worker:
             raw_wait_s=BLOCK_S if config.on_full == "block" else 0.0,
             looks=Looks(needs),
         )
+        self.recorder.before_guard_stops = self._save
         self.job = ProcessJob(self.recorder, config)
         self.adapters = AttachedAdapters(self.job)
         self.logged = Logged(self.recorder, say)
@@ -245,19 +246,26 @@ class Worker:
         """Store why there was no step; nothing of a process that never trained.
 
         An exception is a reason in the job's own process and in ranks: that of a helper process,
-        such as a probe whether something can be imported, is not the end of the job.
+        such as a probe whether something can be imported, is not the end of the job. Nor is it in
+        the job's own process when workers that it started have ended the job.
         """
         reasons = (
             *self._containment.failures,
             *self.recorder.notes.unstepped,
             *self.record.waiting,
         )
-        failed = ending.exception is not None and (self._is_job or rank is not None)
+        failed = ending.exception is not None and (
+            rank is not None or (self._is_job and not self._is_of_workers())
+        )
         attempt = self._folder = self._attempt() if reasons or failed else None
         if attempt is not None:
             self.record.open(store_reasons(attempt, rank, reasons, ending))
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
+
+    def _is_of_workers(self) -> bool:
+        opened = self._attempt()
+        return opened is not None and follows_from_workers(opened)
 
     def _close_part(self, part: str) -> None:
         if part not in self._parts:
@@ -291,8 +299,7 @@ class Worker:
             self.leave()
             return
         attempt, changes = None, self.recorder.changes
-        self._stop = JobStop.of(self.config, self.adapters, environment)
-        self._stop.connect(self.recorder, self._say)
+        self._stop = self._stop or self._connected_stop(environment)
         recorder_ask = functools.partial(self._snapshots.ask, otherwise=changes.ask)
         ask = functools.partial(self._stop.ask, otherwise=recorder_ask)
         if self.config.capture != "off":
@@ -322,6 +329,17 @@ class Worker:
                 versions=dict(environment.versions),
             )
         )
+
+    def _connected_stop(self, environment: Environment) -> JobStop:
+        stop = JobStop.of(self.config, self.adapters, environment)
+        stop.connect(self.recorder, self._say)
+        return stop
+
+    def _save(self) -> None:
+        """Call the functions of `on_stop`; maybe in the first step, before anything is opened."""
+        if self._stop is None:
+            self._stop = self._connected_stop(self.adapters.environment())
+        self._stop.save()
 
     def _open_writer(self, attempt: Path, environment: Environment) -> None:
         from mothtrap.session import writing

@@ -17,6 +17,7 @@ import msgspec
 
 from mothtrap.core import jsonable
 from mothtrap.core.events import Event
+from mothtrap.store.own_descriptors import OwnDescriptor
 
 FOLDER = "alerts"
 FILE = "journal.jsonl"
@@ -54,7 +55,7 @@ class Journal:
     def __init__(self, run: Path) -> None:
         self.path = run / FOLDER / FILE
         self.is_held = False
-        self._file: int | None = None
+        self._file: OwnDescriptor | None = None
         self._write = threading.Lock()
 
     def hold(self) -> bool:
@@ -65,16 +66,17 @@ class Journal:
         """
         self.path.parent.mkdir(exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
-        descriptor = os.open(self.path, flags, 0o600)
+        file = OwnDescriptor(self.path, flags, 0o600)
+        descriptor = file.number()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            os.close(descriptor)
+            file.close()
             return False
         size = os.fstat(descriptor).st_size
         if size and os.pread(descriptor, 1, size - 1) != b"\n":
             os.write(descriptor, b"\n")  # of a process that was killed within a line
-        self._file, self.is_held = descriptor, True
+        self._file, self.is_held = file, True
         return True
 
     def note(self, entry: Entry) -> None:
@@ -86,13 +88,14 @@ class Journal:
         if self._file is None:
             return
         with self._write:
-            os.write(self._file, jsonable.encode(entry) + b"\n")
-            os.fdatasync(self._file)
+            number = self._file.number()
+            os.write(number, jsonable.encode(entry) + b"\n")
+            os.fdatasync(number)
 
     def close(self) -> None:
         """Let other processes have it."""
         if self._file is not None:
-            os.close(self._file)
+            self._file.close()
             self._file, self.is_held = None, False
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from mothtrap.core.config import load_config
 from mothtrap.core.errors import ConfigError
+from mothtrap.core.working_folder import shown, working_folder
 
 
 def name_here(run: Path) -> str:
@@ -17,10 +18,9 @@ def name_here(run: Path) -> str:
         where it lies below the working directory.
     """
     try:
-        config, _ = load_config(start=Path.cwd(), environ=os.environ)
+        config, _ = load_config(start=working_folder(), environ=os.environ)
         if run.parent.resolve() == Path(config.runs_dir).resolve():
             return run.name
     except (ConfigError, OSError):  # where nothing is found by name, a path is right, too
         pass
-    inside = os.path.relpath(run)
-    return str(run.absolute()) if inside.startswith("..") else inside
+    return shown(str(run))

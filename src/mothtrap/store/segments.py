@@ -18,6 +18,7 @@ from mothtrap.store import sealing
 from mothtrap.store.durability import Durability, sync_file, sync_folder
 from mothtrap.store.layout import segment_path, segments
 from mothtrap.store.long_writes import LongWrites
+from mothtrap.store.own_descriptors import OwnDescriptor
 from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
@@ -125,7 +126,7 @@ class SegmentWriter:
         self._batches = 0
         self._seed = 0
         self._sink = _Sink()
-        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o666)
+        self._file = OwnDescriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND)
         # By one thread: in a launcher it must not take the processors of the job.
         options = pa.ipc.IpcWriteOptions(
             compression="zstd" if compressed else None, use_threads=False
@@ -142,7 +143,7 @@ class SegmentWriter:
             OSError: the disk refused; the file ends with the batch before, and this
                 writer takes no more.
         """
-        if self._file < 0:
+        if self._file.closed:
             raise ValueError(f"{self.path} is closed: no batch can be appended to it")
         self._arrow.write_batch(batch, custom_metadata={sealing.MARK_KEY: sealing.BLANK_MARK})
         parts = self._sink.take()
@@ -160,7 +161,7 @@ class SegmentWriter:
 
     def seal(self) -> None:
         """Write the footer and close; a second call does nothing."""
-        if self._file < 0:
+        if self._file.closed:
             return
         self._arrow.close()
         parts = self._sink.take()
@@ -168,16 +169,15 @@ class SegmentWriter:
             self._write(parts)
             if self._durability == "power":
                 self.sync()
-            os.close(self._file)
-            self._file = -1
+            self._file.close()
         else:
             self._abandon()
 
     def sync(self) -> None:
         """Have the disk keep what was appended, and the file's name; raises OSError."""
-        if self._file < 0 or self._synced_bytes == self.size_bytes:
+        if self._file.closed or self._synced_bytes == self.size_bytes:
             return
-        sync_file(self._file)
+        sync_file(self._file.number())
         if not self._synced_bytes:
             sync_folder(self.path.parent)
         self._synced_bytes = self.size_bytes
@@ -194,20 +194,19 @@ class SegmentWriter:
         for piece in _pieces(parts):
             written = 0
             while written < len(piece):
-                written += os.write(self._file, piece[written:])
+                written += os.write(self._file.number(), piece[written:])
 
     def _abandon(self) -> None:
         with contextlib.suppress(OSError):
-            os.ftruncate(self._file, self.size_bytes)
-        os.close(self._file)
-        self._file = -1
+            os.ftruncate(self._file.number(), self.size_bytes)
+        self._file.close()
         if not self.size_bytes:
             self.path.unlink(missing_ok=True)
 
     @property
     def closed(self) -> bool:
         """True after `seal`, or after the disk refused a write."""
-        return self._file < 0
+        return self._file.closed
 
 
 class SegmentLog:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-import os
 import re
 import traceback
 from typing import Literal
 
 from mothtrap.core.replays import Difference, ReplayResult
 from mothtrap.core.snapshots import ReferenceDigests
+from mothtrap.core.working_folder import absolute
 from mothtrap.tracing import frames
 
 MAX_GRADIENTS = 32
@@ -84,5 +84,5 @@ def raised_at(error: BaseException) -> str | None:
     place = None
     for frame, line in traceback.walk_tb(error.__traceback__):
         if frames.is_users(frame):
-            place = frames.line_of(os.path.abspath(frame.f_code.co_filename), line)
+            place = frames.line_of(absolute(frame.f_code.co_filename), line)
     return place

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import bdb
-import os
 import pdb
 import sys
 import traceback
 from types import FrameType, TracebackType
 
 from mothtrap.capture.containment import say_on_stderr
+from mothtrap.core.working_folder import absolute
 from mothtrap.tracing import frames
 
 HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c or q on"
@@ -76,7 +76,7 @@ def stop_before(place: str) -> None:
     frame = frames.user_frame()
     if frame is not None and line.isdigit():
         say_on_stderr(f"mothtrap: the debugger opens before {place}\n{HELP}")
-        _Debugger(nosigint=True).wait_for(frame, os.path.abspath(filename), int(line))
+        _Debugger(nosigint=True).wait_for(frame, absolute(filename), int(line))
 
 
 def look_at(error: BaseException) -> None:
@@ -97,4 +97,4 @@ def _frames_within(trace: TracebackType) -> int:
 
 
 def _is_at(frame: FrameType, filename: str, line: int) -> bool:
-    return frame.f_lineno == line and os.path.abspath(frame.f_code.co_filename) == filename
+    return frame.f_lineno == line and absolute(frame.f_code.co_filename) == filename

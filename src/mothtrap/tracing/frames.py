@@ -13,6 +13,7 @@ from types import CodeType, FrameType
 from typing import Any, TypeGuard, cast
 
 from mothtrap.core import registry
+from mothtrap.core.working_folder import absolute, shown
 from mothtrap.tracing import notebooks, unseen
 
 _OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -59,14 +60,14 @@ def _is_ours_or_a_frameworks(filename: str) -> bool:
     return (
         filename.startswith(("<frozen", "<string>"))
         or filename == unseen.FILENAME
-        or os.path.abspath(filename).startswith((_OURS, *_framework_folders()))
+        or absolute(filename).startswith((_OURS, *_framework_folders()))
         or any(part in filename for part in _RUNNERS)
     )
 
 
 @functools.lru_cache(maxsize=4096)
 def _is_library(filename: str) -> bool:
-    path = os.path.abspath(filename)
+    path = absolute(filename)
     return any(part in path for part in _FOREIGN) or path.startswith(_STDLIB)
 
 
@@ -153,12 +154,7 @@ def _place(filename: str, line: int) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _in_file(filename: str, line: int) -> str:
-    path = os.path.abspath(filename)
-    try:
-        inside = os.path.relpath(path)
-    except ValueError:  # another drive
-        inside = path
-    return f"{path if inside.startswith('..') else inside}:{line}"
+    return f"{shown(filename)}:{line}"
 
 
 def assigned_at(frame: FrameType) -> str | None:

@@ -120,6 +120,7 @@ class Guard:
             NonFiniteStepError: under `raise`.
         """
         if self.policy == "stop":
+            self._job.recorder.before_guard_stops()
             raise SystemExit(STOPPED)
         if self.policy == "raise":
             named = ", ".join(fault.parameters)

@@ -229,6 +229,8 @@ class KerasHandle(Fitting):
                 contain(handle._call_ended, before, found)
                 contain(handle._rest, original)
             ending, handle._guard.ending = handle._guard.ending, None
+            if isinstance(ending, SystemExit):
+                handle._job.recorder.before_guard_stops()
             if ending is not None:
                 raise ending
             return found

@@ -14,6 +14,7 @@ import psutil
 
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.captures import ToolError
+from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.reader.files.worker_view import WorkerView
@@ -95,10 +96,25 @@ class AttemptView:
         ends = [worker.ended for worker in self.workers.values()]
         clean = all(end is not None and end.exception is None for end in ends)
         if self.end is not None:
+            # Launchers may kill the last workers of a job that stops, before these are closed.
+            clean = clean or (
+                bool(self.stops) and all(end is None or end.exception is None for end in ends)
+            )
             # A job that never trained is judged by its exit code alone.
             failed = self.end.exit_code < 0 or (self.end.exit_code > 0 and not ends)
             return "finished" if clean and not failed else "crashed"
         return "finished" if clean and ends else "crashed"
+
+    @property
+    def stops(self) -> list[StepGuarded | TrainingStopped]:
+        """What stopped the training of each worker: its guard, or a request."""
+        return [
+            fact
+            for worker in self.workers.values()
+            for fact in worker.observations
+            if (isinstance(fact, StepGuarded) and fact.action == "stopped")
+            or (isinstance(fact, TrainingStopped) and not fact.error)
+        ]
 
     def damage(self) -> tuple[str, ...]:
         """Return the damage to descriptions, events and findings."""

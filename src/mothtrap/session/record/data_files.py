@@ -12,6 +12,7 @@ import psutil
 import xxhash
 
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.working_folder import shown
 
 MAX_FILES = 64
 WHOLE_BYTES = 2 << 20
@@ -38,7 +39,7 @@ def data_files(folder: Path) -> dict[str, LedgerValue]:
         if _is_data(path, folder):
             described = describe(path)
             if described is not None:
-                found[_shown(path)] = described
+                found[shown(path)] = described
     return dict(sorted(found.items()))
 
 
@@ -106,8 +107,3 @@ def _is_data(path: str, folder: Path) -> bool:
     name = parts[-1]
     is_code = name.endswith(CODE) or ".so." in name
     return not is_code and not path.startswith(str(folder.absolute()) + os.sep)
-
-
-def _shown(path: str) -> str:
-    inside = os.path.relpath(path)
-    return path if inside.startswith("..") else inside

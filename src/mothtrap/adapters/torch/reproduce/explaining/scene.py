@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.reproduce.explaining.names import value_of
+from mothtrap.core.working_folder import absolute
 from mothtrap.tracing import frames
 
 _MODULE: str = nn.modules.module.__file__
@@ -153,7 +154,7 @@ def _is_module_call(code: CodeType) -> bool:
 
 @functools.lru_cache(maxsize=1024)
 def _is_torch(filename: str) -> bool:
-    return os.path.abspath(filename).startswith(_TORCH)
+    return absolute(filename).startswith(_TORCH)
 
 
 def _raises(entry: TracebackType) -> bool:

@@ -218,6 +218,7 @@ class GuardedSteps:
     def _end(self, fault: Fault, value: Any) -> Any:
         self._contained(self._guard.ends, fault)
         if self._guard.policy == "stop":
+            self._tracer.recorder.before_guard_stops()
             raise SystemExit(STOPPED)
         if self._guard.policy == "raise":
             step = self._tracer.grouper.step

@@ -1,0 +1,39 @@
+"""Paths seen from the working folder, which a script may delete while it runs."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def _at_start() -> str:
+    try:
+        return os.getcwd()
+    except OSError:  # the shell stands in a deleted folder
+        return os.environ.get("PWD", os.sep)
+
+
+_START = _at_start()
+
+
+def working_folder() -> Path:
+    """Return the working folder; if it was deleted, that in which the process was started."""
+    try:
+        return Path.cwd()
+    except OSError:
+        return Path(_START)
+
+
+def absolute(path: str) -> str:
+    """Return the absolute form of a path."""
+    return os.path.normpath(working_folder() / path)
+
+
+def shown(path: str) -> str:
+    """Return a path relative to the working folder if it lies below it, else its absolute form."""
+    whole = absolute(path)
+    try:
+        inside = os.path.relpath(whole, working_folder())
+    except ValueError:  # another drive
+        return whole
+    return whole if inside.startswith("..") else inside

@@ -1,0 +1,275 @@
+"""Runs the command of a job as a child process that behaves as it does without a parent of ours.
+
+The command gets the descriptors, the signal mask and the ignored signals that mothtrap got. A
+signal reaches it once: from its sender where that signaled the whole process group, as a terminal
+does, and else by way of this process, which lives on until the command ends.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from mothtrap.capture.containment import say_on_stderr
+
+_HERE = Path(__file__).parent
+
+_OWN = frozenset(
+    getattr(signal, name)
+    for name in (
+        *("SIGKILL", "SIGSTOP"),  # cannot be caught
+        "SIGCHLD",  # about our children
+        *("SIGPIPE", "SIGXFSZ"),  # a write of our own failed; Python ignores them
+        *("SIGSEGV", "SIGBUS", "SIGFPE", "SIGILL"),  # a handler would return to the same fault
+    )
+)
+PASSED_ON = tuple(sorted(signal.valid_signals() - _OWN))
+"""Signals sent to us that are meant for the job."""
+
+STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
+"""Signals by which a terminal stops a job. SIGSTOP is not one of them: whoever sends it to the
+command alone continues the command alone."""
+
+NAMED_PROCESS = ("LISTEN_PID", "WATCHDOG_PID", "SYSTEMD_EXEC_PID")
+"""Variables in which systemd names the process that it has started."""
+
+ANSWER_S = 1.0
+"""Longest wait for the witness of signals, which may be stopped; chosen by hand."""
+
+
+def inherited_descriptors() -> tuple[int, ...]:
+    """Return the descriptors from 3 up that this process was started with.
+
+    Python closes its own when it starts a program, so these are all that can be inherited. To be
+    called early: libraries may open some that can be inherited, too.
+    """
+    try:
+        listed = [int(name) for name in os.listdir("/dev/fd")]
+    except OSError:
+        return ()
+    found = []
+    for descriptor in listed:
+        with suppress(OSError):  # the one of the listing is closed
+            if descriptor > 2 and os.get_inheritable(descriptor):
+                found.append(descriptor)
+    return tuple(found)
+
+
+def run_command(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    descriptors: Sequence[int] = (),
+    started: list[int] | None = None,
+) -> int:
+    """Run a command to its end; call it on the main thread.
+
+    Args:
+        command: program and arguments.
+        env: its environment.
+        descriptors: from 3 up that it inherits; they are closed here once it has started, so that
+            the other end of a pipe sees when the command closes its own.
+        started: takes its process id.
+
+    Returns:
+        Its exit code, negative for a signal; 127 where it cannot be started.
+    """
+    with _CaughtSignals() as signals, _Witness() as witness:
+        early = signals.caught()
+        try:
+            child = subprocess.Popen(
+                _as_we_were_started(command, env, signals.children_ignored),
+                env=env,
+                pass_fds=descriptors,
+            )
+        except OSError as err:
+            say_on_stderr(f"error: cannot start {command[0]!r}: {err.strerror}; is it installed?")
+            return 127
+        if started is not None:
+            started.append(child.pid)
+        for descriptor in descriptors:
+            with suppress(OSError):
+                os.close(descriptor)
+        for number in early:
+            _send(child.pid, number)
+        signals.catch_all()
+        child.returncode = _follow(child.pid, signals, witness)
+        return child.returncode
+
+
+def _as_we_were_started(
+    command: Sequence[str], env: Mapping[str, str], children_ignored: bool
+) -> list[str]:
+    """Return what to start, so that the command finds what it would find in our place."""
+    own = str(os.getpid())
+    named = [name for name in NAMED_PROCESS if env.get(name) == own]
+    if not named and not children_ignored:
+        return list(command)
+    starter = [sys.executable, "-I", "-S", str(_HERE / "start_in_place.py")]
+    return [*starter, str(int(children_ignored)), ",".join(named), *command]
+
+
+def _follow(pid: int, signals: _CaughtSignals, witness: _Witness) -> int:
+    """Pass signals on to the command and stop with it until it ends; return its exit code."""
+    while True:
+        changed, status = os.waitpid(pid, os.WNOHANG | os.WUNTRACED)
+        if changed and os.WIFSTOPPED(status):
+            if os.WSTOPSIG(status) in STOPS:
+                os.kill(os.getpid(), signal.SIGSTOP)  # so that a shell takes the terminal back
+        elif changed:
+            return os.waitstatus_to_exitcode(status)
+        caught = signals.wait()
+        for place, number in enumerate(caught):
+            void = number in STOPS and signal.SIGCONT in caught[place:]  # as the kernel has it
+            if number != signal.SIGCHLD and not void and not witness.has_seen(number):
+                _send(pid, number)
+
+
+def _send(pid: int, number: int) -> None:
+    with suppress(OSError):  # it has ended, or belongs to another user by now
+        os.kill(pid, number)
+
+
+class _CaughtSignals:
+    """Signals sent to this process while it has a command, to be read one after the other.
+
+    Those that were ignored or blocked are caught only when the command has been started, since it
+    inherits what this process ignores and blocks. A signal that is caught is not inherited.
+
+    Attributes:
+        children_ignored: SIGCHLD was ignored. It cannot be while the exit code of a child is
+            wanted.
+    """
+
+    def __enter__(self) -> _CaughtSignals:
+        self._reader, self._writer = os.pipe()
+        os.set_blocking(self._reader, False)
+        os.set_blocking(self._writer, False)
+        self._wakeup = signal.set_wakeup_fd(self._writer, warn_on_full_buffer=False)
+        self._mask = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+        self._before: dict[int, Any] = {}
+        self.children_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
+        self._catch(n for n in PASSED_ON if signal.getsignal(n) != signal.SIG_IGN)
+        self._catch([signal.SIGCHLD])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        signal.pthread_sigmask(signal.SIG_SETMASK, self._mask)
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._wakeup)
+        os.close(self._reader)
+        os.close(self._writer)
+
+    def catch_all(self) -> None:
+        """Catch those that were ignored or blocked, too."""
+        self._catch(number for number in PASSED_ON if number not in self._before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+    def caught(self) -> bytes:
+        """Return the numbers of the signals that have come since the last call."""
+        try:
+            return os.read(self._reader, 512)
+        except BlockingIOError:
+            return b""
+
+    def wait(self) -> bytes:
+        """Return the same, but wait for one."""
+        _is_readable(self._reader, None)
+        return self.caught()
+
+    def _catch(self, numbers: Iterable[int]) -> None:
+        for number in numbers:
+            handler = signal.signal(number, lambda *_: None)  # the wakeup descriptor has it
+            # None: that of a C library, which Python cannot set again.
+            self._before[number] = signal.SIG_DFL if handler is None else handler
+
+
+class _Witness:
+    """Knows which signals were sent to the whole process group; see `signal_witness`.
+
+    Where it cannot be started, or does not answer, it has seen none: the command may then get a
+    signal twice, but never misses one.
+    """
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> _Witness:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._end()
+
+    def has_seen(self, number: int) -> bool:
+        """Return whether a signal that has reached us was sent to the group."""
+        answers = self._process.stdout if self._process is not None else None
+        questions = self._process.stdin if self._process is not None else None
+        if answers is None or questions is None:
+            return False
+        with suppress(OSError):  # it was killed
+            questions.write(bytes([number]))
+            if _is_readable(answers.fileno(), ANSWER_S):
+                return answers.read(1) == b"\1"
+        self._end()  # a late answer would be taken for that to the next question
+        self._start()
+        return False
+
+    def _start(self) -> None:
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-I", "-S", str(_HERE / "signal_witness.py")],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                bufsize=0,
+                cwd="/",
+            )
+        except OSError:
+            self._process = None
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+
+    def _end(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            with process:  # closes its pipes and waits for its end
+                process.kill()
+
+
+def _is_readable(descriptor: int, wait_s: float | None) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(None if wait_s is None else wait_s * 1000))
+
+
+def end_like(code: int) -> int:
+    """End as a child ended: by the same signal, without a second core file.
+
+    Args:
+        code: of the child, negative for a signal.
+
+    Returns:
+        The exit code where that was no signal, or one that does not end this process.
+    """
+    if code >= 0:
+        return code
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            with suppress(OSError, ValueError):
+                stream.flush()
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [-code])
+    os.kill(os.getpid(), -code)
+    return 128 - code

@@ -1,0 +1,61 @@
+"""Descriptors of files that are kept open while a script runs in the same process."""
+
+from __future__ import annotations
+
+import errno
+import os
+from contextlib import suppress
+from pathlib import Path
+
+
+class OwnDescriptor:
+    """Descriptor of a file that stays the right one whatever the script closes.
+
+    A script may close descriptors that are not its own (`os.closerange(3, 256)`, as programs do
+    that become daemons), and open a file that gets the same number. Nothing is ever written to
+    such a file, nor is it closed.
+
+    Args:
+        path: of the file.
+        flags: of `os.open`.
+        mode: permissions of a file that is made.
+
+    Raises:
+        OSError: the file cannot be opened.
+    """
+
+    def __init__(self, path: Path, flags: int, mode: int = 0o666) -> None:
+        self._path, self._flags = path, flags & ~(os.O_CREAT | os.O_EXCL)
+        self._number = os.open(path, flags, mode)
+        self._file = _file_of(self._number)
+        self.closed = False
+
+    def number(self) -> int:
+        """Return the number of the descriptor; opens the file again where it was closed.
+
+        Raises:
+            OSError: it was closed, and the file is gone.
+        """
+        if not self._is_ours():
+            number = os.open(self._path, self._flags)
+            if _file_of(number) != self._file:
+                os.close(number)
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
+            self._number = number
+        return self._number
+
+    def close(self) -> None:
+        """Close the file, if it is still open; a second call does nothing."""
+        if not self.closed and self._is_ours():
+            os.close(self._number)
+        self.closed = True
+
+    def _is_ours(self) -> bool:
+        with suppress(OSError):
+            return _file_of(self._number) == self._file
+        return False
+
+
+def _file_of(number: int) -> tuple[int, int]:
+    status = os.fstat(number)
+    return status.st_dev, status.st_ino
