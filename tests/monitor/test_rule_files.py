@@ -103,7 +103,10 @@ def {name}(window):
         ("\nx = ", r"file of .*py:2 .*cannot be read: SyntaxError.*; correct line 2"),
         ("x = 1", r"file of .*holds no rule; write @mothtrap\.rule\('ACT901'\) above a function"),
         (PLAIN.replace("ZZZ903", "nope"), r"rule nope Anything .*such as ACT901; got 'nope'"),
-        (PLAIN.replace("    def check", "    limit: int\n    def check"), r"write `limit: float = "),
+        (
+            PLAIN.replace("    def check", "    limit: int\n    def check"),
+            r"write `limit: float = ",
+        ),
         (TWO + DUPLICATE.format(name="other"), r"two rules have the code 'ZZZ902'"),
         (TWO + DUPLICATE.format(name="late").replace("2", "5"), r"two rules have the name 'late'"),
     ],
@@ -111,7 +114,9 @@ def {name}(window):
 def test_what_cannot_be_used_is_left_out_in_one_sentence(written, text: str, message: str) -> None:
     [fault] = read_rules(written(text))[1]
     assert re.search(message, str(fault)), str(fault)
-    assert re.match(r"(rule|file) .*my_rules\.py:\d+ is left out: .*; the other rules go on$", str(fault))
+    assert re.match(
+        r"(rule|file) .*my_rules\.py:\d+ is left out: .*; the other rules go on$", str(fault)
+    )
     assert "\n" not in str(fault)
 
 

@@ -203,9 +203,7 @@ class Selection:
         return found
 
 
-def streams(
-    config: Config, needs: Iterable[Need], own: Iterable[Need] = ()
-) -> tuple[Stream, ...]:
+def streams(config: Config, needs: Iterable[Need], own: Iterable[Need] = ()) -> tuple[Stream, ...]:
     """Work out the streams of a configuration and the needs of its rules.
 
     Args:

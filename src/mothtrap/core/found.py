@@ -1,4 +1,4 @@
-"""What a rule gives, made into findings: every field is checked, and a wrong one is named."""
+"""Findings as rules give them: every field is checked, and a wrong one is named."""
 
 from __future__ import annotations
 

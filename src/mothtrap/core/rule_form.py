@@ -200,8 +200,8 @@ def _check_thresholds(who: str, made: type[Rule]) -> None:
     for field in dataclasses.fields(made):
         if field.default_factory is not dataclasses.MISSING:
             raise ConfigError(
-                f"{who}: `{field.name}` has a default_factory: rules have no state; compute it from "
-                "the window in check"
+                f"{who}: `{field.name}` has a default_factory: rules have no state; compute "
+                "it from the window in check"
             )
         if field.default is dataclasses.MISSING:
             raise ConfigError(

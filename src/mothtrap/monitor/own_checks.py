@@ -1,7 +1,7 @@
 """Runs rules that are not part of mothtrap so that whatever one does is its own failure alone.
 
 Such a rule is called on a thread of its own, for a limited time, with a window of its own whose
-arrays cannot be written to. What it gives is read there, too: a generator may raise, or have no end.
+arrays cannot be written to. Its findings are read there, too: a generator may raise, or not end.
 """
 
 from __future__ import annotations
@@ -173,4 +173,3 @@ def _in_words(steps: list[int]) -> str:
     words = [f"{a}" if a == b else f"{a} to {b}" for a, b in ranges[:SHOWN_RANGES]]
     more = f" and {len(ranges) - SHOWN_RANGES} more ranges" if len(ranges) > SHOWN_RANGES else ""
     return f"step {words[0]}" if len(steps) == 1 else f"steps {', '.join(words)}{more}"
-

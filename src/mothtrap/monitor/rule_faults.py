@@ -1,4 +1,4 @@
-"""What is wrong with a rule that is not part of mothtrap, in one sentence that says what to do."""
+"""Faults of rules that are not part of mothtrap, in one sentence that says what to change."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """Rules that a user keeps in a Python file of their own."""
 
 from __future__ import annotations
-
 import __future__
 
 import ast
@@ -10,8 +9,9 @@ import hashlib
 import importlib.util
 import inspect
 import sys
+from importlib.abc import InspectLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.rule import Rule
@@ -20,6 +20,19 @@ from mothtrap.monitor.rule_faults import LeftOut, advice, line_in, one_line, rai
 
 Read = tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class _StatementLoader(InspectLoader):
+    """Runs one statement of a file in its module, as the import system runs whole files."""
+
+    def __init__(self, code: CodeType) -> None:
+        self._code = code
+
+    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
+        return self._code
+
+    def get_source(self, fullname: str) -> None:
+        return None
 
 
 def rules_in(path: str | Path) -> tuple[type[Rule], ...]:
@@ -93,7 +106,8 @@ def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut
     for statement in tree.body:
         try:
             part = ast.Module([statement], [])
-            exec(compile(part, str(file), "exec", flags, dont_inherit=True), vars(module))
+            code = compile(part, str(file), "exec", flags, dont_inherit=True)
+            _StatementLoader(code).exec_module(module)
             defined.update(dict.fromkeys(_defined_in(module)))
         except BaseException as err:  # SystemExit of a script that is given as rules, too
             if isinstance(err, KeyboardInterrupt) and not raised_on_purpose(err):

@@ -89,6 +89,8 @@ class Readiness:
             return
         self._seen, self.waits = seen, not all(seen)
         parts = zip(seen, (OF_FORWARDS, OF_BACKWARDS, OF_OPTIMIZERS), strict=True)
-        unseen = frozenset[type[Fact]]().union(*(facts for was_seen, facts in parts if not was_seen))
+        unseen = frozenset[type[Fact]]().union(
+            *(facts for was_seen, facts in parts if not was_seen)
+        )
         self.in_each_step = tuple(fact for fact in IN_EACH_STEP if fact not in unseen)
         self.in_full_steps = tuple(fact for fact in IN_FULL_STEPS if fact not in unseen)

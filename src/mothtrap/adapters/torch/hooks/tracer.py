@@ -353,13 +353,14 @@ class Tracer(Parts):
         self.contain_parts(self.observers.told["applied"], optimizer)
 
     def _step_given(self, loss: Any, given: Given) -> None:
+        if given.makes_step:  # before the values are taken: they are not of the step before
+            self.contain_part("checkpoints", self.saved_weights.step_begins)
+            self.feed(StepBegan(BY_HAND, alone=True))
         for name, value in given.numbers.items():
             self.job.number(name, value)
         if loss is not None:
             self.job.try_value("losses given to step()", loss, self.losses.given)
         if given.makes_step:
-            self.contain_part("checkpoints", self.saved_weights.step_begins)
-            self.feed(StepBegan(BY_HAND, alone=True))
             self.feed(StepEnded(BY_HAND))
 
     def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:
