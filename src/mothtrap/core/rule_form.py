@@ -148,11 +148,10 @@ def _of_need(need: Need) -> Iterator[str]:
     if bool(need.kinds) != bool(need.statistics):
         missing, other = ("statistics", "kinds") if need.kinds else ("kinds", "statistics")
         yield f"it has `{other}` but no `{missing}`; give both: which tensors, and what of them"
-    if isinstance(need.facts, type) or not all(
-        isinstance(fact, type) and issubclass(fact, Fact) for fact in _listed(need.facts)
-    ):
+    facts: object = need.facts
+    if not _is_of(facts, type) or not all(issubclass(fact, Fact) for fact in need.facts):
         yield (
-            f"`facts` is {_shown(need.facts)}; expected a tuple of classes of "
+            f"`facts` is {_shown(facts)}; expected a tuple of classes of "
             "mothtrap.core.facts: facts=(LossCall,)"
         )
     for field in ("every", "steps"):
@@ -197,7 +196,7 @@ def _check_call(who: str, made: type[Rule]) -> None:
 
 
 def _check_thresholds(who: str, made: type[Rule]) -> None:
-    for field in dataclasses.fields(made):
+    for field in dataclasses.fields(made):  # type: ignore[arg-type]  # every rule is a dataclass
         if field.default_factory is not dataclasses.MISSING:
             raise ConfigError(
                 f"{who}: `{field.name}` has a default_factory: rules have no state; compute "
@@ -243,10 +242,6 @@ def _check_made(who: str, made: type[Rule]) -> None:
 
 def _is_of(values: object, kind: type) -> bool:
     return isinstance(values, list | tuple) and all(isinstance(one, kind) for one in values)
-
-
-def _listed(values: object) -> Iterable[object]:
-    return values if isinstance(values, list | tuple) else (None,)
 
 
 def _shown(value: object) -> str:

@@ -59,7 +59,7 @@ def switched_off(config: Config) -> tuple[RuleStatus, ...]:
     return tuple(each.status for each in faults if not each.code or config.selects(each.code))
 
 
-def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], list[LeftOut]]:
+def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
     """Return all rules by code, and those of files that cannot be used."""
     found = {rule.code: rule for rule in installed()[0]}
     unusable: list[LeftOut] = []
@@ -73,7 +73,7 @@ def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], list[LeftOut]]
                 unusable.append(LeftOut(where=where, name=rule.name(), reason=taken))
             else:
                 found[rule.code] = rule
-    return tuple(found[code] for code in sorted(found)), list(_with_own_codes(unusable, found))
+    return tuple(found[code] for code in sorted(found)), tuple(_with_own_codes(unusable, found))
 
 
 def _with_own_codes(faults: Iterable[LeftOut], found: Iterable[str]) -> Iterable[LeftOut]:

@@ -122,7 +122,8 @@ def _of_argument(name: str, text: str) -> str:
     if "rule()" in text:
         if name in RESERVED:
             return RESERVED[name]
-        called, known = "rule", ("severity", "needs", "explains", "passes")
+        called = "rule"
+        known: tuple[str, ...] = ("severity", "needs", "explains", "passes")
     elif "Found" in text:
         called, known = "Found", tuple(get_type_hints(Found))
     elif "finding()" in text:

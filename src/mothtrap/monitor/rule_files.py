@@ -1,7 +1,6 @@
 """Rules that a user keeps in a Python file of their own."""
 
 from __future__ import annotations
-import __future__
 
 import ast
 import functools
@@ -25,13 +24,14 @@ _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 class _StatementLoader(InspectLoader):
     """Runs one statement of a file in its module, as the import system runs whole files."""
 
-    def __init__(self, code: CodeType) -> None:
-        self._code = code
+    def __init__(self, file: Path, statements: list[ast.stmt]) -> None:
+        self._file, self._statements = file, statements
 
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        return self._code
+    def get_code(self, _fullname: str) -> CodeType:
+        part = ast.Module(self._statements, [])
+        return self.source_to_code(part, str(self._file))  # type: ignore[arg-type]  # as `compile`
 
-    def get_source(self, fullname: str) -> None:
+    def get_source(self, _fullname: str) -> None:
         return None
 
 
@@ -100,14 +100,13 @@ def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut
         why = f"it cannot be read: {one_line(err)}; correct line {line}: none of its rules is used"
         return [], [LeftOut(where=f"{file}:{line}", reason=why)]
     module.__doc__ = ast.get_docstring(tree)
-    flags = _future_flags(tree)
+    # They count for all that is compiled with them.
+    future = [each for each in tree.body if getattr(each, "module", "") == "__future__"]
     defined: dict[type[Rule], None] = {}
     left_out: list[LeftOut] = []
     for statement in tree.body:
         try:
-            part = ast.Module([statement], [])
-            code = compile(part, str(file), "exec", flags, dont_inherit=True)
-            _StatementLoader(code).exec_module(module)
+            _StatementLoader(file, [*future, statement]).exec_module(module)
             defined.update(dict.fromkeys(_defined_in(module)))
         except BaseException as err:  # SystemExit of a script that is given as rules, too
             if isinstance(err, KeyboardInterrupt) and not raised_on_purpose(err):
@@ -138,20 +137,6 @@ def _code(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> 
             if isinstance(value, ast.Constant) and CODE.fullmatch(str(value.value)):
                 return str(value.value)
     return ""
-
-
-def _future_flags(tree: ast.Module) -> int:
-    """Return the compiler's flags for the features that a file imports from `__future__`."""
-    names = [
-        alias.name
-        for statement in tree.body
-        if isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
-        for alias in statement.names
-    ]
-    flags = 0
-    for name in names:
-        flags |= getattr(getattr(__future__, name, None), "compiler_flag", 0)
-    return flags
 
 
 def _defined_in(module: ModuleType) -> list[type[Rule]]:

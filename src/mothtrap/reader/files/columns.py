@@ -131,4 +131,4 @@ class Table:
 
 def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """Return a view of a view that no one can make writeable again."""
-    return np.asarray(memoryview(view).toreadonly())
+    return np.asarray(memoryview(view).toreadonly())  # type: ignore[arg-type]  # an array is one
