@@ -22,7 +22,7 @@ from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.run_names import MAX_NAME_BYTES
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
 from mothtrap.core.working_folder import working_folder
-from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.monitor.catalogue import load_rules, warnings_of
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
 from mothtrap.session import machine, reacting, uploading
@@ -81,9 +81,11 @@ def launch(
         ConfigError: a rule or threshold of the configuration does not exist, or the object
             store cannot be used.
     """
-    for warning in (*warnings, *(f"rule {fault}" for fault in left_out())):
+    for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     try:
+        for fault in warnings_of(config.rule_files):
+            say_on_stderr(f"mothtrap: {fault}")
         load_rules(config)
         load_reactions(config)
     except ConfigError as err:
