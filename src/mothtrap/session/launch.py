@@ -31,6 +31,7 @@ from mothtrap.session.adapters import triggers
 from mothtrap.session.compactor import Compactor
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
+from mothtrap.session.own_runs import signed
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
@@ -188,7 +189,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
 
 def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
     """Return the content of `run.json` for a job that this process starts, or is."""
-    return RunInfo(
+    info = RunInfo(
         id=name,
         attempt=1,
         command=tuple(command),
@@ -204,6 +205,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         restarts=restarts_of(os.environ),
         user=user_name(),
     )
+    return signed(info)
 
 
 def probe() -> str | None:

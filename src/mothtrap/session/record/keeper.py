@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mothtrap.core.error_texts import in_one_line, without_secrets
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.parameters import flat
 from mothtrap.core.predictions import predictions
 from mothtrap.core.record_items import FOLDER, MAX_BYTES, MAX_ITEMS, MAX_NAME, MAX_TOTAL_BYTES
