@@ -113,7 +113,7 @@ def command(
         click.echo(replayed.output, err=True, nl=False)
     snapshot, results = replayed.snapshot, replayed.results
     if form == "json":
-        click.echo(jsonable.encode(as_json(snapshot, results, replayed.warnings)))
+        click.echo(jsonable.shown(as_json(snapshot, results, replayed.warnings)))
     else:
         converted = " on ".join(filter(None, (options.dtype, options.device)))
         text = as_text(

@@ -69,7 +69,7 @@ def without_secrets(text: str) -> str:
     """Return a text in which secrets are masked."""
     lowered = text.lower()
     if "-----begin" in lowered:
-        text = formats.PRIVATE_KEY.sub(rf"\g<begin>{MASKED}\g<end>", text)
+        text = formats.PRIVATE_KEY.sub(_of_private_key, text)
     if "://" in text or "?" in text or "&" in text or "sig" in lowered:
         text = _without_secrets_of_urls(text)
     text = formats.LONG.sub(_of_long, text)
@@ -163,6 +163,11 @@ def _without_secrets_of_urls(text: str) -> str:
     text = formats.WEBHOOK.sub(rf"\g<begin>{MASKED}", text)
     text = formats.QUERY.sub(_of_query, text)
     return formats.SIGNATURE.sub(rf"\g<name>{MASKED}", text)
+
+
+def _of_private_key(found: re.Match[str]) -> str:
+    lines = "\n" * found[0].count("\n")  # the lines below keep their numbers
+    return f"{found['begin']}{MASKED}{lines}{found['end']}"
 
 
 def _of_query(found: re.Match[str]) -> str:

@@ -12,8 +12,8 @@ from mothtrap.core.errors import DamagedDataError, MothtrapError, ReplayError
 from mothtrap.core.masking import MASKED, arguments_without_secrets
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshots import Snapshot
+from mothtrap.core.texts import printable
 from mothtrap.reader.run import open_run
-from mothtrap.report.style import printable
 from mothtrap.session.own_runs import is_here, is_own
 from mothtrap.store import layout
 

@@ -255,7 +255,7 @@ class RecordKeeper:
 def _text(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"expected a text, not a {type(text).__name__}")
-    return storable(text).encode()
+    return storable(without_secrets(text)).encode()
 
 
 def _check_size(kind: str, size: int) -> None:
