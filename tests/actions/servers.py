@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -71,6 +73,37 @@ def web_server(answer: Answer = lambda _: (204, {}, b"")) -> Iterator[WebServer]
         thread.join()
 
 
+@contextmanager
+def dripping_server(begin: bytes, part: bytes = b"a") -> Iterator[tuple[int, threading.Event]]:
+    """Answer each connection with `begin`, then with a part every 20 ms for 40 s at most.
+
+    Yields:
+        The port, and an event that is set when a client has left before the end.
+    """
+    left = threading.Event()
+
+    def drip(client: socket.socket) -> None:
+        with client:
+            try:
+                client.sendall(begin)
+                for _ in range(2_000):
+                    client.sendall(part)
+                    time.sleep(0.02)
+            except OSError:
+                left.set()
+
+    def serve() -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = listening.accept()
+                threading.Thread(target=drip, args=(client,), daemon=True).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        yield listening.getsockname()[1], left
+        listening.shutdown(socket.SHUT_RDWR)
+
+
 class MailServer:
     """Keeps mails; `arrived` is released once for each."""
 
@@ -107,8 +140,6 @@ def mail_server(port: int = 0) -> Iterator[tuple[MailServer, int]]:
 
 def free_port() -> int:
     """Return a port of the loopback without a listener."""
-    import socket
-
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port: int = found.getsockname()[1]

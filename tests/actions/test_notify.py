@@ -7,9 +7,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
-from tests.actions.servers import free_port, mail_server
+from tests.actions.servers import dripping_server, free_port, mail_server
 
-from mothtrap.actions import notify
+from mothtrap.actions import _mail, notify
 from mothtrap.core.errors import ConfigError, DeliveryError
 from mothtrap.testing.actions import WHERE, ActionTests, FakeJob, finding_event
 
@@ -53,6 +53,18 @@ def test_a_mail_arrives_and_bears_the_id_of_its_delivery_whenever_it_is_sent() -
     assert "try: Lower the learning rate." in text
     assert "more: mothtrap show runs/r1" in text
     assert mails[0]["Subject"] == "mothtrap: NUM001 nonfinite_loss (opened) in r1"
+
+
+@pytest.mark.parametrize("begin", [b"220 ", b"220 here\r\n250-"])
+@pytest.mark.parametrize("mode", ["insecure", "starttls", "ssl"])
+def test_a_mail_server_that_drips_is_left_after_the_timeout(
+    begin: bytes, mode: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_mail, "TIMEOUT_S", 0.3)
+    with dripping_server(begin) as (port, left):
+        with pytest.raises(DeliveryError):
+            _run(mail_url(port).replace("mode=insecure", f"mode={mode}"))
+        assert left.wait(20)
 
 
 def test_a_message_of_a_run_adds_no_header_and_no_recipient() -> None:

@@ -6,9 +6,10 @@ import hashlib
 import hmac
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
-from tests.actions.servers import Received, free_port, web_server
+from tests.actions.servers import Received, dripping_server, free_port, web_server
 
 from mothtrap.actions import webhook
 from mothtrap.core.errors import ActionError, DeliveryError
@@ -71,6 +72,22 @@ def test_what_is_refused_is_not_tried_again(code: int) -> None:
     with web_server(lambda _: (code, {}, b"")) as server, pytest.raises(ActionError) as caught:
         _post(server.url)
     assert not isinstance(caught.value, DeliveryError)
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+@pytest.mark.parametrize(
+    "begin",
+    [
+        *(b"", b"HTTP/1.1 200 OK\r\nX-A: ", b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n"),
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+)
+def test_an_answer_that_drips_is_left_after_the_timeout(begin: bytes, scheme: str) -> None:
+    """Each byte begins the timeout of a socket anew."""
+    with dripping_server(begin) as (port, left):
+        with suppress(DeliveryError):  # an answer whose head was read confirms the event
+            _post(f"{scheme}://127.0.0.1:{port}/", timeout_s=0.3)
+        assert left.wait(20)
 
 
 def test_no_one_listens() -> None:

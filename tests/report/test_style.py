@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mothtrap.core.findings import Severity
-from mothtrap.report.style import Style, count_of, printable, ranges
+from mothtrap.core.texts import printable
+from mothtrap.report.style import Style, count_of, ranges
 
 
 class Terminal(io.TextIOWrapper):

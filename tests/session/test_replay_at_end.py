@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,10 @@ from typing import Any
 import pytest
 from tests.cli.stored_run import store_run
 from tests.harness.running import PYTHON, observed, run
+from tests.session.test_replay import keep, snapshot
+from tests.store.test_layout import info
 
+from mothtrap.core.runs import RunEnd
 from mothtrap.reader.run import open_run
 from mothtrap.report import html, markdown
 from mothtrap.report.document import gather
@@ -17,6 +21,7 @@ from mothtrap.report.summary import summarize
 from mothtrap.report.text import state_lines
 from mothtrap.session import replay_at_end as module
 from mothtrap.session.replay_at_end import replay_at_end
+from mothtrap.store import layout
 
 PROGRAM = """
 import torch
@@ -73,7 +78,7 @@ def shown(folder: Path) -> str:
 def test_ctrl_c_skips_the_replay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupted(*_: Any) -> None:
+    def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(module, "_bad_step", lambda _: 7)
@@ -88,3 +93,20 @@ def test_nothing_is_replayed_or_printed_where_no_step_went_bad(
     store_run(tmp_path / "x")
     replay_at_end(tmp_path / "x")
     assert capsys.readouterr().err == ""
+
+
+def test_a_step_that_somebody_else_recorded_is_not_started(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A resumed run holds attempts that may come from elsewhere."""
+    made = info(host="elsewhere", config={}, command=("touch", "executed"), cwd=str(tmp_path))
+    attempt = layout.create_run(tmp_path / "x", made)
+    layout.write_end(attempt, RunEnd(exit_code=1, ended_s=time.time()))
+    run_folder = attempt.parent
+    bad = snapshot(
+        3, cwd=str(tmp_path), command=("touch", "executed"), reason="exception: ValueError"
+    )
+    keep(run_folder, bad)
+    replay_at_end(run_folder)
+    assert "the step was recorded on another machine (elsewhere)" in capsys.readouterr().err
+    assert not (tmp_path / "executed").exists()

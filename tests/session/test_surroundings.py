@@ -15,7 +15,6 @@ from mothtrap.session.surroundings import (
     python_facts,
     sources,
     versions,
-    without_secrets,
 )
 from mothtrap.store.source_digests import digests_of
 
@@ -61,20 +60,6 @@ def test_only_variables_of_the_list_are_kept() -> None:
     given = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "x" * 999, "HF_TOKEN": "hf_secret"}
     found = environment(given)
     assert found == {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "x" * 200}
-
-
-@pytest.mark.parametrize(
-    ("given", "kept"),
-    [
-        (["t.py", "--lr", "3"], ("t.py", "--lr", "3")),
-        (["t.py", "--api-key", "abc", "x"], ("t.py", "--api-key", "***", "x")),
-        (["t.py", "--hf_token=abc"], ("t.py", "--hf_token=***")),
-        (["t.py", "wandb.api_key=abc"], ("t.py", "wandb.api_key=***")),
-        (["t.py", "--auth", "--lr", "3"], ("t.py", "--auth", "--lr", "3")),
-    ],
-)
-def test_secrets_of_the_command_line_are_masked(given: list[str], kept: tuple[str, ...]) -> None:
-    assert without_secrets(given) == kept
 
 
 def test_versions_here_are_those_that_are_installed() -> None:

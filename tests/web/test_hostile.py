@@ -69,6 +69,24 @@ def harmless(status: int, body: bytes) -> None:
 
 
 REQUESTS: dict[str, tuple[str, str, dict[str, str], bytes]] = {
+    "ratio of no run": ("GET", "/api/ratio", {}, b""),
+    "ratio of one run": ("GET", "/api/ratio?run=well", {}, b""),
+    "ratio of three runs": ("GET", "/api/ratio?run=well&run=well&run=well", {}, b""),
+    "diff of no run": ("GET", "/api/diff", {}, b""),
+    "figure of 5,000 digits": ("GET", f"/figure/{'9' * 5_000}?run=well&inside=1", {}, b""),
+    "figure that is no number": ("GET", "/figure/%D9%A3x?run=well", {}, b""),
+    "figure below 0": ("GET", "/figure/-1?run=well&inside=1", {}, b""),
+    "index of 5,000 digits": (
+        *("GET", f"/api/values?run=well&tensor=gradient:blocks.0.weight&index={'9' * 5_000}"),
+        *({}, b""),
+    ),
+    "step of 5,000 digits": ("GET", f"/api/samples?run=well&at={'9' * 5_000}", {}, b""),
+    "limit beyond every number": (
+        *("GET", "/api/trial?run=well&name=train/loss&side=above&limit=1e999&for_steps=-9"),
+        *({}, b""),
+    ),
+    "surrogates": ("GET", "/api/names?run=%ed%a0%80&query=%ed%b0%80", {}, b""),
+    "a step that is no number": ("POST", "/api/control/replay?run=well", {}, b'{"step":NaN}'),
     "run is a path": ("GET", "/api/run?run=../secret.env", {}, b""),
     "run is absolute": ("GET", "/api/run?run=/etc", {}, b""),
     "run is a NUL": ("GET", "/api/run?run=%00", {}, b""),

@@ -3,13 +3,32 @@
 from __future__ import annotations
 
 import smtplib
+import socket
 import ssl
 from email.message import EmailMessage
 from email.utils import formataddr, formatdate
 from typing import Any
 
+from mothtrap.actions._deadline import Deadline
+
 TIMEOUT_S = 15.0
-"""For each step of the connection; that of Apprise."""
+"""For the whole exchange; that of Apprise for each step of one."""
+
+
+class _Server(smtplib.SMTP):
+    """A mail server to which a deadline connects; with a context, the first byte is of TLS."""
+
+    def __init__(self, deadline: Deadline, context: ssl.SSLContext | None) -> None:
+        super().__init__(timeout=deadline.left_s)
+        self._deadline, self._context = deadline, context
+
+    def _get_socket(self, host: str, port: int, _: float) -> socket.socket:
+        # The one hook of smtplib for how it connects, which SMTP_SSL replaces, too.
+        made = self._deadline.connect((host, port))
+        self._host = host  # STARTTLS checks the certificate against it
+        if self._context is None:
+            return made
+        return self._context.wrap_socket(made, server_hostname=host)
 
 
 def is_mail(sender: Any) -> bool:
@@ -47,13 +66,9 @@ def send_mail(sender: Any, title: str, body: str, delivery: str) -> bool:
     if not sender.verify_certificate:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     port = sender.port or {"ssl": 465, "starttls": 587}.get(secure, 25)
-    if secure == "ssl":
-        server: smtplib.SMTP = smtplib.SMTP_SSL(
-            sender.smtp_host, port, timeout=TIMEOUT_S, context=context
-        )
-    else:
-        server = smtplib.SMTP(sender.smtp_host, port, timeout=TIMEOUT_S)
-    with server:
+    first = context if secure == "ssl" else None
+    with Deadline(TIMEOUT_S) as deadline, _Server(deadline, first) as server:
+        server.connect(sender.smtp_host, port)
         if secure == "starttls":
             server.starttls(context=context)
         if sender.user and sender.password:

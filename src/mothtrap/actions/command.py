@@ -38,7 +38,7 @@ class Command:
         try:
             done = subprocess.run(
                 self.words,
-                input=jsonable.encode(event),
+                input=jsonable.shown(event),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env=environment,

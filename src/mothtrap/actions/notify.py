@@ -21,6 +21,7 @@ from mothtrap.actions._mail import is_mail, send_mail
 from mothtrap.core.actions import Action, Job
 from mothtrap.core.errors import ConfigError, DeliveryError, MissingExtraError
 from mothtrap.core.events import Event
+from mothtrap.core.masking import without_secrets
 
 VARIABLE = "MOTHTRAP_NOTIFY"
 MAX_TITLE = 120
@@ -119,8 +120,8 @@ def message(event: Event) -> tuple[str, str]:
 
 
 def _line(text: str, most: int) -> str:
-    """Return a text as one printable line."""
-    plain = "".join(c if c.isprintable() else " " for c in text)
+    """Return a text as one printable line without secrets."""
+    plain = "".join(c if c.isprintable() else " " for c in without_secrets(text))
     return plain if len(plain) <= most else f"{plain[: most - 1]}…"
 
 

@@ -16,13 +16,14 @@ import urllib.parse
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from mothtrap.actions._deadline import Deadline
 from mothtrap.core import jsonable
 from mothtrap.core.actions import Action, Job, settings_of
 from mothtrap.core.errors import ActionError, ConfigError, DeliveryError
 from mothtrap.core.events import Event
 
 TIMEOUT_S = 10.0
-"""For each step of the connection, and for the answer as a whole; chosen by hand."""
+"""For the whole exchange, redirects included; chosen by hand."""
 MAX_ANSWER_BYTES = 64 << 10
 """Bytes of an answer that are read; the rest is never fetched; chosen by hand."""
 MAX_REDIRECTS = 3
@@ -47,7 +48,7 @@ class Webhook:
     def run(self, event: Event, job: Job, delivery: str) -> str:
         """Post the event; an answer of 2xx confirms it."""
         del job
-        body = jsonable.encode(
+        body = jsonable.shown(
             {
                 "specversion": "1.0",
                 "id": delivery,
@@ -66,24 +67,25 @@ class Webhook:
         }
         if self.secret:
             headers["X-Mothtrap-Signature"] = signature(self.secret, int(time.time()), body)
-        code = self._post(self.url, body, headers, MAX_REDIRECTS)
+        with Deadline(self.timeout_s) as deadline:
+            code = self._post(self.url, body, headers, MAX_REDIRECTS, deadline)
         if 200 <= code < 300:
             return f"the webhook answered {code}"
         if code >= 500 or code in AGAIN:
             raise DeliveryError(f"the webhook answered {code}")
         raise ActionError(f"the webhook answered {code}")
 
-    def _post(self, url: str, body: bytes, headers: dict[str, str], redirects: int) -> int:
+    def _post(
+        self, url: str, body: bytes, headers: dict[str, str], redirects: int, deadline: Deadline
+    ) -> int:
         parts = urllib.parse.urlsplit(url)
-        secure = parts.scheme == "https"
-        make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-        connection = make(parts.hostname or "", parts.port, timeout=self.timeout_s)
+        connection = _connection(parts, deadline)
         path = urllib.parse.urlunsplit(("", "", parts.path or "/", parts.query, ""))
         try:
             connection.request("POST", path, body, headers)
             answer = connection.getresponse()
             target = answer.getheader("Location", "")
-            self._drain(answer)
+            _drain(answer)
         except (OSError, http.client.HTTPException, ValueError) as err:
             raise DeliveryError(f"the webhook did not answer: {_kind(err)}") from None
         finally:
@@ -95,16 +97,24 @@ class Webhook:
         following = urllib.parse.urljoin(url, target)
         if not _is_same_host(parts, urllib.parse.urlsplit(following)):
             raise ActionError("the webhook redirects to another host, which is not followed")
-        return self._post(following, body, headers, redirects - 1)
+        return self._post(following, body, headers, redirects - 1, deadline)
 
-    def _drain(self, answer: http.client.HTTPResponse) -> None:
-        """Read some of the answer, and leave the rest."""
-        until_s, read = time.monotonic() + self.timeout_s, 0
-        while read < MAX_ANSWER_BYTES and time.monotonic() < until_s:
-            part = answer.read1(8192)
-            read += len(part)
-            if not part:
-                return
+
+def _connection(parts: urllib.parse.SplitResult, deadline: Deadline) -> http.client.HTTPConnection:
+    """Return what speaks HTTP, with its connection made by a deadline."""
+    secure = parts.scheme == "https"
+    make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
+    connection = make(parts.hostname or "", parts.port, timeout=deadline.left_s)
+    # The one hook of http.client for how it connects, with and without TLS (Python 3.11 to 3.14).
+    connection._create_connection = lambda address, *_: deadline.connect(address)  # type: ignore[attr-defined]
+    return connection
+
+
+def _drain(answer: http.client.HTTPResponse) -> None:
+    """Read some of the answer, and leave the rest."""
+    read = 0
+    while read < MAX_ANSWER_BYTES and (part := answer.read1(8192)):
+        read += len(part)
 
 
 def signature(secret: str, at_s: int, body: bytes) -> str:

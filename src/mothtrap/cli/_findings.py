@@ -83,7 +83,7 @@ def show(
     from mothtrap.report.style import Style
 
     if form == "json":
-        click.echo(jsonable.encode(summary))
+        click.echo(jsonable.shown(summary))
         return
     style = Style.of(sys.stdout)
     if form == "full":

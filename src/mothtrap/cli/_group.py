@@ -22,8 +22,12 @@ class Refusal(click.ClickException):
     exit_code = USAGE_OR_OWN_ERROR
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message on stderr, without a traceback."""
-        click.echo(f"error: {self.format_message()}", err=True, file=file)
+        """Print the message on stderr, without a traceback; what it names is data, and escaped."""
+        from mothtrap.core.masking import without_secrets
+        from mothtrap.core.texts import printable
+
+        lines = without_secrets(self.format_message()).split("\n")
+        click.echo(f"error: {chr(10).join(map(printable, lines))}", err=True, file=file)
 
 
 class CommandFolder(click.Group):

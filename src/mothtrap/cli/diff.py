@@ -71,7 +71,7 @@ def command(
     runs = [open_run(name, config.runs_dir) for name in (first, second)]
     found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore)
     if form == "json":
-        click.echo(jsonable.encode(found))
+        click.echo(jsonable.shown(found))
     else:
         click.echo(text(found, Style.of(sys.stdout)))
     ctx.exit((0 if found.same else 1) if found.compared else 2)

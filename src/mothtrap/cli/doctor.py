@@ -96,7 +96,7 @@ def _show_blockers(found: list[Blocker], name: str, form: str) -> None:
 
     if form == "json":
         said = {"run": name, "verdict": report.verdict(found), "hindrances": found}
-        click.echo(jsonable.encode(said))
+        click.echo(jsonable.shown(said))
     else:
         click.echo(report.text(found, name, Style.of(sys.stdout)), color=True)
 

@@ -71,7 +71,7 @@ def command(
         return
     listed = _listed(runs)
     if form == "json":
-        click.echo(jsonable.encode([_as_json(each) for each in listed]))
+        click.echo(jsonable.shown([_as_json(each) for each in listed]))
         return
     if not listed and where is not None:
         click.echo(f"no run in {config.runs_dir} for which {where} holds", err=True)

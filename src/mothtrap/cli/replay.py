@@ -73,7 +73,7 @@ def command(
     The script is started again, up to its first step. There it is given what it was given
     in the run: batch, weights, random states. Its own code does the step; then it is ended.
     What it does before its first step it does again: it loads data, and may write files.
-    The command is that of the run, and is shown: look at it where the run is from another person.
+    The command is that of the run, and is shown. Where you did not start the run here, it asks.
 
     \b
     mothtrap replay                        the step of the latest run that went bad
@@ -113,7 +113,7 @@ def command(
         click.echo(replayed.output, err=True, nl=False)
     snapshot, results = replayed.snapshot, replayed.results
     if form == "json":
-        click.echo(jsonable.encode(as_json(snapshot, results, replayed.warnings)))
+        click.echo(jsonable.shown(as_json(snapshot, results, replayed.warnings)))
     else:
         converted = " on ".join(filter(None, (options.dtype, options.device)))
         text = as_text(
@@ -130,14 +130,14 @@ def command(
 
 
 def _agreed(start: Start, *, anyway: bool) -> None:
-    """Show what is going to be executed; ask where it was recorded on another machine."""
+    """Show what is going to be executed; ask where a run of somebody else names it."""
     click.echo(f"mothtrap: starts {start.words}", err=True)
     if not start.foreign or anyway:
         return
     if not sys.stdin.isatty():
         raise Refusal(
-            f"this command was recorded on another machine ({start.foreign}) and is executed "
-            "here; look at it, then say --anyway, or give your own with -- COMMAND"
+            f"this run was recorded on {start.foreign}, and its command and folder are used here. "
+            "Look at them, then say --anyway, or give your own with --cwd DIR -- COMMAND"
         )
     click.confirm(f"It was recorded on {start.foreign}. Execute it here?", abort=True, err=True)
 

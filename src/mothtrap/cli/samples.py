@@ -125,7 +125,7 @@ def _say_unknown(steps: tuple[int, ...]) -> None:
 def _show(form: str, record: object, text: str) -> None:
     from mothtrap.core import jsonable
 
-    click.echo(jsonable.encode(record) if form == "json" else text)
+    click.echo(jsonable.shown(record) if form == "json" else text)
 
 
 def _places(

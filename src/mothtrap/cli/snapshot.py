@@ -66,7 +66,7 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
     from mothtrap.core import jsonable
 
     if form == "json":
-        click.echo(jsonable.encode([_facts(each) for each in found]).decode())
+        click.echo(jsonable.shown([_facts(each) for each in found]).decode())
         return
     if not found:
         click.echo(

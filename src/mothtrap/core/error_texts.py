@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import re
 import traceback
+
+from mothtrap.core.masking import without_secrets
 
 MAX_LINE = 300
 """Characters of the one line."""
 MAX_TRACEBACK = 64 << 10
 """Characters of a traceback that are kept; the innermost frames stand at its end."""
 _HEAD = 8 << 10
-MASKED = "***"
-SECRET = re.compile(r"key|token|secret|passw|credential|auth|signature", re.IGNORECASE)
-"""Part of the name of what may be a secret."""
-_ASSIGNED = re.compile(
-    r"(?P<name>(?:key|token|secret|passw(?:or)?d?|credentials?|auth(?:orization)?|signature)"
-    r"['\"]?\s*[=:]\s*(?:bearer\s+|basic\s+)?['\"]?)(?P<value>[^\s'\",;&)\]}]+)",
-    re.IGNORECASE,
-)
-_IN_URL = re.compile(r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)")
 
 
 def in_one_line(error: BaseException) -> str:
-    """Return type and text of an exception: the first line of the text, and notes of one line."""
+    """Return type and first line of an exception, and notes of one line, without secrets."""
     text = first_line(str(error))
     notes = [note for note in getattr(error, "__notes__", ()) if "\n" not in note]
     kind = type(error).__name__
-    return shortened("; ".join([f"{kind}: {text}" if text else kind, *notes]))
+    return shortened(without_secrets("; ".join([f"{kind}: {text}" if text else kind, *notes])))
 
 
 def first_line(text: str) -> str:
@@ -49,9 +41,3 @@ def traceback_of(error: BaseException) -> str:
         return text
     left_out = f"\n... {len(text) - MAX_TRACEBACK:,} characters left out ...\n"
     return text[:_HEAD] + left_out + text[len(text) - MAX_TRACEBACK + _HEAD + len(left_out) :]
-
-
-def without_secrets(text: str) -> str:
-    """Return a text in which values given to names such as `token` or `password` are masked."""
-    masked = _ASSIGNED.sub(lambda found: found["name"] + MASKED, text)
-    return _IN_URL.sub(MASKED, masked)

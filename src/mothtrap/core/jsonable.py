@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 import threading
 from typing import Any, TypeVar
 
 import msgspec
 
+from mothtrap.core.masking import shareable
 from mothtrap.core.texts import storable_value
 
 T = TypeVar("T")
 
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _building = threading.Lock()
+_INVISIBLE = re.compile(
+    "[\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f]"
+)
 
 
 def _truthful(value: object) -> object:
@@ -35,6 +41,16 @@ def encode(value: object) -> bytes:
         line = msgspec.json.encode(value)
     # It says null for what is not finite; where it does not say so, there is no such number.
     return msgspec.json.encode(_truthful(msgspec.to_builtins(value))) if b"null" in line else line
+
+
+def shown(value: object) -> bytes:
+    r"""Encode a value for people and other tools: without secrets, and with visible characters.
+
+    Control characters and those that turn the direction of text are written as `\\u202e` and the
+    like: the value stays the same, and the text cannot steer a terminal or mislead its reader.
+    """
+    line = encode(shareable(value)).decode()
+    return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], line).encode()
 
 
 def text(value: object) -> str:

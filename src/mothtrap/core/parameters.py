@@ -5,14 +5,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePath
 
 import numpy as np
 
-from mothtrap.core.error_texts import MASKED, without_secrets
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import MASKED, names_secret, without_secrets
 from mothtrap.core.texts import storable
 
 MAX_NAMES = 2_000
@@ -22,12 +21,6 @@ MAX_CHARACTERS = 500
 MAX_DEPTH = 8
 LISTED = 32
 """Values of a list that are kept as one text; a longer one is cut."""
-SECRET_WORDS = frozenset(
-    {"key", "apikey", "token", "secret", "password", "passwd", "passphrase", "pat"}
-    | {"credential", "credentials", "auth", "authorization", "signature", "cookie"}
-)
-"""Words of a name whose text is masked; numbers are not, as `pad_token_id` is no secret."""
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def flat(values: object) -> tuple[dict[str, LedgerValue], int]:
@@ -116,5 +109,4 @@ def _listed(values: list[object]) -> str:
 def _masked(name: str, value: LedgerValue) -> LedgerValue:
     if not isinstance(value, str) or not value:
         return value
-    words = {word.lower() for word in _WORD.findall(name.rpartition(".")[2])}
-    return MASKED if words & SECRET_WORDS else value
+    return MASKED if names_secret(name) else value

@@ -25,7 +25,8 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     `pid` is the process whose end is the end of the attempt; `pid_ticks` tells it from a
     later one (see `store.processes`; 0 = unknown). `launcher` is the process, in words that no
     other one has, that starts this one anew when it fails, where torchrun is one, and
-    `restarts` how often it has done so. `user` is the name of who started it.
+    `restarts` how often it has done so. `user` is the name of who started it. `signature` proves
+    to that user that command and folder are those that were started (see `session.own_runs`).
     """
 
     id: str
@@ -42,6 +43,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     launcher: str = ""
     restarts: int = 0
     user: str = ""
+    signature: str = ""
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 _RATIO = re.compile(r"(?<![\w.])(\d(?:\.\d+)?e\+0[2-5])(?=x| ms\b| s\b| MiB\b| %|%)")
 _ONE = re.compile(
@@ -20,6 +21,29 @@ def readable(message: str) -> str:
     """
     message = _RATIO.sub(lambda found: f"{float(found[1]):,.0f}", message)
     return _ONE.sub(lambda found: f"1 {found[1]}{found[2]}", message)
+
+
+def printable(text: str) -> str:
+    r"""Escape what could steer a terminal: names and messages of a run are data.
+
+    Control characters, newlines included, and signs that reorder text are written as
+    escapes; a tab becomes a space.
+
+    Example:
+        >>> printable("a" + chr(27) + "[2Jb")
+        'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escaped(character) for character in text)
+
+
+def _escaped(character: str) -> str:
+    if character == "\t":
+        return " "
+    if character.isprintable() or unicodedata.category(character) == "Zs":
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def storable(text: str) -> str:

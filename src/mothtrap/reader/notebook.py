@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.display import heading, pairs
+from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.reader.run_facts import RunFacts
 
 
@@ -15,7 +16,7 @@ def run_html(run: RunFacts) -> str:
         "attempts": run.attempts,
     }
     if run.info is not None:
-        facts["command"] = " ".join(run.info.command)
+        facts["command"] = " ".join(arguments_without_secrets(run.info.command))
     if run.dropped:
         facts["dropped"] = run.dropped
     facts |= {f"damage {n}": text for n, text in enumerate(run.damage, start=1)}

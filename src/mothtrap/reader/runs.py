@@ -14,7 +14,9 @@ from mothtrap.core.display import grid
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Severity
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.run_filter import Facts, RunFilter, read_filter
+from mothtrap.core.texts import printable
 from mothtrap.reader.run import Run, open_run
 from mothtrap.store import find_runs
 
@@ -149,7 +151,7 @@ def facts_of(run: Run, wanted: RunFilter) -> Facts:
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Return rows as CSV, with the union of their names as the head."""
+    """Return rows as CSV without secrets, with the union of their names as the head."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -186,8 +188,10 @@ def _labels(run: Run) -> Row:
 
 
 def _harmless(value: object) -> object:
-    is_formula = isinstance(value, str) and value[:1] in ("=", "+", "-", "@", "\t", "\r")
-    return f"'{value}" if is_formula else value
+    if not isinstance(value, str):
+        return value
+    shown = printable(without_secrets(value))
+    return f"'{shown}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else shown
 
 
 def _of_one_type(values: list[LedgerValue]) -> list[LedgerValue]:

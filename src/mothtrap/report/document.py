@@ -14,6 +14,7 @@ from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding
 from mothtrap.core.ledger import Ledger
+from mothtrap.core.masking import arguments_without_secrets, shareable
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.report.machine import MachineRow, machine_rows
@@ -78,7 +79,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
     return Document(
         summary=summary,
         losses=tuple(series for series in _losses(run) if len(series.steps_S))[:MAX_SERIES],
-        conditions=_conditions(run),
+        conditions=shareable(_conditions(run)),
         machine=_machine(run),
         made_s=time.time(),
         record=section(run, recorded(run)),
@@ -96,11 +97,11 @@ def _losses(run: Run) -> list[Series]:
 
 
 def _conditions(run: Run) -> dict[str, str]:
-    """Return what a run was started with; secrets are masked as they are in its ledger."""
+    """Return what a run was started with."""
     found: dict[str, str] = {}
     info, ledger = run.info, _ledger(run)
     if ledger is not None:
-        found["arguments"] = " ".join(ledger.arguments)
+        found["arguments"] = " ".join(arguments_without_secrets(ledger.arguments))
         found["folder"] = ledger.cwd
     if info is not None:
         found["started"] = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(info.created_s))

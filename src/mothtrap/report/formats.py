@@ -45,7 +45,7 @@ def form_of(file: str | None) -> str:
 def written(document: Document, form: str, rules: Sequence[type[Rule]]) -> str:
     """Return a document in a format."""
     if form == "json":
-        return jsonable.text(document.summary) + "\n"
+        return jsonable.shown(document.summary).decode() + "\n"
     if form == "sarif":
         return sarif.page(document, rules)
     pages = {

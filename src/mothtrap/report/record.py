@@ -12,6 +12,7 @@ import msgspec
 
 from mothtrap.core.labels import Labels
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import shareable
 from mothtrap.reader.run_record import Record
 from mothtrap.report.style import PLAIN, WIDTH, Style, count_of
 
@@ -39,8 +40,10 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded(run: Run) -> RunRecord:
-    """Return what is told of a run."""
-    return RunRecord(record=run.record, metrics=run.metrics, labels=run.labels, state=run.state)
+    """Return what is told of a run, without secrets."""
+    return shareable(
+        RunRecord(record=run.record, metrics=run.metrics, labels=run.labels, state=run.state)
+    )
 
 
 def record_lines(told: RunRecord, style: Style = PLAIN, *, everything: bool = False) -> list[str]:

@@ -11,6 +11,7 @@ import msgspec
 
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.png import SIGNATURE
 from mothtrap.core.record_items import Curve, Predictions
 from mothtrap.reader import vega
@@ -186,5 +187,6 @@ def _text(value: LedgerValue) -> str:
 
 
 def _safe(text: str) -> str:
+    text = without_secrets(text)
     cut = text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}…"
     return html.escape("".join(c if c.isprintable() or c == "\n" else "\ufffd" for c in cut))

@@ -11,6 +11,7 @@ from typing import Any
 from mothtrap.core import jsonable
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.rule import Rule
+from mothtrap.core.texts import printable
 from mothtrap.report.document import Document
 from mothtrap.report.rulepage import rule_markdown
 
@@ -30,7 +31,7 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
     findings = document.summary.findings
     codes = list(dict.fromkeys(finding.code for finding in findings))
     known = {rule.code: rule for rule in rules}
-    failed = document.summary.tool_errors
+    failed = [printable(f"{e.part}: {e.error}") for e in document.summary.tool_errors]
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -43,13 +44,12 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
                         "rules": [_rule(code, known.get(code), findings) for code in codes],
                     }
                 },
-                "automationDetails": {"id": f"mothtrap/{document.summary.run.id}"},
+                "automationDetails": {"id": printable(f"mothtrap/{document.summary.run.id}")},
                 "invocations": [
                     {
                         "executionSuccessful": not failed,
                         "toolExecutionNotifications": [
-                            {"level": "error", "message": {"text": f"{e.part}: {e.error}"}}
-                            for e in failed
+                            {"level": "error", "message": {"text": text}} for text in failed
                         ],
                     }
                 ],
@@ -61,7 +61,7 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
             }
         ],
     }
-    return jsonable.text(log) + "\n"
+    return jsonable.shown(log).decode() + "\n"
 
 
 def _rule(code: str, rule: type[Rule] | None, findings: Sequence[Finding]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def _result(finding: Finding, index: int, document: Document) -> dict[str, Any]:
             "step": finding.step,
             "lastStep": finding.last_step,
             "count": finding.count,
-            "layers": list(finding.layers),
+            "layers": [printable(layer) for layer in finding.layers],
             "workers": list(finding.workers),
             "confidence": finding.confidence,
             "causes": list(finding.causes),
@@ -102,7 +102,7 @@ def _result(finding: Finding, index: int, document: Document) -> dict[str, Any]:
         location["physicalLocation"] = physical
     if finding.layers:
         location["logicalLocations"] = [
-            {"fullyQualifiedName": layer, "kind": "member"} for layer in finding.layers
+            {"fullyQualifiedName": printable(layer), "kind": "member"} for layer in finding.layers
         ]
     if location:
         result["locations"] = [location]
@@ -111,7 +111,7 @@ def _result(finding: Finding, index: int, document: Document) -> dict[str, Any]:
 
 def _message(finding: Finding) -> str:
     fix = f" Try: {finding.fixes[0]}" if finding.fixes and not finding.caused_by else ""
-    return f"{finding.message} (since step {finding.step}){fix}"
+    return printable(f"{finding.message} (since step {finding.step}){fix}")
 
 
 def _physical(location: str | None, sources: Mapping[str, str]) -> dict[str, Any] | None:
@@ -123,7 +123,7 @@ def _physical(location: str | None, sources: Mapping[str, str]) -> dict[str, Any
     region: dict[str, Any] = {"startLine": max(1, int(line))}
     source = sources.get(location or "")
     if source:
-        region["snippet"] = {"text": source}
+        region["snippet"] = {"text": printable(source)}
     uri = urllib.parse.quote(path.as_posix())
     return {"artifactLocation": {"uri": uri, "uriBaseId": ROOT}, "region": region}
 

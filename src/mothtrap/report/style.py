@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import re
 import textwrap
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TextIO
 
 from mothtrap.core.findings import RuleState, Severity
+from mothtrap.core.masking import without_secrets
+from mothtrap.core.texts import printable
 
 SEVERITY_GLYPHS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
 SEVERITY_WORDS = {Severity.ERROR: "x", Severity.WARNING: "!", Severity.INFO: "i"}
@@ -75,8 +76,8 @@ class Style:
         return RichStyle.parse(color).render(text, color_system=ColorSystem.STANDARD)
 
     def safe(self, text: str) -> str:
-        """Make a text of the run printable: see `printable`; in ASCII where need be."""
-        text = printable(text)
+        """Make a text of the run printable, without secrets; in ASCII where need be."""
+        text = printable(without_secrets(text))
         if self.glyphs:
             return text
         return text.translate(ASCII_SIGNS).encode("ascii", "backslashreplace").decode()
@@ -91,29 +92,6 @@ def _can_encode(encoding: str | None) -> bool:
     except (UnicodeEncodeError, LookupError):
         return False
     return True
-
-
-def printable(text: str) -> str:
-    r"""Escape what could steer a terminal: names and messages of a run are data.
-
-    Control characters, newlines included, and signs that reorder text are written as
-    escapes; a tab becomes a space.
-
-    Example:
-        >>> printable("a" + chr(27) + "[2Jb")
-        'a\\x1b[2Jb'
-    """
-    if text.isprintable():
-        return text
-    return "".join(_escaped(character) for character in text)
-
-
-def _escaped(character: str) -> str:
-    if character == "\t":
-        return " "
-    if character.isprintable() or unicodedata.category(character) == "Zs":
-        return character
-    return character.encode("unicode_escape").decode()
 
 
 def wrapped(text: str, *, indent: str = "") -> list[str]:

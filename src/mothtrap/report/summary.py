@@ -17,6 +17,7 @@ from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
+from mothtrap.core.masking import shareable
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, switched_off
 from mothtrap.report.aftermath import Aftermath, aftermaths
@@ -137,7 +138,7 @@ def summarize(
     baseline: Baseline | None = None,
     called: str = "",
 ) -> RunSummary:
-    """Sum up a run; verdict and diagnosis are derived from the findings.
+    """Sum up a run without secrets; verdict and diagnosis are derived from the findings.
 
     Args:
         run: an opened run, also one that goes on.
@@ -151,7 +152,7 @@ def summarize(
     diagnosis = diagnose(told, explains)
     failed = failures(run)
     places = [f.location for f in diagnosis.findings] + [f.location for f in failed]
-    return RunSummary(
+    summary = RunSummary(
         run=RunFacts(
             id=run.id,
             path=str(run.path),
@@ -182,6 +183,7 @@ def summarize(
         after=aftermaths(run, _serious(diagnosis)),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
+    return shareable(summary)
 
 
 def _serious(diagnosis: Diagnosis) -> list[Finding]:

@@ -31,6 +31,7 @@ from mothtrap.session.compactor import Compactor
 from mothtrap.session.job_process import end_like, run_command
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
+from mothtrap.session.own_runs import signed
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
 from mothtrap.session.supervision import Supervision
@@ -192,7 +193,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
 
 def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
     """Return the content of `run.json` for a job that this process starts, or is."""
-    return RunInfo(
+    info = RunInfo(
         id=name,
         attempt=1,
         command=tuple(command),
@@ -208,6 +209,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         restarts=restarts_of(os.environ),
         user=user_name(),
     )
+    return signed(info)
 
 
 def probe() -> str | None:

@@ -11,10 +11,11 @@ from pathlib import Path
 from mothtrap.core.adapters import LedgerValues, Surroundings
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger
+from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.working_folder import working_folder
 from mothtrap.session.record.data_files import data_files
 from mothtrap.session.record.settings import Settings, seen_now, settle
-from mothtrap.session.surroundings import python_facts, without_secrets
+from mothtrap.session.surroundings import python_facts
 from mothtrap.store.layout import write_ledger
 
 TIMEOUT_S = 10.0
@@ -81,7 +82,7 @@ class LedgerKeeper:
             created_s=time.time(),
             rank=self._rank,
             framework=self._framework,
-            arguments=without_secrets(sys.argv),
+            arguments=arguments_without_secrets(sys.argv),
             cwd=self._cwd,
             facts=facts,
             missing=missing,

@@ -34,7 +34,7 @@ from mothtrap.session.adapters import triggers
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
 from mothtrap.session.launch import SITE
-from mothtrap.session.replay_start import Start, folder_of, start_of
+from mothtrap.session.replay_start import Start, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot.choosing import Rank, rank
@@ -118,10 +118,7 @@ def replay(
     chosen = choose(run, options.step)
     loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
     snapshot = loaded[min(loaded)].snapshot
-    if options.build:
-        options = dataclasses.replace(options, cwd=folder_of(snapshot, options.cwd))
-    else:
-        options = _allowed(run, snapshot, options, starting)
+    options = _allowed(run, snapshot, options, starting)
     warnings = _warnings(run, snapshot, options)
     moved = _moved(run, [one.snapshot for one in loaded.values()], options)
     with tempfile.TemporaryDirectory(prefix="mothtrap-replay-") as scratch:
@@ -155,7 +152,7 @@ def _allowed(
     run: Path, snapshot: Snapshot, options: ReplayOptions, starting: Callable[[Start], None]
 ) -> ReplayOptions:
     """The wish with what is going to be executed."""
-    start = start_of(run, snapshot, options.command, options.cwd)
+    start = start_of(run, snapshot, options.command, options.cwd, build=options.build is not None)
     if start.running and not options.anyway:
         raise ReplayError(
             f"{run.name} is still going on: a second start of its script in {start.folder} may "

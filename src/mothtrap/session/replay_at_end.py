@@ -11,11 +11,12 @@ from rich.console import Console
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.error_texts import in_one_line
-from mothtrap.core.errors import MothtrapError
+from mothtrap.core.errors import MothtrapError, ReplayError
 from mothtrap.core.replays import StoredReplay
 from mothtrap.report.replays import as_json, as_text
 from mothtrap.report.style import Style
 from mothtrap.session.replay import ReplayOptions, choose, replay
+from mothtrap.session.replay_start import Start
 from mothtrap.snapshot.retention import is_onset
 from mothtrap.store.layout import attempt_folder, attempts, write_replay
 
@@ -33,7 +34,7 @@ def replay_at_end(run: Path) -> None:
         if step is None:
             return
         with _progress(f"replaying step {step}, in a new start of the script; Ctrl-C skips it"):
-            found = replay(run, ReplayOptions(step=step))
+            found = replay(run, ReplayOptions(step=step), starting=_refuse_foreign)
         style = Style.of(sys.stderr)
         text = as_text(
             found.snapshot, found.results, run.name, warnings=found.warnings, style=style
@@ -47,6 +48,14 @@ def replay_at_end(run: Path) -> None:
         say_on_stderr(f"  replay skipped; later: mothtrap replay {run.name} --step {step}")
     except Exception as err:  # the job is done
         say_on_stderr(f"mothtrap: cannot replay step {step} ({in_one_line(err)})")
+
+
+def _refuse_foreign(start: Start) -> None:
+    """A resumed run may have steps of an attempt that somebody else made: nobody can be asked."""
+    if start.foreign:
+        raise ReplayError(
+            f"the step was recorded on {start.foreign}; `mothtrap replay` asks before it starts it"
+        )
 
 
 def _bad_step(run: Path) -> int | None:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 import shutil
-import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from mothtrap.core.error_texts import MASKED
 from mothtrap.core.errors import DamagedDataError, MothtrapError, ReplayError
+from mothtrap.core.masking import MASKED, arguments_without_secrets
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshots import Snapshot
+from mothtrap.core.texts import printable
 from mothtrap.reader.run import open_run
+from mothtrap.session.own_runs import is_here, is_own
 from mothtrap.store import layout
 
 
@@ -23,9 +23,9 @@ class Start:
     """Command that a replay is going to execute.
 
     Attributes:
-        command: of the script.
+        command: of the script; empty where `--build` takes its place.
         folder: in which it is started.
-        foreign: the machine on which the command was recorded, if that is not this one.
+        foreign: where command or folder come from, unless from the user.
         running: the run is still going on, in that folder.
     """
 
@@ -36,12 +36,24 @@ class Start:
 
     @property
     def words(self) -> str:
-        """Return the command as one would type it."""
-        return f"`{shlex.join(self.command)}` in {self.folder}"
+        """Return the command as one would type it.
+
+        Secrets are masked in a command of the user's. That of somebody else is shown whole, since
+        it is to be looked at.
+        """
+        if not self.command:
+            return f"what --build names in {printable(self.folder)}"
+        line = shlex.join(self.command if self.foreign else arguments_without_secrets(self.command))
+        return printable(f"`{line}` in {self.folder}")
 
 
 def start_of(
-    run: Path, snapshot: Snapshot, command: tuple[str, ...] = (), folder: str | None = None
+    run: Path,
+    snapshot: Snapshot,
+    command: tuple[str, ...] = (),
+    folder: str | None = None,
+    *,
+    build: bool = False,
 ) -> Start:
     """Find out what a replay is going to execute.
 
@@ -50,18 +62,41 @@ def start_of(
         snapshot: of the step.
         command: given by the user; empty = the recorded one.
         folder: given by the user; None = that of the run.
+        build: the user names a function instead of a command.
 
     Raises:
         ReplayError: there is no command that could be executed, or no such folder.
     """
     info = _info(run, snapshot)
-    host = info.host if info is not None and not command else ""
+    recorded = () if command or build else _recorded(info, snapshot)
+    here = folder_of(snapshot, folder)
     return Start(
-        command=command or _recorded(info, snapshot),
-        folder=folder_of(snapshot, folder),
-        foreign="" if host in ("", socket.gethostname(), platform.node()) else host,
-        running=folder is None and _is_running(run),
+        command=command or recorded,
+        folder=here,
+        foreign=_foreign(info, command=bool(recorded), folder=here if folder is None else None),
+        running=not build and folder is None and _is_running(run),
     )
+
+
+def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
+    """Return where the parts of a start come from that a run names; "" if from this user.
+
+    Python imports modules from the folder in which it starts, so a folder counts as a command does.
+
+    Args:
+        info: of the attempt.
+        command: the command is that of the run.
+        folder: the one that the run names; None where the user gave it.
+    """
+    elsewhere = folder is not None and Path(folder) != Path.cwd()
+    if not command and not elsewhere:
+        return ""
+    named = elsewhere and folder != str(Path(info.cwd).absolute() if info is not None else "")
+    if info is not None and is_own(info) and not named:
+        return ""
+    if info is None or not info.host or is_here(info.host):
+        return "an unknown machine"
+    return f"another machine ({printable(info.host)})"
 
 
 def folder_of(snapshot: Snapshot, folder: str | None) -> str:

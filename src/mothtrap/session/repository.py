@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.core.ledger import DIFF_CHARACTERS, Source
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.working_folder import working_folder
 from mothtrap.store.layout import write_source
 
@@ -21,7 +22,7 @@ CHANGED = 500
 
 
 def read_source(folder: Path) -> Source:
-    """Ask git about the repository of a folder; raises nothing.
+    """Ask git about the repository of a folder; raises nothing. Secrets in changes are masked.
 
     No lock is taken, nothing is written, and no hook or pager runs.
     """
@@ -44,7 +45,7 @@ def read_source(folder: Path) -> Source:
         branch="" if branch == "HEAD" else branch,
         changed=tuple(changed[:CHANGED]),
         changed_count=len(changed),
-        diff=diff[:DIFF_CHARACTERS],
+        diff=without_secrets(diff[:DIFF_CHARACTERS]),
         cut=len(diff) > DIFF_CHARACTERS,
     )
 

@@ -21,12 +21,12 @@ from mothtrap.core.control_requests import CaptureRequest, Request
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.needs import Need
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder
 from mothtrap.core.snapshots import BASE, BUILD, Array, LineDigests, Snapshot, Tree
 from mothtrap.core.working_folder import shown, working_folder
-from mothtrap.session.surroundings import without_secrets
 from mothtrap.snapshot import format as files
 from mothtrap.snapshot.choosing import is_offered
 from mothtrap.snapshot.code_locations import files_of, line_digests, sites_of
@@ -282,7 +282,9 @@ class SnapshotWriter:
             reason=taken.order.reason,
             note="; ".join(filter(None, notes)),
             created_s=time.time(),
-            command=without_secrets(info.command if info else (sys.executable, *sys.argv)),
+            command=arguments_without_secrets(
+                info.command if info else (sys.executable, *sys.argv)
+            ),
             cwd=info.cwd if info is not None else str(working_folder()),
             python=platform.python_version(),
             framework=self._framework,

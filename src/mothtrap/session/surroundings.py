@@ -9,12 +9,11 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import psutil
 
-from mothtrap.core.error_texts import MASKED, SECRET
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.working_folder import absolute, shown
 from mothtrap.store.source_digests import digest_of
@@ -123,21 +122,6 @@ def installed_versions(wanted: Iterable[str]) -> dict[str, LedgerValue]:
         elif name != "python" and not _is_importable(name):
             found[name] = None
     return found
-
-
-def without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return a command line in which what looks like a secret is masked."""
-    found: list[str] = []
-    masks = False
-    for argument in arguments:
-        name, sign, _ = argument.partition("=")
-        is_name = bool(SECRET.search(name)) and (name.startswith("-") or bool(sign))
-        if is_name and sign:
-            found.append(f"{name}={MASKED}")
-        else:
-            found.append(MASKED if masks and not argument.startswith("-") else argument)
-        masks = is_name and not sign
-    return tuple(found)
 
 
 def _held(module: object) -> Mapping[str, object]:

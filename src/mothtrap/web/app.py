@@ -107,7 +107,7 @@ class Application:
         return [
             Route("/api/record", self._caught(self._record)),
             Route("/api/item", self._caught(self._item)),
-            Route("/figure/{number:int}", self._caught(self._figure)),
+            Route("/figure/{number}", self._caught(self._figure)),
         ]
 
     async def _static(self, request: Request) -> Response:
@@ -132,7 +132,7 @@ class Application:
         return _json(await self._facts(request))
 
     async def _findings(self, request: Request) -> Response:
-        data = await self._kept(request, lambda o: jsonable.encode(answers.findings_answer(o)))
+        data = await self._kept(request, lambda o: jsonable.shown(answers.findings_answer(o)))
         return Response(data, media_type=JSON)
 
     async def _names(self, request: Request) -> Response:
@@ -192,7 +192,9 @@ class Application:
 
     async def _ratio(self, request: Request) -> Response:
         query = request.query_params
-        names, wanted = query.getlist("run")[:2], deep_api.wanted_matrix(query)
+        names, wanted = query.getlist("run"), deep_api.wanted_matrix(query)
+        if len(names) != 2:
+            raise ConfigError(f"a ratio is of two runs: give run twice, not {len(names)} times")
         first, rows = _number(request, "first", 0), _number(request, "rows", MOST_ROWS)
 
         def made() -> bytes:
@@ -236,7 +238,7 @@ class Application:
         return Response(data, media_type=kind)
 
     async def _figure(self, request: Request) -> Response:
-        number = request.path_params["number"]
+        number = deep_api.whole_number(request.path_params["number"], "the number of a figure")
         if request.query_params.get("inside") != "1":
             found = figures.frame(number, request.query_params.get("run", ""))
         else:
@@ -272,7 +274,7 @@ class Application:
         name = request.query_params.get("run", "")
         data = await self._kept(
             request,
-            lambda opened: jsonable.encode(
+            lambda opened: jsonable.shown(
                 answers.run_answer(opened, name, time.time(), control_api.controls)
             ),
         )
@@ -378,7 +380,7 @@ def _number(request: Request, name: str, default: int) -> int:
 
 
 def _json(value: Any, status: int = 200) -> Response:
-    return Response(jsonable.encode(value), status_code=status, media_type=JSON)
+    return Response(jsonable.shown(value), status_code=status, media_type=JSON)
 
 
 def _bytes(data: bytes, request: Request | None = None) -> Response:

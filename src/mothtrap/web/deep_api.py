@@ -61,7 +61,7 @@ def _tensor(opened: OpenRun, query: QueryParams) -> Answer:
 
 
 def _values(opened: OpenRun, query: QueryParams) -> Answer:
-    index = tuple(int(each) for each in query.getlist("index") if each.isdecimal())
+    index = tuple(whole_number(each, "index") for each in query.getlist("index"))
     pool = query.get("pool", "max")
     return tensor_view.values_of(*_moment(opened, query), index=index, pool=pool)
 
@@ -141,8 +141,11 @@ def number(query: QueryParams, name: str, default: int) -> int:
         ConfigError: it is not one.
     """
     text = query.get(name, "")
-    if not text:
-        return default
+    return whole_number(text, name) if text else default
+
+
+def whole_number(text: str, name: str) -> int:
+    """Return a whole number from -1 to `ENDLESS`, whatever was asked for; raises as `number`."""
     try:
         return max(-1, min(int(text), ENDLESS))
     except ValueError as err:

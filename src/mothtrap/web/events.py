@@ -95,5 +95,5 @@ async def stream(look: Look, last_id: str) -> AsyncIterator[bytes]:
 
 
 def _event(kind: str, seen: Seen) -> bytes:
-    data = jsonable.text(msgspec.structs.replace(seen, kind=kind))
+    data = jsonable.shown(msgspec.structs.replace(seen, kind=kind)).decode()
     return f"id: {seen.cursor}\nevent: {kind}\ndata: {data}\n\n".encode()

@@ -17,6 +17,7 @@ import msgspec
 from mothtrap.core.errors import MothtrapError, RunNotFoundError, nearest
 from mothtrap.core.findings import Severity
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.run_filter import Facts, read_filter
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.runs import as_csv
@@ -232,7 +233,7 @@ class _Read(NamedTuple):
 def parameters_of(command: tuple[str, ...]) -> dict[str, str]:
     """Return the options of a command line, by their names without dashes."""
     found: dict[str, str] = {}
-    words = list(command)
+    words = arguments_without_secrets(command)
     for place, word in enumerate(words):
         if not word.startswith("--") or word == "--":
             continue
@@ -255,8 +256,8 @@ def script_of(command: tuple[str, ...]) -> str:
 
 
 def shown_command(command: tuple[str, ...]) -> str:
-    """Return a command line as it is typed; of Python the name alone."""
-    words = [Path(command[0]).name, *command[1:]] if command else []
+    """Return a command line as it is typed, without secrets; of Python the name alone."""
+    words = [Path(command[0]).name, *arguments_without_secrets(command)[1:]] if command else []
     return shlex.join(words)
 
 

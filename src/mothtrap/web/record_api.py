@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mothtrap.core import jsonable
 from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.core.labels import LabelKind
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.png import SIGNATURE
 from mothtrap.reader.record.items import Item, read_bytes
 from mothtrap.report.record import RunRecord, answers, recorded
@@ -61,8 +63,19 @@ def item_bytes(opened: OpenRun, number: int) -> tuple[bytes, str]:
     item = item_of(opened, number)
     data = read_bytes(opened.path, item)
     kind = KINDS.get(Path(item.file).suffix, BYTES)
+    if kind == KINDS[".txt"]:
+        data = without_secrets(data.decode("utf-8", "replace")).encode()
+    elif kind == KINDS[".json"]:
+        data = _json_without_secrets(data)
     is_image = kind == "image/png" and data.startswith(SIGNATURE)
     return data, kind if is_image or not kind.startswith("image/") else BYTES
+
+
+def _json_without_secrets(data: bytes) -> bytes:
+    try:
+        return jsonable.shown(msgspec.json.decode(data))
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return without_secrets(data.decode("utf-8", "replace")).encode()
 
 
 def labeling(kind: LabelKind) -> Callable[[Path, bytes], str]:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from mothtrap.core.errors import ConfigError, ControlError
+from mothtrap.core.masking import without_secrets
 
 TIMEOUT_S = 900.0
 MOST_KEPT = 50
@@ -85,6 +86,6 @@ def _replayed(run: Path, step: int) -> dict[str, Any]:
     try:
         found = msgspec.json.decode(done.stdout, type=dict[str, Any])
     except msgspec.DecodeError as err:
-        said = done.stderr.decode(errors="replace").strip()[-SAID:]
+        said = without_secrets(done.stderr.decode(errors="replace").strip())[-SAID:]
         raise ControlError(f"the replay failed: {said or 'it said nothing'}") from err
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from mothtrap.core.errors import MothtrapError, UnknownNameError
+from mothtrap.core.masking import without_secrets
 from mothtrap.reader.run import Run
 from mothtrap.store.source_digests import digests_of
 from mothtrap.web.answers import SourceAnswer
@@ -35,7 +36,7 @@ def source_answer(opened: OpenRun, fingerprint: str) -> SourceAnswer:
     text, problem = _unchanged(opened.run, file)
     if text is None:
         return SourceAnswer(location=location, problem=problem)
-    every, line = text.splitlines(), int(number)
+    every, line = without_secrets(text).splitlines(), int(number)
     first = max(1, line - AROUND)
     lines = tuple(each[:MAX_LINE] for each in every[first - 1 : line + AROUND])
     if not 1 <= line <= len(every):

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from mothtrap.core.errors import ConfigError
+from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints
 from mothtrap.monitor.rule_making import Condition, next_code, rule_source
@@ -133,7 +134,7 @@ def _firings(
 
 
 def _use(run: Run) -> str:
-    words = list(run.info.command) if run.info else []
+    words = list(arguments_without_secrets(run.info.command)) if run.info else []
     if words and re.fullmatch(r"(.*/)?python[\d.]*(\.exe)?", words[0]):
         words = words[1:]
     return shlex.join(["mothtrap", "run", "--rules", FILE, *(words or ["train.py"])])

@@ -15,6 +15,7 @@ from mothtrap.core.facts.data import LoaderBegan
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.ledger import SECTIONS
+from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.reader.run import Run
 
 _LOADER = ("sampler", "workers", "samples", "batch_size", "batches")
@@ -60,7 +61,7 @@ def differing_conditions(first: Run, second: Run) -> tuple[ConditionDiffers, ...
 def _conditions(run: Run) -> Iterator[tuple[str, str]]:
     info = run.info
     if info is not None:
-        yield "command", " ".join(_words(info.command))
+        yield "command", " ".join(_words(arguments_without_secrets(info.command)))
         yield "working directory", info.cwd
         yield "mothtrap", info.mothtrap
         yield "host", info.host

@@ -13,10 +13,11 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mothtrap.core.error_texts import in_one_line, without_secrets
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.record import ItemLogged, ParametersLogged
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.parameters import flat
 from mothtrap.core.predictions import predictions
 from mothtrap.core.record_items import FOLDER, MAX_BYTES, MAX_ITEMS, MAX_NAME, MAX_TOTAL_BYTES
@@ -254,7 +255,7 @@ class RecordKeeper:
 def _text(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"expected a text, not a {type(text).__name__}")
-    return storable(text).encode()
+    return storable(without_secrets(text)).encode()
 
 
 def _check_size(kind: str, size: int) -> None:
