@@ -17,6 +17,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.options import Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
@@ -258,13 +259,27 @@ class Job(Protocol):
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""
 
+    def no_effect(self, option: Option, why: str) -> None:
+        """Say, once, on the terminal and in the run, that an option has no effect on some steps.
+
+        Does nothing where the user has not asked for the option.
+
+        Args:
+            option: that cannot be honored there.
+            why: names the steps, or says what about them is in the way.
+        """
+
 
 class Handle(Protocol):
     """One adapter at work.
 
     Attributes:
+        honors: options on which it acts in the steps that it counts. What a user asks for
+            beyond them is reported. Where its base counts the steps (`STEPS`) that one acts.
         snapshots: takes them; None where the adapter takes none.
     """
+
+    honors: frozenset[Option]
 
     @property
     def snapshots(self) -> SnapshotTaker | None:

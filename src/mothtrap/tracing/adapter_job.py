@@ -8,11 +8,14 @@ from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
 from mothtrap.capture.logged import log_number
+from mothtrap.core import options
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.captures import SettingIgnored
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.workers import Resumed
+from mothtrap.core.options import Option
 from mothtrap.core.records import Scalar, logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
@@ -40,6 +43,7 @@ class AdapterJob:
 
     Attributes:
         live: False once the process forked, ended, or this adapter failed as a whole.
+        honors: options on which the adapter acts; set when it is attached.
         observer: adds to the steps of this framework and of its kin.
     """
 
@@ -58,6 +62,8 @@ class AdapterJob:
         self.arrays = arrays if arrays is not None else self.recorder.captures.reducer
         self._reports = reports
         self.live = True
+        self.honors = options.EVERY
+        self._ignored: set[tuple[Option, str]] = set()
         self.observer: StepObserver | None = None
         self._counts_steps = counts_steps
         self._depth = 0
@@ -271,12 +277,32 @@ class AdapterJob:
 
     def stepped(self, step: int) -> None:
         """Say, at the first step of the framework, what can come from its adapter."""
+        self.check_options(step)
         if self._reports is not None:
             self.recorder.looks.reports(self.framework, self._reports, step)
 
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""
         self.recorder.notes.blind(self.grouper.step, what, why)
+
+    def check_options(self, step: int) -> None:
+        """Report, at a step, options that the user asks for and the adapter does not honor."""
+        for option in options.asked(self.config):
+            if self._counts_steps and option not in self.honors:
+                why = options.NO_EFFECT[option].format(self.framework)
+                self._report_ignored(option, why, step)
+
+    def no_effect(self, option: Option, why: str) -> None:
+        """Say, once, that an option has no effect on some steps, and why."""
+        if (option, why) not in self._ignored:
+            self._report_ignored(option, why, self.grouper.step)
+
+    def _report_ignored(self, option: Option, why: str, step: int) -> None:
+        setting = options.asked(self.config).get(option)
+        if setting is not None and (option, why) not in self._ignored:
+            self.recorder.containment.say(f"mothtrap: {setting} has no effect: {why}")
+            self.fact(SettingIgnored(step=step, setting=setting, reason=why))
+        self._ignored.add((option, why))
 
 
 def traced(job: Job) -> AdapterJob:

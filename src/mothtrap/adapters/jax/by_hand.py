@@ -11,6 +11,7 @@ import numpy as np
 from mothtrap.adapters.jax.functions import names_of
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import AdapterJob
 
@@ -24,6 +25,8 @@ class StepsByHand:
     Args:
         job: takes what is passed.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: AdapterJob) -> None:
         self._job, self._tensors = job, Tensors(job)
@@ -44,6 +47,8 @@ class StepsByHand:
             if given.loss is not None:
                 self._job.number("loss", given.loss)
             return
+        for option in ("on_nonfinite", "max_gradient_norm"):
+            self._job.no_effect(option, "the script makes the steps, and reports them afterwards")
         loss = math.nan if given.loss is None else float(np.mean(np.asarray(given.loss)))
         place = frames.user_location()
         series = place or "loss"

@@ -18,10 +18,10 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization.optimizers import applies_nothing, has_closure
-from mothtrap.adapters.torch.reproduce.guarding.guard import Fault, Guard
+from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
 from mothtrap.adapters.torch.reproduce.guarding.undoing import Kept, evaluates_once
-from mothtrap.core.errors import NonFiniteStepError
 from mothtrap.core.runs import STOPPED
+from mothtrap.tracing.guard import Fault
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.reproduce.parts import Parts
@@ -147,6 +147,7 @@ class GuardedSteps:
             return step()
         if guard.stopped is not None:  # the first one was caught, or there are threads
             raise SystemExit(STOPPED)
+        self._contained(guard.step_runs, optimizer)
         if self._is_elsewhere():
             self._contained(self._tell_of_threads)
             return step()
@@ -230,23 +231,9 @@ class GuardedSteps:
 
     def _end(self, fault: Fault, value: Any) -> Any:
         self._contained(self._guard.ends, fault)
-        if self._guard.policy == "stop":
-            raise SystemExit(STOPPED)
-        if self._guard.policy == "raise":
-            step = self._tracer.grouper.step
-            named = ", ".join(fault.parameters)
-            more = f" and {fault.concerned - len(fault.parameters)} more" * (
-                fault.concerned > len(fault.parameters)
-            )
-            raise NonFiniteStepError(
-                f"step {step} was not applied: {fault.reason}"
-                + (f"; parameters concerned: {named}{more}" if named else "")
-                + "; the policy is on_nonfinite = raise",
-                step=step,
-                loss=fault.loss,
-                parameters=fault.parameters,
-                location=fault.location,
-            )
+        ending = self._guard.policy.ending(fault, self._tracer.grouper.step)
+        if ending is not None:
+            raise ending
         return value
 
     def _contained(self, act: Function, *args: Any) -> None:
