@@ -140,10 +140,10 @@ def facts_of(process: Process) -> list[StepGuarded]:
 
 def test_all_bad_gradients_are_counted_and_four_are_named() -> None:
     process = Process("jax", on_nonfinite="skip")
-    weights = loop(process, lambda step: np.nan if step == 2 else 0.0)
+    weights = loop(process, lambda step: np.nan if step == 2 else 0.0, layers=11)
     [fact] = facts_of(process)
-    assert (fact.fault, fact.concerned, len(fact.parameters)) == ("loss", 9, 4)
-    assert fact.parameters[0] == "w8", "nearest to the loss first"
+    assert (fact.fault, fact.concerned) == ("loss", 11)
+    assert fact.parameters == ("w9", "w8", "w7", "w6"), "the last of the tree first"
     assert all(np.isfinite(w).all() for w in weights.values())
 
 
@@ -178,6 +178,24 @@ def test_one_line_is_printed_for_each_of_the_first_three_onsets() -> None:
     assert [line.split()[2] for line in lines] == ["0", "3", "5"]
     assert "counted in the verdict" in lines[-1]
     assert len(facts_of(process)) == 6
+
+
+def test_a_first_step_whose_state_holds_a_plain_number_is_left_out_too() -> None:
+    process = Process("jax", on_nonfinite="skip")
+    with process.watched(adapter):
+
+        @jax.jit
+        def update(state: Any, x: Any) -> Any:
+            loss, grad = jax.value_and_grad(lambda w: ((x @ w - 1) ** 2).mean())(state["w"])
+            return {"w": state["w"] - 0.01 * grad, "step": state["step"] + 1}, loss
+
+        state: Any = {"w": jnp.full(4, 0.5), "step": 0}
+        for x in (np.full((8, 4), np.inf, np.float32), np.ones((8, 4), np.float32)):
+            state, _ = update(state, x)
+    assert [(fact.step, fact.action) for fact in facts_of(process)] == [(0, "skipped")]
+    assert int(state["step"]) == 1
+    assert np.isfinite(state["w"]).all()
+    assert not [fact for fact in process.facts() if isinstance(fact, SettingIgnored)]
 
 
 def test_gradients_that_the_script_applies_are_judged_and_skip_is_refused() -> None:

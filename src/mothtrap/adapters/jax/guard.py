@@ -54,17 +54,17 @@ class Guard:
         values = np.asarray([] if loss is None else loss, dtype=np.float64).reshape(-1).tolist()
         place = layout.location
         bad = first_bad((value, place) for value in values)
+        own = {n: g for n, g in gradients.items() if jnp.issubdtype(g.dtype, jnp.inexact)}
         # One program for each: they may lie on different devices.
-        looked = {n: _look(g) for n, g in gradients.items() if jnp.issubdtype(g.dtype, jnp.inexact)}
-        found = jax.device_get(looked)
-        # The tree of the weights orders the names: those of later layers mostly come last.
-        names = [name for name, (finite, _) in reversed(found.items()) if not finite]
+        found = jax.device_get([_look(gradient) for gradient in own.values()])
+        names = [name for name, (finite, _) in zip(own, found, strict=True) if not finite]
+        names.reverse()  # trees of weights mostly begin with the layers farthest from the loss
         if bad is not None:
             return bad_loss(*bad, names)
         first = values[0] if values else None
         if names:
             return bad_gradients(names, len(gradients), first, place, ordered=False)
-        limit, norm = self.policy.limit, math.hypot(*(float(norm) for _, norm in found.values()))
+        limit, norm = self.policy.limit, math.hypot(*(float(norm) for _, norm in found))
         return large_norm(norm, limit, first, place) if norm > limit else None
 
     def tell(self, fault: Fault, layout: Layout, step: int, *, applied: bool) -> None:
@@ -73,7 +73,7 @@ class Guard:
         onset = policy.found(step)
         if not policy.acts and fault.kind != "norm":
             return  # rules report it
-        named = () if applied else (layout.function,)
+        named = () if applied and policy.acts else (layout.function,)
         self._job.fact(policy.fact(fault, step, named, was_applied=applied))
         if not applied:
             policy.announce(fault, step, onset=onset)

@@ -202,7 +202,7 @@ class JaxHandle:
         self._steps.settle(all_of_them=True)
         weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
         pace = self._shadows.setdefault(jitted.traced, Pace())
-        with self._budget.look(counts=pace.shadow is not None):
+        with self._budget.look(counts=full and pace.shadow is not None):
             if full:
                 self._tensors.take("weight", tuple(layout.weights), weights)
             if self._can_shadow(jitted, layout, pace, (args, kwargs)):
@@ -216,6 +216,7 @@ class JaxHandle:
             self._no_shadow(jitted, "the step is mapped over devices by pmap")
             return False
         if self._faults.is_unsettled(jitted.traced):
+            self._unseen[layout.function] = "it is traced anew in many of its calls"
             return False
         if layout.repeats and not jitted.traced.logs:
             self._unseen[layout.function] = "a call makes several steps in a loop"
