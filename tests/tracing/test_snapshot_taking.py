@@ -1,4 +1,4 @@
-"""Which jobs of adapters that take a snapshot when a step was made take any."""
+"""Snapshots of steps that were made are taken where the settings allow it."""
 
 from __future__ import annotations
 

@@ -122,6 +122,20 @@ Resumption = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
 made; returns where the job goes on, None where it begins."""
 
 
+class ReportsSettings(Protocol):
+    """Reports settings that have no effect, on the terminal and in the run."""
+
+    def no_effect(self, option: Option, why: str) -> None:
+        """Report, once, that an option has no effect on some steps.
+
+        Does nothing where the user has not asked for the option.
+
+        Args:
+            option: that cannot be honored there.
+            why: names the steps, or says what about them is in the way.
+        """
+
+
 class Job(Protocol):
     """The job of a process, as one adapter sees it.
 
@@ -133,10 +147,15 @@ class Job(Protocol):
         config: what the user has set.
         live: False once the process forked, ended, or this adapter failed as a whole; hooks
             return at once then.
+        settings: reports those that have no effect on some steps.
     """
 
     config: Config
     live: bool
+
+    @property
+    def settings(self) -> ReportsSettings:
+        """Return what reports settings that have no effect."""
 
     @property
     def now(self) -> StepKey:
@@ -258,16 +277,6 @@ class Job(Protocol):
 
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""
-
-    def no_effect(self, option: Option, why: str) -> None:
-        """Say, once, on the terminal and in the run, that an option has no effect on some steps.
-
-        Does nothing where the user has not asked for the option.
-
-        Args:
-            option: that cannot be honored there.
-            why: names the steps, or says what about them is in the way.
-        """
 
 
 class Handle(Protocol):

@@ -33,12 +33,12 @@ def asked(config: Config) -> dict[Option, str]:
         found["on_nonfinite"] = f"on_nonfinite = {config.on_nonfinite}"
     if config.max_gradient_norm:
         found["max_gradient_norm"] = f"max_gradient_norm = {config.max_gradient_norm:g}"
-    wishes = {
+    asking = {
         "snapshot_at": config.snapshot_at,
         "snapshot_every": config.snapshot_every,
         "--replay": config.replay_at_end,
     }
-    if named := [name for name, wish in wishes.items() if wish]:
+    if named := [name for name, value in asking.items() if value]:
         found["snapshots"] = ", ".join(named)
     if config.digests:
         found["digests"] = "digests"

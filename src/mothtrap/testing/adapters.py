@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.looks import Looks
@@ -251,7 +251,7 @@ class AdapterTests:
         process = Process(self.adapter.ARRAYS, **ASKED)
         with process.watched(self.adapter):
             self.train()
-            honored = process.job.members[process.job.stepping].honors
+            honored = cast(AdapterJob, process.job.members[process.job.stepping]).settings.honored
         self._check_nothing_failed(process)
         facts = process.facts()
         ignored = {fact.setting: fact for fact in facts if isinstance(fact, SettingIgnored)}

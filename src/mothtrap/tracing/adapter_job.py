@@ -8,14 +8,11 @@ from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
 from mothtrap.capture.logged import log_number
-from mothtrap.core import options
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
-from mothtrap.core.facts.captures import SettingIgnored
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.workers import Resumed
-from mothtrap.core.options import Option
 from mothtrap.core.records import Scalar, logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
@@ -23,6 +20,7 @@ from mothtrap.core.stopping import TrialEnded
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
+from mothtrap.tracing.settings import Settings
 
 T = TypeVar("T")
 Part = tuple[str, Callable[..., object]]
@@ -43,7 +41,7 @@ class AdapterJob:
 
     Attributes:
         live: False once the process forked, ended, or this adapter failed as a whole.
-        honors: options on which the adapter acts; set when it is attached.
+        settings: reports those that have no effect on its steps.
         observer: adds to the steps of this framework and of its kin.
     """
 
@@ -62,10 +60,10 @@ class AdapterJob:
         self.arrays = arrays if arrays is not None else self.recorder.captures.reducer
         self._reports = reports
         self.live = True
-        self.honors = options.EVERY
-        self._ignored: set[tuple[Option, str]] = set()
+        say, observe = self.recorder.containment.say, self.recorder.notes.observe
+        self.settings = Settings(self.config, framework, self.grouper, say, observe)
         self.observer: StepObserver | None = None
-        self._counts_steps = counts_steps
+        self.counts_steps = counts_steps
         self._depth = 0
         self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
         self._series: set[str] = set()
@@ -164,7 +162,7 @@ class AdapterJob:
     ) -> range:
         """Close the step in progress; return the numbers of the steps made."""
         name = optimizer or self.framework
-        if not self._counts_steps:
+        if not self.counts_steps:
             self._add_losses(losses, name)
             return range(0)
         self.resume({})
@@ -277,32 +275,14 @@ class AdapterJob:
 
     def stepped(self, step: int) -> None:
         """Say, at the first step of the framework, what can come from its adapter."""
-        self.check_options(step)
+        if self.counts_steps:
+            self.settings.check(step)
         if self._reports is not None:
             self.recorder.looks.reports(self.framework, self._reports, step)
 
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""
         self.recorder.notes.blind(self.grouper.step, what, why)
-
-    def check_options(self, step: int) -> None:
-        """Report, at a step, options that the user asks for and the adapter does not honor."""
-        for option in options.asked(self.config):
-            if self._counts_steps and option not in self.honors:
-                why = options.NO_EFFECT[option].format(self.framework)
-                self._report_ignored(option, why, step)
-
-    def no_effect(self, option: Option, why: str) -> None:
-        """Say, once, that an option has no effect on some steps, and why."""
-        if (option, why) not in self._ignored:
-            self._report_ignored(option, why, self.grouper.step)
-
-    def _report_ignored(self, option: Option, why: str, step: int) -> None:
-        setting = options.asked(self.config).get(option)
-        if setting is not None and (option, why) not in self._ignored:
-            self.recorder.containment.say(f"mothtrap: {setting} has no effect: {why}")
-            self.fact(SettingIgnored(step=step, setting=setting, reason=why))
-        self._ignored.add((option, why))
 
 
 def traced(job: Job) -> AdapterJob:

@@ -17,6 +17,7 @@ from mothtrap.tracing.adapter_job import AdapterJob
 
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
 """Numbers of a step that may be trees of arrays, and the kind of their tensors."""
+BY_SCRIPT: Final = "the script makes the steps itself, and passes them to `step` afterwards"
 
 
 class StepsByHand:
@@ -47,8 +48,8 @@ class StepsByHand:
             if given.loss is not None:
                 self._job.number("loss", given.loss)
             return
-        for option in ("on_nonfinite", "max_gradient_norm"):
-            self._job.no_effect(option, "the script makes the steps, and reports them afterwards")
+        self._job.settings.no_effect("on_nonfinite", BY_SCRIPT)
+        self._job.settings.no_effect("max_gradient_norm", BY_SCRIPT)
         loss = math.nan if given.loss is None else float(np.mean(np.asarray(given.loss)))
         place = frames.user_location()
         series = place or "loss"

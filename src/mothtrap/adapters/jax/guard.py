@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import jax
@@ -79,11 +79,13 @@ class Guard:
             policy.announce(fault, step, onset=onset)
 
 
-@jax.jit
-def _look(gradient: Any) -> tuple[Any, Any]:
-    """Return whether a gradient is finite, and its norm, both still on their way."""
+def _finite_and_norm(gradient: Any) -> tuple[Any, Any]:
+    """Return whether a gradient is finite, and its norm."""
     wide = jnp.abs(gradient).astype(jnp.promote_types(gradient.real.dtype, jnp.float32))
     return jnp.isfinite(gradient).all(), jnp.sqrt(jnp.sum(jnp.square(wide)))
+
+
+_look: Final[Callable[[Any], tuple[Any, Any]]] = jax.jit(_finite_and_norm)
 
 
 def without_the_step(layout: Layout, inputs: Any, out: Any) -> Any | None:

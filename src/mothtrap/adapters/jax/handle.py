@@ -163,8 +163,8 @@ class JaxHandle:
         """Take gradients that were taken outside of any compiled function."""
         weights = dict.fromkeys(call.names, 0)
         layout = Layout(function=call.function, location=call.location, size=0, weights=weights)
-        self._job.no_effect("on_nonfinite", EAGER)
-        self._job.no_effect("max_gradient_norm", EAGER)
+        self._job.settings.no_effect("on_nonfinite", EAGER)
+        self._job.settings.no_effect("max_gradient_norm", EAGER)
         full = self._steps.is_full()
         if full:
             self._steps.settle(all_of_them=True)
@@ -309,7 +309,7 @@ class JaxHandle:
             gradients, self._gradients = self._gradients, {}
             if not gradients and not (noted.began_s is not None and is_given_away(inputs)):
                 why = self._unseen.get(layout.function, "no gradients were found in it")
-                self._job.no_effect("max_gradient_norm", f"{why} ({layout.function})")
+                self._job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")
             judged = self._judge(call, inputs, out, gradients) if self._guard.judges else None
             full = noted.full or judged is not None
             if gradients and self._directed < directions.STEPS:
@@ -360,8 +360,10 @@ class JaxHandle:
             self._steps.wait_for(call.loss)
         step = self._job.now.step
         fault, kept = guard.judge(layout, call.loss, gradients), None
-        if self._skips and (fault is not None or call.jitted.traced not in self._tried):
-            self._tried.add(call.jitted.traced)  # what is in the way is said at the first step
+        traced = call.jitted.traced if call.jitted is not None else None
+        if self._skips and (fault is not None or traced not in self._tried):
+            if traced is not None:
+                self._tried.add(traced)  # what is in the way is said at the first step
             kept = self._without(call, inputs, out)
         if fault is None:
             return None
@@ -381,7 +383,7 @@ class JaxHandle:
             kept = without_the_step(call.layout, inputs, out)
             why = "no argument of the step is like the new weights that it returns"
         if kept is None:
-            self._job.no_effect("on_nonfinite", f"{why} ({call.layout.function})")
+            self._job.settings.no_effect("on_nonfinite", f"{why} ({call.layout.function})")
         return kept
 
 

@@ -60,7 +60,7 @@ class Guard:
         """Judge a step that was made; return whether it was taken back."""
         step, policy = self._job.grouper.step, self.policy
         if why := SEVERAL if made.count > 1 else made.why_no_state:
-            self._job.no_effect("on_nonfinite", why)
+            self._job.settings.no_effect("on_nonfinite", why)
         fault = self._fault(made)
         if fault is None:
             self._job.contain_part("snapshots", self._taker.sound, made)
@@ -102,7 +102,7 @@ class Guard:
         if any(each.scaled for each in made.applied):
             why = SCALED
         if why:
-            self._job.no_effect("max_gradient_norm", why)
+            self._job.settings.no_effect("max_gradient_norm", why)
             return 0.0
         return max(map(applied_norm, made.applied), default=0.0)
 

@@ -64,7 +64,6 @@ class Guard:
         self._looks: dict[str, GradientLook] = {}
         self._faulty = False
         self._in_backward: Fault | None = None
-        self._guarded: set[str] = set()  # optimizers whose steps the guard could leave out
         self._told: list[tuple[Fault, str]] = []
 
     @property
@@ -99,10 +98,6 @@ class Guard:
                 if fault.kind == "norm":
                     self._told.append((fault, name))
 
-    def step_runs(self, optimizer: Optimizer) -> None:
-        """A guarded step of an optimizer runs, or a scaler has left it out."""
-        self._guarded.add(self._name(optimizer))
-
     def backward_ended(self) -> None:
         """The outermost backward returned or raised."""
         self._in_backward = None
@@ -113,7 +108,6 @@ class Guard:
         Scalers try larger scales until gradients overflow: only a loss that is not finite
         by itself is an onset.
         """
-        self.step_runs(optimizer)
         if any(name == self._name(optimizer) for _, name in self._told):
             return
         if self.acts:
@@ -142,10 +136,6 @@ class Guard:
                 applied=others[:MOST_PARTNERS],
             )
             self._tracer.recorder.notes.observe(fact)
-        if self.acts:
-            for name in set(closed.optimizers) - self._guarded:
-                why = f"the step of {name} is compiled, captured, or made by the script itself"
-                self._tracer.job.no_effect("on_nonfinite", why)
         self._told.clear()
         self._joint.clear()
         self._judged.clear()

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 import torch
 from torch.optim import Optimizer
@@ -24,6 +25,7 @@ from mothtrap.core.runs import STOPPED
 from mothtrap.tracing.guard import Fault
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.adapters.torch.reproduce.parts import Parts
 
 Function = Callable[..., Any]
@@ -62,6 +64,7 @@ class GuardedSteps:
         self._kept: list[tuple[Optimizer, Kept]] = []
         self._thread: threading.Thread | None = None
         self._told_of_threads = False
+        self._reached: WeakSet[Optimizer] = WeakSet()
 
     def detach(self) -> None:
         """Leave all classes and objects as they were."""
@@ -114,6 +117,12 @@ class GuardedSteps:
 
         self._undo.callback(restore)
 
+    def step_ended(self, known: Known, optimizer: Optimizer, *_: object) -> None:
+        """An optimizer has stepped: report that its steps are not guarded, where none came here."""
+        if optimizer not in self._reached:
+            why = f"the step of {known.name} is compiled, or captured in a CUDA graph"
+            self._tracer.job.settings.no_effect("on_nonfinite", why)
+
     def backward_ended(self) -> None:
         """The outermost backward is over: what was applied inside it stays."""
         self._guard.backward_ended()
@@ -147,7 +156,7 @@ class GuardedSteps:
             return step()
         if guard.stopped is not None:  # the first one was caught, or there are threads
             raise SystemExit(STOPPED)
-        self._contained(guard.step_runs, optimizer)
+        self._reached.add(optimizer)
         if self._is_elsewhere():
             self._contained(self._tell_of_threads)
             return step()
