@@ -1,7 +1,7 @@
 """Settings that an adapter has to act on, and the reasons why one does not.
 
-A handle names those that it honors (`core.adapters.Handle.honors`). What a user asked for beyond
-these is reported before the second step; see `tracing.adapter_job`.
+A handle names those that it honors (`core.adapters.Handle.honors`). Others that a user asks for
+are reported at the first step, see `tracing.settings`.
 """
 
 from __future__ import annotations

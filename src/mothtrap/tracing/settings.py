@@ -46,8 +46,8 @@ class Settings:
                 self._report(option, options.NO_EFFECT[option].format(self._framework), step)
 
     def no_effect(self, option: Option, why: str) -> None:
-        """Report, once, that an option has no effect on some steps; nothing where none asks it."""
-        if (option, why) not in self._reported:
+        """Report, once, that an option that is honored elsewhere has no effect on some steps."""
+        if option in self.honored and (option, why) not in self._reported:
             self._report(option, why, self._grouper.step)
 
     def _report(self, option: Option, why: str, step: int) -> None:

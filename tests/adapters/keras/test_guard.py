@@ -115,14 +115,15 @@ def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:
 
 
 def test_a_loop_of_ones_own_is_said_not_to_be_guarded_at_its_first_step() -> None:
-    process, model = guarded("stop"), model_of()
+    process, model = guarded("stop", replay_at_end=True), model_of()
     with process.watched(adapter):
         for x, y in batches(X):
             with tf.GradientTape() as tape:
                 loss = keras.ops.mean((model(x, training=True) - y) ** 2)
             gradients = tape.gradient(loss, model.trainable_weights)
             model.optimizer.apply(gradients, model.trainable_weights)
-    assert [fact.step for fact in ignored_in(process)] == [0]
+    found = [(fact.step, fact.setting) for fact in ignored_in(process)]
+    assert found == [(0, "on_nonfinite = stop"), (0, "--replay")]
     assert "on_nonfinite = stop has no effect" in process.said[0]
 
 

@@ -11,12 +11,13 @@ import numpy as np
 from mothtrap.adapters.jax.functions import names_of
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, Losses, SnapshotTaker, Surroundings
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
+from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import AdapterJob
 
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
 """Numbers of a step that may be trees of arrays, and the kind of their tensors."""
+UNGUARDED: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm", "snapshots")
 BY_SCRIPT: Final = "the script makes the steps itself, and passes them to `step` afterwards"
 
 
@@ -48,8 +49,8 @@ class StepsByHand:
             if given.loss is not None:
                 self._job.number("loss", given.loss)
             return
-        self._job.settings.no_effect("on_nonfinite", BY_SCRIPT)
-        self._job.settings.no_effect("max_gradient_norm", BY_SCRIPT)
+        for option in UNGUARDED:
+            self._job.settings.no_effect(option, BY_SCRIPT)
         loss = math.nan if given.loss is None else float(np.mean(np.asarray(given.loss)))
         place = frames.user_location()
         series = place or "loss"

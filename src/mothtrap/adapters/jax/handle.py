@@ -163,8 +163,8 @@ class JaxHandle:
         """Take gradients that were taken outside of any compiled function."""
         weights = dict.fromkeys(call.names, 0)
         layout = Layout(function=call.function, location=call.location, size=0, weights=weights)
-        self._job.settings.no_effect("on_nonfinite", EAGER)
-        self._job.settings.no_effect("max_gradient_norm", EAGER)
+        for option in sorted(self.honors):
+            self._job.settings.no_effect(option, EAGER)
         full = self._steps.is_full()
         if full:
             self._steps.settle(all_of_them=True)

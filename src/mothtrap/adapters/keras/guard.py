@@ -61,6 +61,8 @@ class Guard:
         step, policy = self._job.grouper.step, self.policy
         if why := SEVERAL if made.count > 1 else made.why_no_state:
             self._job.settings.no_effect("on_nonfinite", why)
+        if made.why_no_state and self._taker.active:
+            self._job.settings.no_effect("snapshots", made.why_no_state)
         fault = self._fault(made)
         if fault is None:
             self._job.contain_part("snapshots", self._taker.sound, made)
