@@ -10,11 +10,12 @@ from textwrap import dedent
 
 import msgspec
 import pytest
-from tests.harness.running import environment, observed, run
+from tests.harness.running import environment, observed, run, show
 from tests.plugins import install
 from tests.session.toy import Model, Toy, attached
 
 import mothtrap
+from mothtrap.core.adapters import Losses
 from mothtrap.core.config import Config
 from mothtrap.core.control_requests import SnapshotRequest
 from mothtrap.core.facts.snapshots import SnapshotKept
@@ -103,6 +104,62 @@ def test_steps_can_be_made_by_hand(known: Adapters, tmp_path: Path) -> None:
     (series,) = mothtrap.open_run(watch.path).scalars("accuracy")
     assert losses(watch.path) == [1.0] * 3
     assert series.values_S.tolist() == [0.0, 0.5, 1.0]
+
+
+UNHEEDED = {"on_nonfinite": "stop", "max_gradient_norm": 2.0, "snapshot_at": (1,)}
+
+
+def test_settings_that_an_adapter_does_not_honor_are_said_before_the_first_step(
+    known: Adapters, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = Model()
+    with mothtrap.watch(model, runs_dir=str(tmp_path), **UNHEEDED) as watch:
+        said = capsys.readouterr().err
+        model.fit_round()
+    assert watch.path is not None
+    sentences = [
+        "on_nonfinite = stop has no effect: steps of tests cannot be left out, and are applied as "
+        "they are",
+        "max_gradient_norm = 2 has no effect: gradients of tests are not checked before they are "
+        "applied",
+        "snapshot_at has no effect: no snapshots are taken of tests, so no step can be replayed",
+    ]
+    assert said.splitlines() == [f"mothtrap: {sentence}" for sentence in sentences]
+    verdict = " ".join(capsys.readouterr().err.split())
+    for sentence in sentences:
+        assert sentence.replace("has no effect", "had no effect") in verdict
+    stored = show(watch.path, cwd=tmp_path)["ignored"]
+    assert [f"{one['setting']} has no effect: {one['reason']}" for one in stored] == sentences
+
+
+def test_settings_are_said_to_have_no_effect_on_frameworks_that_train_only(
+    known: Adapters, make: Callable[..., Worker], capsys: pytest.CaptureFixture[str]
+) -> None:
+    worker = make(Config(on_nonfinite="skip"))
+    jobs = [attached(worker, Toy(name)) for name in ("idle", "busy")]
+    capsys.readouterr()
+    for _ in range(3):
+        jobs[1].step([Losses(series="toy", value=1.0)])
+    said = capsys.readouterr().out
+    assert said.count("has no effect") == 1
+    assert "steps of busy" in said
+
+
+def test_an_adapter_that_declares_nothing_honors_nothing(
+    known: Adapters, make: Callable[..., Worker], capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Undeclared:
+        snapshots = surroundings = None
+
+        def detach(self) -> None:
+            pass
+
+    toy = Toy()
+    toy.attach_process = lambda job: toy.jobs.append(job) or Undeclared()  # type: ignore
+    worker = make(Config(redact=("label",)))
+    job = attached(worker, toy)
+    job.step()
+    assert "redact has no effect: inputs of toy" in capsys.readouterr().out
 
 
 class Other(Model):

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from mothtrap.core.adapters import Environment, Given, Job, Losses, SnapshotTaker
 from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -31,6 +32,8 @@ class ToyHandle:
     """Has no attribute that the protocol does not name."""
 
     __slots__ = ("_calls", "_error", "_job", "snapshots")
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ import pytest
 from tests.testing import toyframe, toyframe_adapter
 
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.options import EVERY
 from mothtrap.core.reports import Reports
 from mothtrap.testing import AdapterTests
 
@@ -83,6 +84,11 @@ def test_an_adapter_that_promises_too_much_is_caught() -> None:
     )
     with pytest.raises(AssertionError, match="never came: LossCall"):
         suite(REPORTS=more).test_reports_are_true()
+
+
+def test_an_adapter_that_claims_to_honor_what_it_ignores_is_caught() -> None:
+    with pytest.raises(AssertionError, match=r"steps \[0, 1, 2.*\] are applied"):
+        broken(honors=EVERY).test_settings_have_an_effect_or_are_reported()
 
 
 def test_an_adapter_that_does_not_declare_what_it_reports_is_caught() -> None:

@@ -12,6 +12,7 @@ from tests.testing import toyframe
 from mothtrap.core.adapters import Environment, Given, Job, Losses
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.losses import LossSeries
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -37,6 +38,7 @@ class Handle:
         targets: models that are watched; none = all.
     """
 
+    honors = WITHOUT_SNAPSHOTS
     snapshots = None
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:

@@ -17,6 +17,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.core.options import Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
@@ -121,6 +122,20 @@ Resumption = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
 made; returns where the job goes on, None where it begins."""
 
 
+class ReportsSettings(Protocol):
+    """Reports settings that have no effect, on the terminal and in the run."""
+
+    def no_effect(self, option: Option, why: str) -> None:
+        """Report, once, that an option has no effect on some steps.
+
+        Does nothing where the user has not asked for the option.
+
+        Args:
+            option: that cannot be honored there.
+            why: names the steps, or says what about them is in the way.
+        """
+
+
 class Job(Protocol):
     """The job of a process, as one adapter sees it.
 
@@ -132,10 +147,15 @@ class Job(Protocol):
         config: what the user has set.
         live: False once the process forked, ended, or this adapter failed as a whole; hooks
             return at once then.
+        settings: reports those that have no effect on some steps.
     """
 
     config: Config
     live: bool
+
+    @property
+    def settings(self) -> ReportsSettings:
+        """Return what reports settings that have no effect."""
 
     @property
     def now(self) -> StepKey:
@@ -263,8 +283,12 @@ class Handle(Protocol):
     """One adapter at work.
 
     Attributes:
+        honors: options on which it acts in the steps that it counts. What a user asks for
+            beyond them is reported. Where its base counts the steps (`STEPS`) that one acts.
         snapshots: takes them; None where the adapter takes none.
     """
+
+    honors: frozenset[Option]
 
     @property
     def snapshots(self) -> SnapshotTaker | None:

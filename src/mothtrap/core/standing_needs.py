@@ -11,6 +11,7 @@ from mothtrap.core.facts.captures import (
     CaptureChanged,
     Dropped,
     FullSteps,
+    SettingIgnored,
     Thinned,
     ToolError,
     Unwatched,
@@ -47,7 +48,7 @@ NEEDS_OF_THE_JOB = (
     Need(facts=(WorkerStarted, WorkerEnded, WorkerLost, Resumed, SnapshotKept)),
     Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
-    Need(facts=(AdapterReports, Cannot, Looked)),
+    Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
 )
 """Facts that come whatever the adapter is."""
 

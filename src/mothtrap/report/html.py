@@ -77,7 +77,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-        f"{_rules(document)}{boosted}{recorded}{_blind(document)}{_machine(document)}{_conditions(document)}"
+        f"{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}. '
         f"Overhead: {_safe(overhead)}</p></footer>"
         "</main></body></html>\n"
@@ -204,6 +204,14 @@ def _rules(document: Document) -> str:
         f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was in force.'}</p>"
         f"<details><summary>All rules</summary><table>{rows}</table></details>"
     )
+
+
+def _ignored(document: Document) -> str:
+    found = document.summary.ignored
+    if not found:
+        return ""
+    rows = _rows((one.setting, one.reason) for one in found)
+    return f"<h2>Settings without effect</h2><table>{rows}</table>"
 
 
 def _blind(document: Document) -> str:

@@ -25,6 +25,7 @@ from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import ended_by_exception, how_it_ended
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
+from mothtrap.report.ignored import Ignored, ignored
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
 from mothtrap.report.record import RunRecord
 from mothtrap.report.source import lines_at
@@ -77,7 +78,8 @@ class NotKept(msgspec.Struct, frozen=True, kw_only=True):
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that is said about a run; fields with a default are left out when empty.
 
-    `dropped` counts what was captured and given up, `not_kept` says why, the most first; `damage`
+    `ignored` are settings without effect; `dropped` counts what was captured and given up,
+    `not_kept` says why, the most first; `damage`
     names the stored parts that could not be read; `known` counts the findings
     that a baseline holds, which are left out; `failures` are what ended the script;
     `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
@@ -95,6 +97,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     blind: tuple[Unseen, ...]
     overhead: Overhead
     tool_errors: tuple[OwnError, ...] = ()
+    ignored: tuple[Ignored, ...] = ()
     dropped: int = 0
     not_kept: tuple[NotKept, ...] = ()
     damage: tuple[str, ...] = ()
@@ -169,6 +172,7 @@ def summarize(
         blind=tuple(Unseen(what=blind.what, reason=blind.reason) for blind in run.blind),
         overhead=run.overhead,
         tool_errors=tuple(OwnError(part=e.part, error=e.error) for e in run.tool_errors),
+        ignored=ignored(run),
         dropped=run.dropped,
         not_kept=_not_kept(run),
         damage=run.damage,

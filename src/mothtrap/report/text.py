@@ -13,6 +13,7 @@ from mothtrap.report.boosting import boosting_lines
 from mothtrap.report.cost import cost_in_words
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
+from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
@@ -74,6 +75,7 @@ def state_lines(
         summary.failures, summary.snapshots, summary.called or summary.run.id, style
     )
     lines += guarded_lines(summary.guarded, style)
+    lines += ignored_lines(summary.ignored, style)
     root = summary.diagnosis[0].root if summary.diagnosis else None
     first = next((f for f in summary.findings if f.fingerprint == root), None)
     if summary.replay is not None:

@@ -10,6 +10,7 @@ from mothtrap.core.runs import SHOWN_OFF, Overhead, switched_off
 from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
+from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import replay_command
 from mothtrap.report.record import duration
 from mothtrap.report.style import (
@@ -65,6 +66,7 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
         failure_lines(summary.failures, summary.snapshots, summary.called or summary.run.id, style)
     )
     lines += _wrap_all(guarded_lines(summary.guarded, style))
+    lines += _wrap_all(ignored_lines(summary.ignored, style))
     lines += alarms(summary, style)
     lines += following if not roots else []
     footer = _footer(summary, with_counts=bool(roots))

@@ -59,8 +59,16 @@ class AttachedAdapters:
         except BaseException:
             job.leave()
             raise
+        # An adapter of another distribution may know nothing of options.
+        job.settings.honored = getattr(handle, "honors", frozenset())
         self._attached.append(_Attached(adapter, job, handle))
         return handle
+
+    def check_options(self, handles: Iterable[Handle]) -> None:
+        """Report, before the first step, the options that some handles do not honor."""
+        for each in self._attached:
+            if each.job.counts_steps and any(each.handle is handle for handle in handles):
+                each.job.settings.check(self._job.grouper.step)
 
     def handle_of(self, adapter: Adapter) -> Handle | None:
         """Return the handle of an adapter; None where it is not attached."""

@@ -90,8 +90,8 @@ class Snapshots:
             otherwise(request)
         elif not self._order(SnapshotOrder(reason="request", request=request.id)):
             why = (
-                "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off), or "
-                "too many are wished for already"
+                "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off, or "
+                "`redact` is set, which PyTorch alone honors), or too many are wished for already"
             )
             self._tell(SnapshotKept(step=0, reason="request", request=request.id, error=why))
 

@@ -250,6 +250,7 @@ def _attach(worker: Worker, adapters: Sequence[Adapter], targets: Sequence[objec
         for handle in handles:
             worker.detach(handle)
         raise
+    worker.adapters.check_options(handles)
     return handles
 
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from mothtrap.capture.containment import Containment
 from mothtrap.capture.looks import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
-from mothtrap.core import registry
+from mothtrap.core import options, registry
 from mothtrap.core.adapters import Adapter, Given, Handle, Job, Losses
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact, tag_of
-from mothtrap.core.facts.captures import Blind, ToolError
+from mothtrap.core.facts.captures import Blind, SettingIgnored, ToolError
+from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.needs import facts_of, required
 from mothtrap.core.records import MEASURED, StepRecord
@@ -36,6 +37,16 @@ STEP_SCALARS = frozenset({"skipped", "micro_batches", "step_s", "own_s"})
 """Numbers that every step has, whoever makes it."""
 ANYWAY = STEP_SCALARS | OF_THE_JOB | {Mode.PREDICT}
 """Facts that come whatever the adapter is; facts between steps come in mode `predict`."""
+
+
+ASKED: dict[str, Any] = {
+    "on_nonfinite": "skip",
+    "max_gradient_norm": 1e30,
+    "snapshot_at": (1,),
+    "digests": True,
+    "redact": ("nothing",),
+}
+"""Every option that an adapter has to act on; none of them changes a sound training."""
 
 
 class Process:
@@ -231,6 +242,37 @@ class AdapterTests:
             more, never = _named(came - expected), _named(expected - came - apart)
             assert not more, f"REPORTS lacks {field}: {more}"
             assert not never, f"REPORTS has {field} that never came: {never}"
+
+    def test_settings_have_an_effect_or_are_reported(self) -> None:
+        """A setting that needs the adapter acts on every step, or the run says that it does not.
+
+        An adapter declares those on which it acts in `Handle.honors`.
+        """
+        process = Process(self.adapter.ARRAYS, **ASKED)
+        with process.watched(self.adapter):
+            self.train()
+            honored = cast(AdapterJob, process.job.members[process.job.stepping]).settings.honored
+        self._check_nothing_failed(process)
+        facts = process.facts()
+        ignored = {fact.setting: fact for fact in facts if isinstance(fact, SettingIgnored)}
+        wanted = options.asked(process.job.config)
+        expected = {setting for option, setting in wanted.items() if option not in honored}
+        assert ignored.keys() == expected, f"without effect: {ignored}; honored: {honored}"
+        for fact in ignored.values():
+            assert fact.step == 0, f"{fact.setting} is reported at step {fact.step} only"
+            sentence = f"mothtrap: {fact.setting} has no effect: {fact.reason}"
+            assert process.said.count(sentence) == 1, f"printed: {process.said}"
+        if "on_nonfinite" in honored:
+            self._check_steps_are_left_out()
+
+    def _check_steps_are_left_out(self) -> None:
+        """Under a bound of the gradient norm that no step is within, no step is applied."""
+        process = Process(self.adapter.ARRAYS, on_nonfinite="skip", max_gradient_norm=1e-30)
+        with process.watched(self.adapter):
+            self.train()
+        guarded = [fact.step for fact in process.facts() if isinstance(fact, StepGuarded)]
+        left = sorted(set(range(self.steps)) - set(guarded))
+        assert not left, f"steps {left} are applied above max_gradient_norm"
 
     def test_two_adapters_make_one_run(self) -> None:
         """Steps of this framework and of another are one sequence in one run."""

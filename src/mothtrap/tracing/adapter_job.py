@@ -21,6 +21,7 @@ from mothtrap.core.stopping import TrialEnded
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
+from mothtrap.tracing.settings import Settings
 
 T = TypeVar("T")
 Part = tuple[str, Callable[..., object]]
@@ -41,6 +42,7 @@ class AdapterJob:
 
     Attributes:
         live: False once the process forked, ended, or this adapter failed as a whole.
+        settings: reports those that have no effect on its steps.
         observer: adds to the steps of this framework and of its kin.
         thread: the only thread in which hooks run; 0: they run in all.
         elsewhere: says of another thread whether no hook runs there, as of one that works for it.
@@ -61,10 +63,12 @@ class AdapterJob:
         self.arrays = arrays if arrays is not None else self.recorder.captures.reducer
         self._reports = reports
         self.live = True
+        say, observe = self.recorder.containment.say, self.recorder.notes.observe
+        self.settings = Settings(self.config, framework, self.grouper, say, observe)
         self.observer: StepObserver | None = None
         self.thread = 0
         self.elsewhere: Callable[[], bool] = lambda: True
-        self._counts_steps = counts_steps
+        self.counts_steps = counts_steps
         self._depth = 0
         self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
         self._series: set[str] = set()
@@ -167,7 +171,7 @@ class AdapterJob:
     ) -> range:
         """Close the step in progress; return the numbers of the steps made."""
         name = optimizer or self.framework
-        if not self._counts_steps:
+        if not self.counts_steps:
             self._add_losses(losses, name)
             return range(0)
         self.resume({})
@@ -280,6 +284,8 @@ class AdapterJob:
 
     def stepped(self, step: int) -> None:
         """Say, at the first step of the framework, what can come from its adapter."""
+        if self.counts_steps:
+            self.settings.check(step)
         if self._reports is not None:
             self.recorder.looks.reports(self.framework, self._reports, step)
 

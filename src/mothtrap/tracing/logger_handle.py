@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements
 
@@ -19,6 +20,8 @@ class LoggerHandle:
         numbers: takes those that are logged.
         replacements: puts functions in the place of others.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job) -> None:
         self._job = traced(job)

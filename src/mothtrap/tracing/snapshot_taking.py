@@ -34,7 +34,8 @@ class SnapshotsOfSteps:
 
     def __init__(self, job: AdapterJob) -> None:
         config = job.config
-        self.active = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
+        wanted = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
+        self.active = wanted and not config.redact  # which is not known here of any value
         self._job = job
         self._every, self._at = config.snapshot_every, frozenset(config.snapshot_at)
         self._limit_bytes = config.snapshot_mb * 2**20

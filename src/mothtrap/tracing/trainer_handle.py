@@ -9,6 +9,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.adapter_job import traced
@@ -37,6 +38,7 @@ class TrainerHandle:
         work: the trainers whose counters a snapshot has; set by `install`.
     """
 
+    honors = WITHOUT_SNAPSHOTS
     facts: ClassVar[tuple[type[Fact], ...]] = (TrainerSettings, TrainingPhase)
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:

@@ -381,6 +381,8 @@ def _notes(summary: RunSummary) -> Iterator[str]:
         yield f"{lost.count:,} {lost.what} were not kept: {lost.reason}"
     for text in summary.damage:
         yield f"damaged: {text}"
+    for ignored in summary.ignored:
+        yield f"{ignored.setting} had no effect: {ignored.reason}"
     for unseen in summary.blind:
         yield f"{unseen.what} was not observed: {unseen.reason}"
 

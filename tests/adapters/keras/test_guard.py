@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 
 pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
+import tensorflow as tf  # noqa: E402
+
 from mothtrap.adapters import keras as adapter  # noqa: E402
 from mothtrap.core.errors import NonFiniteStepError  # noqa: E402
+from mothtrap.core.facts.captures import SettingIgnored, ToolError  # noqa: E402
 from mothtrap.core.facts.guards import StepGuarded  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -24,12 +26,17 @@ BAD = np.where(np.arange(40)[:, None] == 13, np.nan, X)
 """Row 13 lies in the second batch of eight."""
 
 
-def guarded(policy: str) -> Process:
-    process = Process(adapter.ARRAYS)
-    job = process.job
-    job.config = msgspec.structs.replace(job.config, on_nonfinite=policy)
-    process.recorder.containment.say = process.said.append
-    return process
+def guarded(policy: str, **settings: Any) -> Process:
+    return Process(adapter.ARRAYS, on_nonfinite=policy, **settings)
+
+
+def facts_of(process: Process) -> list[StepGuarded]:
+    assert not [fact for fact in process.facts() if isinstance(fact, ToolError)], process.said
+    return [fact for fact in process.facts() if isinstance(fact, StepGuarded)]
+
+
+def ignored_in(process: Process) -> list[SettingIgnored]:
+    return [fact for fact in process.facts() if isinstance(fact, SettingIgnored)]
 
 
 def model_of(**given: Any) -> keras.Model:
@@ -102,5 +109,76 @@ def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:
     process, model = guarded("skip"), model_of(steps_per_execution=5)
     with process.watched(adapter):
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
-    assert any("steps_per_execution" in line for line in process.said)
-    assert not [fact for fact in process.facts() if isinstance(fact, StepGuarded)]
+    assert sum("steps_per_execution" in line for line in process.said) == 1
+    assert [fact.setting for fact in ignored_in(process)] == ["on_nonfinite = skip"]
+    assert not facts_of(process)
+
+
+def test_a_loop_of_ones_own_is_said_not_to_be_guarded_at_its_first_step() -> None:
+    process, model = guarded("stop", replay_at_end=True), model_of()
+    with process.watched(adapter):
+        for x, y in batches(X):
+            with tf.GradientTape() as tape:
+                loss = keras.ops.mean((model(x, training=True) - y) ** 2)
+            gradients = tape.gradient(loss, model.trainable_weights)
+            model.optimizer.apply(gradients, model.trainable_weights)
+    found = [(fact.step, fact.setting) for fact in ignored_in(process)]
+    assert found == [(0, "on_nonfinite = stop"), (0, "--replay")]
+    assert "on_nonfinite = stop has no effect" in process.said[0]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_gradient_norm_above_the_bound_is_taken_back(eager: bool) -> None:
+    without, model = model_of(run_eagerly=eager), model_of(run_eagerly=eager)
+    process = guarded("skip", max_gradient_norm=200.0)
+    large = [1, 2, 4]
+    with process.watched(adapter):
+        for place, (x, y) in enumerate(batches(X)):
+            model.train_on_batch(x, 1000 * y if place in large else y)
+    for place, (x, y) in enumerate(batches(X)):
+        if place not in large:
+            without.train_on_batch(x, y)
+    assert weights(model) == weights(without)
+    assert [(fact.step, fact.fault, fact.action) for fact in facts_of(process)] == [
+        (step, "norm", "skipped") for step in large
+    ]
+    lines = [line for line in process.said if "was not applied" in line]
+    assert [line.split()[2] for line in lines] == ["1", "4"], "one line for each onset"
+
+
+def test_a_large_norm_is_reported_where_steps_are_applied() -> None:
+    process, model = guarded("report", max_gradient_norm=200.0), model_of()
+    with process.watched(adapter):
+        for place, (x, y) in enumerate(batches(X)):
+            model.train_on_batch(x, 1000 * y if place == 3 else y)
+    [fact] = facts_of(process)
+    assert (fact.step, fact.action, fact.fault) == (3, "reported", "norm")
+
+
+@pytest.mark.parametrize("clips", [{"global_clipnorm": 1.0}, {"clipnorm": 1.0}])
+def test_the_norm_is_that_after_clipping(clips: dict[str, float]) -> None:
+    process, model = guarded("skip", max_gradient_norm=10.0), model_of()
+    model.compile(keras.optimizers.Adam(**clips), "mse")
+    with process.watched(adapter):
+        for x, y in batches(X):
+            model.train_on_batch(x, 1000 * y)
+    assert not facts_of(process)
+
+
+def test_where_gradients_are_hidden_a_bound_is_said_to_have_no_effect() -> None:
+    process, model = guarded("skip", max_gradient_norm=0.001), model_of(jit_compile=True)
+    with process.watched(adapter):
+        for x, y in batches(X):
+            model.train_on_batch(x, y)
+    assert not facts_of(process)
+    [fact] = ignored_in(process)
+    assert (fact.step, fact.setting) == (0, "max_gradient_norm = 0.001")
+    assert "XLA" in fact.reason
+
+
+def test_all_bad_gradients_are_counted_and_four_are_named() -> None:
+    process, model = guarded("skip"), model_of()
+    with process.watched(adapter):
+        model.train_on_batch(BAD[8:16], Y[8:16])
+    [fact] = facts_of(process)
+    assert (fact.concerned, len(fact.parameters)) == (len(model.trainable_weights), 4)

@@ -11,11 +11,14 @@ import numpy as np
 from mothtrap.adapters.jax.functions import names_of
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.tracing import frames
 from mothtrap.tracing.adapter_job import AdapterJob
 
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
 """Numbers of a step that may be trees of arrays, and the kind of their tensors."""
+UNGUARDED: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm", "snapshots")
+BY_SCRIPT: Final = "the script makes the steps itself, and passes them to `step` afterwards"
 
 
 class StepsByHand:
@@ -24,6 +27,8 @@ class StepsByHand:
     Args:
         job: takes what is passed.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: AdapterJob) -> None:
         self._job, self._tensors = job, Tensors(job)
@@ -44,6 +49,8 @@ class StepsByHand:
             if given.loss is not None:
                 self._job.number("loss", given.loss)
             return
+        for option in UNGUARDED:
+            self._job.settings.no_effect(option, BY_SCRIPT)
         loss = math.nan if given.loss is None else float(np.mean(np.asarray(given.loss)))
         place = frames.user_location()
         series = place or "loss"

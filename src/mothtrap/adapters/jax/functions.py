@@ -374,6 +374,8 @@ def _shared_end(one: Sequence[str], other: Sequence[str]) -> int:
 
 
 def _kind(leaf: Any) -> tuple[Any, ...]:
+    if isinstance(leaf, bool | int | float | complex):  # comes back as an array: a step's number
+        return ((), jax.dtypes.canonicalize_dtype(type(leaf)))
     return (np.shape(leaf), getattr(leaf, "dtype", type(leaf)))
 
 

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Final, Literal
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from mothtrap.adapters.jax.functions import Layout, kind_of
-from mothtrap.core.errors import NonFiniteStepError
-from mothtrap.core.facts.guards import StepGuarded
-from mothtrap.core.runs import STOPPED
 from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.guard import (
+    Fault,
+    GuardPolicy,
+    bad_gradients,
+    bad_loss,
+    first_bad,
+    large_norm,
+)
 
-DONE: Final[dict[str, Literal["skipped", "stopped", "raised"]]] = {
-    "skip": "skipped",
-    "stop": "stopped",
-    "raise": "raised",
-}
-NAMED: Final = 4
-"""Gradients that are named of those concerned."""
-SAID: Final = 3
-"""Steps left out that are said as they happen; the verdict counts all."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """A step that was not sound; `reason` in words."""
-
-    kind: Literal["loss", "gradient"]
-    reason: str
-    step: int
-    loss: float | None = None
-    parameters: tuple[str, ...] = ()
-    location: str | None = None
+BY_SCRIPT: Final = "the script applies the gradients itself"
+EAGER: Final = "gradients are taken outside of any compiled function"
 
 
 class Guard:
@@ -45,94 +33,63 @@ class Guard:
 
     Attributes:
         policy: what becomes of an unsound step.
-        acts: whether anything is done with one but telling.
+        bounds: whether the gradient norm has a bound, and every step's gradients are needed.
+        judges: whether steps are judged at all.
     """
 
     def __init__(self, job: AdapterJob) -> None:
         self._job = job
-        self.policy = job.config.on_nonfinite
-        self.acts = self.policy != "report"
-        self._said = 0
+        self.policy = GuardPolicy(
+            job.config,
+            job.recorder.containment.say,
+            lambda: job.recorder.before_guard_stops(),
+        )
+        self.bounds = math.isfinite(self.policy.limit)
+        self.judges = self.policy.acts or self.bounds
 
-    def judge(
-        self, layout: Layout, loss: Any, gradients: dict[str, Any], *, step: int
-    ) -> Fault | None:
+    def judge(self, layout: Layout, loss: Any, gradients: Mapping[str, Any]) -> Fault | None:
         """Return what is wrong with a step; waits for its loss.
 
         Args:
             layout: of its function.
             loss: one, or one for each step of a loop; None where none is known.
-            gradients: by name, where the step is looked at in full.
-            step: its number.
+            gradients: by name, where they are known.
         """
-        values = np.asarray([] if loss is None else loss, dtype=np.float64).reshape(-1)
-        for value in values.tolist():
-            if not np.isfinite(value):
-                word = "NaN" if np.isnan(value) else "infinite"
-                where = f" ({layout.location})" if layout.location else ""
-                return Fault(
-                    kind="loss",
-                    reason=f"the loss is {word}{where}",
-                    step=step,
-                    loss=value,
-                    location=layout.location,
-                )
-        bad = [name for name, one in gradients.items() if not bool(jax.numpy.isfinite(one).all())]
-        if not bad:
-            return None
-        return Fault(
-            kind="gradient",
-            reason=f"{len(bad)} of {len(gradients)} gradients hold NaN or infinite values",
-            step=step,
-            loss=float(values[0]) if len(values) else None,
-            parameters=tuple(bad[:NAMED]),
-            location=layout.location,
-        )
+        values = np.asarray([] if loss is None else loss, dtype=np.float64).reshape(-1).tolist()
+        place = layout.location
+        bad = first_bad((value, place) for value in values)
+        own = {n: g for n, g in gradients.items() if jnp.issubdtype(g.dtype, jnp.inexact)}
+        # One program for each: they may lie on different devices.
+        found = jax.device_get([_look(gradient) for gradient in own.values()])
+        names = [name for name, (finite, _) in zip(own, found, strict=True) if not finite]
+        names.reverse()  # trees of weights mostly begin with the layers farthest from the loss
+        if bad is not None:
+            return bad_loss(*bad, names)
+        first = values[0] if values else None
+        if names:
+            return bad_gradients(names, len(gradients), first, place, ordered=False)
+        limit, norm = self.policy.limit, math.hypot(*(float(norm) for _, norm in found))
+        return large_norm(norm, limit, first, place) if norm > limit else None
 
-    def tell(self, fault: Fault, layout: Layout, *, applied: bool) -> None:
+    def tell(self, fault: Fault, layout: Layout, step: int, *, applied: bool) -> None:
         """Report what is done with a step."""
-        done = "reported" if applied else DONE[self.policy]
-        self._job.fact(
-            StepGuarded(
-                step=fault.step,
-                action=done,
-                fault=fault.kind,
-                reason=fault.reason,
-                optimizers=() if applied else (layout.function,),
-                parameters=fault.parameters,
-                concerned=len(fault.parameters),
-                location=fault.location,
-            )
-        )
-        if applied or self.policy == "raise" or self._said >= SAID:
-            return
-        self._said += 1
-        what = "was not applied" if self.policy == "skip" else "is the last"
-        self._job.recorder.containment.say(
-            f"mothtrap: step {fault.step} {what} (on_nonfinite = {self.policy}): {fault.reason}"
-        )
+        policy = self.policy
+        onset = policy.found(step)
+        if not policy.acts and fault.kind != "norm":
+            return  # rules report it
+        named = () if applied and policy.acts else (layout.function,)
+        self._job.fact(policy.fact(fault, step, named, was_applied=applied))
+        if not applied:
+            policy.announce(fault, step, onset=onset)
 
-    def end(self, fault: Fault) -> None:
-        """End the training, or raise, as the policy says.
 
-        Raises:
-            SystemExit: under `stop`.
-            NonFiniteStepError: under `raise`.
-        """
-        if self.policy == "stop":
-            self._job.recorder.before_guard_stops()
-            raise SystemExit(STOPPED)
-        if self.policy == "raise":
-            named = ", ".join(fault.parameters)
-            raise NonFiniteStepError(
-                f"step {fault.step} was not applied: {fault.reason}"
-                + (f"; parameters concerned: {named}" if named else "")
-                + "; the policy is on_nonfinite = raise",
-                step=fault.step,
-                loss=fault.loss,
-                parameters=fault.parameters,
-                location=fault.location,
-            )
+def _finite_and_norm(gradient: Any) -> tuple[Any, Any]:
+    """Return whether a gradient is finite, and its norm."""
+    wide = jnp.abs(gradient).astype(jnp.promote_types(gradient.real.dtype, jnp.float32))
+    return jnp.isfinite(gradient).all(), jnp.sqrt(jnp.sum(jnp.square(wide)))
+
+
+_look: Final[Callable[[Any], tuple[Any, Any]]] = jax.jit(_finite_and_norm)
 
 
 def without_the_step(layout: Layout, inputs: Any, out: Any) -> Any | None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, WeakSet
 
 import jax
 import numpy as np
@@ -27,7 +27,7 @@ from mothtrap.adapters.jax.functions import (
     Traced,
     layout_of,
 )
-from mothtrap.adapters.jax.guard import Fault, Guard, without_the_step
+from mothtrap.adapters.jax.guard import BY_SCRIPT, EAGER, Guard, without_the_step
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.logs import TracedLogs
 from mothtrap.adapters.jax.pacing import LookBudget, Pace
@@ -38,8 +38,10 @@ from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
 from mothtrap.adapters.jax.symmetry import Symmetry
 from mothtrap.adapters.jax.tensors import Tensors
 from mothtrap.core.adapters import Given, SnapshotTaker, Surroundings
+from mothtrap.core.options import Option
 from mothtrap.tracing import directions
 from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.guard import Fault
 
 
 class JaxHandle:
@@ -48,6 +50,8 @@ class JaxHandle:
     Args:
         job: takes what is seen.
     """
+
+    honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
 
     def __init__(self, job: AdapterJob) -> None:
         self._job, self._book = job, Book()
@@ -59,6 +63,8 @@ class JaxHandle:
         self._steps.broken = functools.partial(search, job)
         self._donations = Donations(job.config.ring_mb * 2**20)
         self._guard, self._gradients, self._directed = Guard(job), dict[str, Any](), 0
+        self._tried: WeakSet[Traced] = WeakSet()
+        self._unseen: dict[str, str] = {}  # why gradients of functions are not known
         self._symmetry = Symmetry(job)
         self._logged = TracedLogs(job, self._book)
         self._traced: WeakKeyDictionary[Any, Traced] = WeakKeyDictionary()
@@ -157,6 +163,8 @@ class JaxHandle:
         """Take gradients that were taken outside of any compiled function."""
         weights = dict.fromkeys(call.names, 0)
         layout = Layout(function=call.function, location=call.location, size=0, weights=weights)
+        for option in sorted(self.honors):
+            self._job.settings.no_effect(option, EAGER)
         full = self._steps.is_full()
         if full:
             self._steps.settle(all_of_them=True)
@@ -183,42 +191,49 @@ class JaxHandle:
             if self._steps.broken is not None and not self._steps.is_broken(jitted):
                 noted.again = self._donations.before(jitted, args, kwargs)
             noted.full = self._look(jitted, layout, args, kwargs)
-        if donates(jitted) and self._guard.policy == "skip" and self._job.config.guard_copies:
+        if donates(jitted) and self._skips and self._job.config.guard_copies:
             noted.inputs = jax.tree.map(copied, noted.inputs)
 
     def _look(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> bool:
         self._steps.settle()
-        if not self._steps.is_full():
+        full = self._steps.is_full()
+        if not full and not self._guard.bounds:
             return False
         self._steps.settle(all_of_them=True)
         weights = leaves_at((args, kwargs), tuple(layout.weights.values()))
         pace = self._shadows.setdefault(jitted.traced, Pace())
-        with self._budget.look(counts=pace.shadow is not None):
-            self._tensors.take("weight", tuple(layout.weights), weights)
+        with self._budget.look(counts=full and pace.shadow is not None):
+            if full:
+                self._tensors.take("weight", tuple(layout.weights), weights)
             if self._can_shadow(jitted, layout, pace, (args, kwargs)):
                 self._job.contain_part(
-                    f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs
+                    f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs, full
                 )
-        return True
+        return full
 
     def _can_shadow(self, jitted: Jitted, layout: Layout, pace: Pace, inputs: Any) -> bool:
         if jitted.is_mapped:
             self._no_shadow(jitted, "the step is mapped over devices by pmap")
             return False
         if self._faults.is_unsettled(jitted.traced):
+            self._unseen[layout.function] = "it is traced anew in many of its calls"
             return False
         if layout.repeats and not jitted.traced.logs:
+            self._unseen[layout.function] = "a call makes several steps in a loop"
             return False
         if not all_here(inputs):  # processes would have to run it at the same steps
             self._no_shadow(jitted, "arrays are spread over processes")
             return False
-        return pace.is_due() and internals.is_tried()
+        return (pace.is_due() or self._guard.bounds) and not pace.is_off and internals.is_tried()
 
     def _no_shadow(self, jitted: Jitted, why: str) -> None:
+        layout = jitted.traced.layout
+        if layout is not None:
+            self._unseen[layout.function] = why
         logs = " and what it logs" if jitted.traced.logs else ""
         self._job.blind(f"gradients and activations{logs}", why)
 
-    def _run(self, jitted: Jitted, pace: Pace, args: Any, kwargs: Any) -> None:
+    def _run(self, jitted: Jitted, pace: Pace, args: Any, kwargs: Any, full: bool) -> None:
         layout = jitted.traced.layout
         assert layout is not None
         if pace.shadow is None:
@@ -239,6 +254,8 @@ class JaxHandle:
             return
         self._loss = looks.losses[0]
         self._gradients = dict(zip(pace.shadow.names, looks.gradients, strict=True))
+        if not full:
+            return
         with np.errstate(all="ignore"):  # numbers that are not finite are looked at, too
             self._tensors.take("gradient", pace.shadow.names, looks.gradients)
             self._tensors.take_activations(pace.shadow.activations, looks.activations)
@@ -265,15 +282,17 @@ class JaxHandle:
         judged = self._job.contain(self._returned, jitted, layout, noted, out)
         if judged is None:
             return out
-        fault, kept = judged
+        fault, step, kept = judged
         if kept is not None:
             return kept
-        self._guard.end(fault)
+        ending = self._guard.policy.ending(fault, step)
+        if ending is not None:
+            raise ending
         return out
 
     def _returned(
         self, jitted: Jitted, layout: Layout, noted: _Noted, out: Any
-    ) -> tuple[Fault, Any] | None:
+    ) -> tuple[Fault, int, Any] | None:
         leaves, inputs = jax.tree_util.tree_leaves(out), noted.inputs
         if len(leaves) != layout.size:
             return None
@@ -288,7 +307,10 @@ class JaxHandle:
                 call.loss, call.count = (leaves[index].copy() for index in layout.totals)
             call.rate = leaves[layout.rate] if layout.rate is not None else None
             gradients, self._gradients = self._gradients, {}
-            judged = self._judge(call, inputs, out, gradients) if self._guard.acts else None
+            if not gradients and not (noted.began_s is not None and is_given_away(inputs)):
+                why = self._unseen.get(layout.function, "no gradients were found in it")
+                self._job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")
+            judged = self._judge(call, inputs, out, gradients) if self._guard.judges else None
             full = noted.full or judged is not None
             if gradients and self._directed < directions.STEPS:
                 self._directed += 1
@@ -301,11 +323,13 @@ class JaxHandle:
             full = self._steps.is_full()
             if full:
                 self._steps.settle(all_of_them=True)
-            judged = self._judge(call, inputs, None, {}) if self._guard.acts else None
+            found = [leaves[index] for index in layout.gradients]
+            named = dict(zip(layout.weights, found, strict=False))
+            judged = self._judge(call, inputs, None, named) if self._guard.judges else None
             self._steps.add_gradients(
                 call,
                 leaves_at(inputs, tuple(layout.weights.values())),
-                [leaves[index] for index in layout.gradients] if full else None,
+                found if full else None,
             )
             if judged is not None:
                 self._steps.settle(all_of_them=True)
@@ -322,27 +346,45 @@ class JaxHandle:
             after = [leaves[index] for index in layout.updated]
             self._describer.direction(layout, list(gradients.values()), before, after)
 
+    @property
+    def _skips(self) -> bool:
+        return self._guard.policy.name == "skip"
+
     def _judge(
-        self, call: Call, inputs: Any, out: Any, gradients: dict[str, Any]
-    ) -> tuple[Fault, Any] | None:
+        self, call: Call, inputs: Any, out: Any, gradients: Mapping[str, Any]
+    ) -> tuple[Fault, int, Any] | None:
         """Return the fault of a step that is not to be applied, and what stands for its results."""
+        guard, layout = self._guard, call.layout
         self._steps.settle(all_of_them=True)
         if not call.is_ready():
             self._steps.wait_for(call.loss)
         step = self._job.now.step
-        fault = self._guard.judge(call.layout, call.loss, gradients, step=step)
+        fault, kept = guard.judge(layout, call.loss, gradients), None
+        traced = call.jitted.traced if call.jitted is not None else None
+        if self._skips and (fault is not None or traced not in self._tried):
+            if traced is not None:
+                self._tried.add(traced)  # what is in the way is said at the first step
+            kept = self._without(call, inputs, out)
         if fault is None:
             return None
+        applied = not guard.policy.acts or (self._skips and kept is None)
+        call.skipped = kept is not None
+        guard.tell(fault, layout, step, applied=applied)
+        return None if applied else (fault, step, kept)
+
+    def _without(self, call: Call, inputs: Any, out: Any) -> Any | None:
+        """Return the results of a call without its step; None, and why, where that cannot be."""
         kept = None
-        if self._guard.policy == "skip":
-            if out is not None and not is_given_away(inputs):
-                kept = without_the_step(call.layout, inputs, out)
-            if kept is None:
-                self._job.blind("whether a step is left out", _why_applied(inputs, out))
-            call.skipped = kept is not None
-        applied = self._guard.policy == "skip" and kept is None
-        self._guard.tell(fault, call.layout, applied=applied)
-        return None if applied else (fault, kept)
+        if out is None:
+            why = BY_SCRIPT
+        elif is_given_away(inputs):
+            why = "the step gives its old weights away (donated); set guard_copies = true"
+        else:
+            kept = without_the_step(call.layout, inputs, out)
+            why = "no argument of the step is like the new weights that it returns"
+        if kept is None:
+            self._job.settings.no_effect("on_nonfinite", f"{why} ({call.layout.function})")
+        return kept
 
 
 @dataclass(slots=True)
@@ -360,11 +402,3 @@ class _Noted:
     full: bool = False
     began_s: float | None = None
     again: Again | None = None
-
-
-def _why_applied(inputs: Any, out: Any) -> str:
-    if out is None:
-        return "the script applies the gradients itself"
-    if is_given_away(inputs):
-        return "the step gave its old weights away (donated); set guard_copies = true to keep them"
-    return "no argument of the step is like the new weights that it returns"

@@ -1,4 +1,4 @@
-"""Steps whose loss or gradients are not finite: told, or taken back, as `on_nonfinite` asks.
+"""Steps whose loss or gradients are not sound: told, or taken back, as `on_nonfinite` asks.
 
 A step is judged when its call has returned. What it did to the variables is taken back by giving
 them the values from before: the program of the training is the same under every policy.
@@ -8,35 +8,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from mothtrap.adapters.keras import optimizers
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker, Made
 from mothtrap.adapters.tensorflow.batches import SEVERAL
 from mothtrap.adapters.tensorflow.looks import Applied
-from mothtrap.core.adapters import Losses
-from mothtrap.core.errors import NonFiniteStepError
-from mothtrap.core.facts.guards import StepGuarded
-from mothtrap.core.runs import STOPPED
 from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.guard import (
+    Fault,
+    GuardPolicy,
+    bad_gradients,
+    bad_loss,
+    first_bad,
+    large_norm,
+)
 
-ACTIONS = {"skip": "skipped", "stop": "stopped", "raise": "raised"}
-SAID = 3
-NAMED = 4
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fault:
-    """Why a step is not sound; fields as in the fact `StepGuarded`."""
-
-    kind: str
-    reason: str
-    loss: float | None
-    parameters: tuple[str, ...] = ()
-    concerned: int = 0
-    location: str | None = None
+SCALED: Final = "the norm of gradients of a scaled loss is not known at every step"
 
 
 class Guard:
@@ -47,21 +37,19 @@ class Guard:
         taker: keeps the first step of each stretch that is not sound.
 
     Attributes:
-        acts: the policy is another than to report.
+        policy: what becomes of an unsound step.
         ending: is to be raised into the training when the hook is over.
     """
 
     def __init__(self, job: AdapterJob, taker: KerasSnapshotTaker) -> None:
         self._job, self._taker = job, taker
-        self._policy = job.config.on_nonfinite
-        self.acts = self._policy != "report"
+        self.policy = GuardPolicy(job.config, job.recorder.containment.say)
         self.ending: BaseException | None = None
-        self._unsound, self._said = -2, 0
 
     @property
     def needs_state(self) -> bool:
         """Return whether the state before a step has to be known."""
-        return self.acts or self._taker.active
+        return self.policy.acts or self._taker.active
 
     @property
     def asks(self) -> bool:
@@ -70,95 +58,55 @@ class Guard:
 
     def judge(self, made: Made) -> bool:
         """Judge a step that was made; return whether it was taken back."""
-        step = self._job.grouper.step
-        fault = _fault(made.applied, made.losses)
+        step, policy = self._job.grouper.step, self.policy
+        if why := SEVERAL if made.count > 1 else made.why_no_state:
+            self._job.settings.no_effect("on_nonfinite", why)
+        if made.why_no_state and self._taker.active:
+            self._job.settings.no_effect("snapshots", made.why_no_state)
+        fault = self._fault(made)
         if fault is None:
             self._job.contain_part("snapshots", self._taker.sound, made)
             return False
-        onset = self._unsound < step - made.count
-        self._unsound = step
+        onset = policy.found(step, made.count)
         if onset:
             self._job.contain_part("snapshots", self._taker.unsound, made, fault.reason)
-        if not self.acts:
-            return False
-        if made.held is None or made.count > 1:
-            self._refuse(made.why_no_state or SEVERAL)
+        if not policy.acts and fault.kind == "norm":
+            self._job.fact(policy.fact(fault, step, (made.optimizer,)))
+        if not policy.acts or made.held is None or made.count > 1:
             return False
         made.held.put_back()
-        self._act(step, fault, made, onset=onset)
+        self._job.fact(policy.fact(fault, step, (made.optimizer,)))
+        policy.announce(fault, step, onset=onset)
+        self.ending = policy.ending(fault, step)
         return True
 
     def is_unsound(self, step: int) -> bool:
         """Return whether a step that was judged has a fault."""
-        return self._unsound == step
+        return self.policy.unsound_step == step
 
-    def _act(self, step: int, fault: Fault, made: Made, *, onset: bool) -> None:
-        self._job.fact(
-            StepGuarded(
-                step=step,
-                action=ACTIONS[self._policy],  # type: ignore[arg-type]
-                fault=fault.kind,  # type: ignore[arg-type]
-                reason=fault.reason,
-                optimizers=(made.optimizer,),
-                parameters=fault.parameters,
-                concerned=fault.concerned,
-                location=fault.location,
-            )
-        )
-        if self._policy == "stop":
-            self._say(
-                f"stopped at step {step} (on_nonfinite = stop): {fault.reason}; nothing of this "
-                "step was applied"
-            )
-            self.ending = SystemExit(STOPPED)
-        elif self._policy == "raise":
-            self.ending = NonFiniteStepError(
-                f"step {step} was not applied: {fault.reason}; the policy is on_nonfinite = raise",
-                step=step,
-                loss=fault.loss,
-                parameters=fault.parameters,
-                location=fault.location,
-            )
-        elif onset and self._said < SAID:
-            self._said += 1
-            last = "; further ones are counted in the verdict" if self._said == SAID else ""
-            self._say(f"step {step} was not applied (on_nonfinite = skip): {fault.reason}{last}")
+    def _fault(self, made: Made) -> Fault | None:
+        losses = made.losses
+        bad = first_bad((loss.value, loss.location) for loss in losses)
+        names, count = nonfinite_gradients(made.applied)
+        if bad is not None:
+            return bad_loss(*bad, names)
+        last = losses[-1] if losses else None
+        about = (last.value, last.location) if last is not None else (None, None)
+        if names:
+            return bad_gradients(names, count, *about)
+        limit = self.policy.limit
+        norm = self._norm(made) if math.isfinite(limit) else 0.0
+        return large_norm(norm, limit, *about) if norm > limit else None
 
-    def _refuse(self, why: str) -> None:
-        if not self._said:
-            self._said = 1
-            self._say(f"on_nonfinite = {self._policy} is not possible here: {why}")
-        self._job.blind(f"on_nonfinite = {self._policy}", why)
-
-    def _say(self, line: str) -> None:
-        self._job.recorder.containment.say(f"mothtrap: {line}")
-
-
-def _fault(applied: Sequence[Applied], losses: Sequence[Losses]) -> Fault | None:
-    bad_loss = next((loss for loss in losses if not math.isfinite(loss.value)), None)
-    names, count = nonfinite_gradients(applied)
-    if bad_loss is not None:
-        word = "NaN" if math.isnan(bad_loss.value) else "infinite"
-        where = f" ({bad_loss.location})" if bad_loss.location else ""
-        return Fault(
-            kind="loss",
-            reason=f"the loss is {word}{where}",
-            loss=bad_loss.value,
-            parameters=names[:NAMED],
-            concerned=len(names),
-            location=bad_loss.location,
-        )
-    if not names:
-        return None
-    return Fault(
-        kind="gradient",
-        reason=f"{len(names)} of {count} gradients hold NaN or infinite values; nearest to the "
-        f"loss is that of {names[0]}",
-        loss=losses[-1].value if losses else None,
-        parameters=names[:NAMED],
-        concerned=len(names),
-        location=losses[-1].location if losses else None,
-    )
+    def _norm(self, made: Made) -> float:
+        """Return the largest gradient norm of the step's optimizers; 0 where none is known."""
+        why = SEVERAL if made.count > 1 else made.why_no_gradients
+        if any(each.scaled for each in made.applied):
+            why = SCALED
+        if why:
+            self._job.settings.no_effect("max_gradient_norm", why)
+            return 0.0
+        return max(map(applied_norm, made.applied), default=0.0)
 
 
 def nonfinite_gradients(applied: Sequence[Applied]) -> tuple[tuple[str, ...], int]:
@@ -187,3 +135,15 @@ def is_finite(array: Any) -> bool:
         if np.isfinite(array.sum(dtype=np.float32 if array.itemsize < 4 else None)):
             return True
     return bool(np.isfinite(array).all())
+
+
+def applied_norm(applied: Applied) -> float:
+    """Return the norm of all gradients of an optimizer after it has clipped their norms."""
+    found = applied.half_squares()
+    if found is not None:
+        norm_N = np.sqrt(2 * found.astype(np.float64))
+    else:
+        arrays = [slot.read() for _, slot in applied.pairs()]
+        norm_N = np.sqrt([np.square(array, dtype=np.float64).sum() for array in arrays])
+    clip = optimizers.clipping(applied.optimizer)
+    return clip.clipped(norm_N) if clip is not None else math.hypot(*norm_N)

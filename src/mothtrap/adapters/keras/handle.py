@@ -32,6 +32,7 @@ from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.options import Option
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames, loss_looks
 from mothtrap.tracing.adapter_job import traced
@@ -56,6 +57,8 @@ class KerasHandle(Fitting):
     Attributes:
         snapshots: takes them, of steps under `fit` and `train_on_batch`.
     """
+
+    honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         super().__init__(job, targets)

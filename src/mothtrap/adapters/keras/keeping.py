@@ -83,13 +83,13 @@ class Keeper:
             self._kept.write(tf.constant(-1, tf.int64))
         self._seen = -1
 
-    def applying(self, finite: Any) -> None:
-        """Add, before the optimizer is applied, what keeps the step where it is not `finite`."""
+    def applying(self, sound: Any) -> None:
+        """Add, before the optimizer is applied, what keeps the step where it is not `sound`."""
         if self.why or tf.compat.v1.get_default_graph() is not self.graph:
             return
         losses = losses_in(self._look)
         self._losses += [Cell(loss.dtype) for loss in losses[len(self._losses) :]]
-        keeps = tf.logical_and(wanted(finite), self._armed.tensor())
+        keeps = tf.logical_and(wanted(sound), self._armed.tensor())
 
         def keep() -> None:
             for variable, cell in zip(self._variables, self._state, strict=True):
@@ -135,22 +135,28 @@ def losses_in(look: Look) -> list[Any]:
     return [loss for loss in found if loss is not None and loss.graph is graph]
 
 
-def wanted(finite: Any) -> Any:
-    """Return, in a program, whether a step is kept: it is not `finite`, or was asked for."""
-    return tf.logical_or(tf.logical_not(finite), ASKED.tensor())
+def wanted(sound: Any) -> Any:
+    """Return, in a program, whether a step is kept: it is not `sound`, or was asked for."""
+    return tf.logical_or(tf.logical_not(sound), ASKED.tensor())
 
 
-def is_finite(squares: Any, losses: Sequence[Any]) -> Any:
-    """Return, in a program, whether losses and gradients are finite.
+def is_sound(squares: Any, losses: Sequence[Any], limit: float) -> Any:
+    """Return, in a program, whether losses and gradients are finite, and not too large.
 
     Args:
-        squares: of the gradients, shape (T,); None where they may overflow.
+        squares: half the sum of squares of each gradient, shape (T,); None where they may
+            overflow.
         losses: scalars.
+        limit: of the norm of all gradients; 0 for none.
     """
     parts = [tf.cast(loss, tf.float32) for loss in losses]
     if squares is not None:
         parts.append(tf.reduce_sum(squares))
-    return tf.math.is_finite(tf.add_n(parts)) if parts else tf.constant(True)
+    finite = tf.math.is_finite(tf.add_n(parts)) if parts else tf.constant(True)
+    if squares is None or not limit:
+        return finite
+    norm = tf.sqrt(2 * tf.reduce_sum(squares))
+    return tf.logical_and(finite, norm < min(limit, tf.float32.max))
 
 
 def _type_of(variable: Any) -> Any:

@@ -8,6 +8,7 @@ import keras
 
 from mothtrap.adapters.jax.functions import OWNERS, Owner
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 
 
 class KerasOnJaxHandle:
@@ -18,6 +19,8 @@ class KerasOnJaxHandle:
     Args:
         job: takes the user's own numbers.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job) -> None:
         self._job = job

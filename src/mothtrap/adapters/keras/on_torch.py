@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.fitting import Fitting
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
@@ -341,6 +342,8 @@ class KerasOnTorchHandle(Fitting):
     Args:
         job: takes what is seen.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job) -> None:
         super().__init__(job)

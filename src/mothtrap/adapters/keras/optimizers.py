@@ -58,6 +58,16 @@ class Clipping:
         """
         return float(np.sqrt(np.square(norm_N).sum()) if self.together else np.median(norm_N))
 
+    def clipped(self, norm_N: Any) -> float:
+        """Return the norm of all gradients once they are clipped.
+
+        Args:
+            norm_N: of each gradient before that, shape (N,).
+        """
+        if self.together:
+            return min(math.hypot(*norm_N), self.limit)
+        return math.hypot(*np.minimum(norm_N, self.limit))
+
 
 def clipping(optimizer: Any) -> Clipping | None:
     """Return how an optimizer clips gradients by their norm; None where it does not."""

@@ -40,6 +40,9 @@ UNSEEN: Final = Reports(
 NO_KEEPER: Final = "the program of this step was made before it was watched"
 
 
+NO_GRADIENTS: Final = "no gradients were seen that an optimizer applies"
+
+
 @dataclass(slots=True)
 class Before:
     """The state before a call that may make steps; `totals` as of `names.loss_totals`.
@@ -175,6 +178,7 @@ class Steps:
             held=before.held,
             why_no_state=before.why_no_state,
             count=count,
+            why_no_gradients="" if applied else hidden[-1].why if hidden else NO_GRADIENTS,
         )
         made = self._kept(made, looks, count) if not before.why_no_state else made
         if count > 1:
@@ -222,7 +226,7 @@ class Steps:
         [look] = keepers
         if look.keeper.why:
             return replace(made, why_no_state=look.keeper.why)
-        if count == 1 and not self._guard.asks and made.is_finite:
+        if count == 1 and not self._guard.asks and made.is_within(self._guard.policy.limit):
             return made  # nothing was kept
         kept = look.keeper.take(look.ran - count)
         if kept is None:

@@ -9,7 +9,7 @@ import functools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import tensorflow as tf
@@ -31,6 +31,9 @@ from mothtrap.snapshot.tree import TreeMaker
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.snapshot_taking import SnapshotsOfSteps, digest
 
+ROUNDING: Final = 1e-5
+"""Relative difference of a norm in a program, in single precision, and here; chosen by hand."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Made:
@@ -42,6 +45,7 @@ class Made:
         step, batch, graph, kept_losses: of the step that its program has kept (`keeping.KeptCall`),
             which may be an earlier one of the call; None where it has kept none.
         count: of steps that the call made.
+        why_no_gradients: why its gradients are not known; empty where they are.
     """
 
     site: str | None
@@ -55,13 +59,20 @@ class Made:
     graph: Any = None
     kept_losses: Sequence[Losses] = ()
     count: int = 1
+    why_no_gradients: str = ""
 
-    @property
-    def is_finite(self) -> bool:
-        """Return whether losses and gradients are; gradients as the program has found."""
+    def is_within(self, limit: float) -> bool:
+        """Return whether the program has kept nothing, as it found the step sound.
+
+        Args:
+            limit: of the gradient norm of each optimizer.
+        """
         found = [each.half_squares() for each in self.applied if each.squares is not None]
         losses = all(math.isfinite(loss.value) for loss in self.losses)
-        return losses and all(squares is not None for squares in found)
+        return losses and all(
+            squares is not None and math.sqrt(2 * squares.sum()) < limit * (1 - ROUNDING)
+            for squares in found
+        )
 
 
 class KerasSnapshotTaker(SnapshotsOfSteps):

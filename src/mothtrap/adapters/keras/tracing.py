@@ -13,7 +13,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, losses, names, optimizers
 from mothtrap.adapters.keras.causality import sight_of
-from mothtrap.adapters.keras.keeping import Keeper, is_finite, losses_in, wanted
+from mothtrap.adapters.keras.keeping import Keeper, is_sound, losses_in, wanted
 from mothtrap.adapters.keras.outside import Outside, input_slot, shape_of
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
@@ -262,14 +262,20 @@ class Tracing:
         if not look.why:
             values = [None if g is None else hooks.values_of(g) for g in gradients]
             squares = None if is_scaled else _half_squares(values)
-            finite = _finite(look, squares)
+            sound = self._sound(look, squares)
             slots = [None if value is None else Slot(value, behind=look) for value in values]
-            look.flush(also=None if finite is None else wanted(finite))
-            if finite is not None and look.keeper is not None:
-                look.keeper.applying(finite)
+            look.flush(also=None if sound is None else wanted(sound))
+            if sound is not None and look.keeper is not None:
+                look.keeper.applying(sound)
             squares = Slot(squares) if squares is not None else None
         applied = Applied(optimizer, keras_variables, slots, is_scaled, tuple(missing), squares)
         look.applied.append(applied)
+
+    def _sound(self, look: Look, squares: Any) -> Any:
+        """Return whether losses and gradients of a program are sound; None of an eager step."""
+        if tf.executing_eagerly():
+            return None
+        return is_sound(squares, losses_in(look), traced(self._job).config.max_gradient_norm)
 
     def step_began(self, model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Take what a `train_step` is given, before it computes anything."""
@@ -322,13 +328,6 @@ def _half_squares(gradients: Sequence[Any]) -> Any:
         return None
     values = [tf.cast(one, tf.float32) for one in gradients if one is not None]
     return tf.stack([tf.nn.l2_loss(value) for value in values]) if values else None
-
-
-def _finite(look: Look, squares: Any) -> Any:
-    """Return whether losses and gradients of a program are finite; None of an eager step."""
-    if tf.executing_eagerly():
-        return None
-    return is_finite(squares, losses_in(look))
 
 
 def _are_swapped(target: Any, prediction: Any) -> bool:

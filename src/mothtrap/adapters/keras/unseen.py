@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing.adapter_job import traced
 
 
@@ -13,6 +14,8 @@ class UnseenHandle:
         job: that is told.
         why: nothing is seen.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job, why: str) -> None:
         self._job = job

@@ -19,6 +19,7 @@ from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, Train
 from mothtrap.core.facts.layers import InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing import frames
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
@@ -35,6 +36,8 @@ class GluonHandle:
         job: takes what is seen.
         targets: blocks and trainers that are watched; none = all of the process.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._job, self._targets = job, targets

@@ -19,6 +19,7 @@ from msgspec import structs
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.adapters import Environment, Given, Job, SnapshotTaker, Surroundings
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.tracing import frames
@@ -43,6 +44,8 @@ class OptaxHandle:
     Attributes:
         snapshots: None; none are taken.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: AdapterJob) -> None:
         self._job, self._undo = job, ExitStack()

@@ -22,6 +22,7 @@ from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trees import ColumnsSeen
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.boosting.handle import Function
 from mothtrap.tracing.replacements import drop_own_frame
@@ -48,6 +49,8 @@ class SklearnHandle:
         job: takes what is seen.
         targets: estimators whose fits are watched; none = all of the process.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._job, self._targets = job, targets

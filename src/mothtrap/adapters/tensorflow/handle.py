@@ -18,6 +18,7 @@ from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
 from mothtrap.core.facts.optimizers import UpdateDirection
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import directions
 from mothtrap.tracing.adapter_job import traced
@@ -35,6 +36,8 @@ class TensorFlowHandle:
     Attributes:
         snapshots: None; no snapshots are taken.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._job = job

@@ -64,6 +64,13 @@ class Blind(Fact, frozen=True, kw_only=True, tag=True):
     reason: str
 
 
+class SettingIgnored(Fact, frozen=True, kw_only=True, tag=True):
+    """A setting that has no effect on some steps, as the user reads it, and why."""
+
+    setting: str
+    reason: str
+
+
 class ToolError(Fact, frozen=True, kw_only=True, tag=True):
     """A part of mothtrap failed and was switched off; training went on."""
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.statistics.products import correlation
 from mothtrap.tracing.boosting.models import Latest, Model
 from mothtrap.tracing.boosting.rounds import Rounds
@@ -69,6 +70,8 @@ class BoostingHandle:
         targets: whose trainings are watched; none = all of the process.
         samples: rows of tables, looked at when they are made.
     """
+
+    honors = WITHOUT_SNAPSHOTS
 
     def __init__(self, job: Job, targets: Sequence[object], samples: Samples) -> None:
         self.job, self.targets, self.samples = job, tuple(targets), samples

@@ -5,6 +5,7 @@ from __future__ import annotations
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.reproduce.comparing_runs.surroundings import Surroundings
 from mothtrap.core.adapters import Given, SnapshotTaker
+from mothtrap.core.options import EVERY
 
 
 class TorchHandle:
@@ -13,6 +14,8 @@ class TorchHandle:
     Args:
         tracer: takes what hooks see.
     """
+
+    honors = EVERY
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer

@@ -71,9 +71,11 @@ from mothtrap.core.facts.optimizers import (
     RoundedUpdates,
     UnownedParameter,
 )
+from mothtrap.core.options import Option
 from mothtrap.statistics.torch.reducers import DigestingReducer
 from mothtrap.tracing.adapter_job import AdapterJob
 
+GUARDING: tuple[Option, ...] = ("on_nonfinite", "max_gradient_norm")
 BY_HAND = "by hand"
 """Stands for the optimizer where there is none and `step_given` is called instead."""
 
@@ -150,6 +152,8 @@ class Tracer(Parts):
         serve("step_ends", "snapshots", recording.applied)
         serve("step_ends", "snapshots", snapshots.applied)
         serve("step_ends", "gradients", self.optimizers.after_step)
+        if self.guard.acts:
+            serve("step_ends", "guard", self.guarded.step_ended)
         serve("closing", "snapshots", functools.partial(recording.close, self.losses.values))
         serve("closing", "snapshots", snapshots.truth.close)
         serve("closing", "losses", self.losses.close)
@@ -379,6 +383,7 @@ class Tracer(Parts):
             self.contain_parts(told["gradients_final"], known, optimizer)
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
+        self._report_unguarded()
         known = self.optimizers.add(optimizer)
         self.feed(StepBegan(known.name))
         self.contain_parts(self.observers.told["stepping"], optimizer)
@@ -395,6 +400,10 @@ class Tracer(Parts):
         self.feed(StepEnded(name) if changed else StepCancelled(name))
         self.contain_parts(self.observers.told["applied"], optimizer)
 
+    def _report_unguarded(self) -> None:
+        for option in GUARDING:
+            self.job.settings.no_effect(option, "the script updates the weights itself")
+
     def _step_given(self, loss: Any, given: Given) -> None:
         if given.makes_step:  # before the values are taken: they are not of the step before
             self.contain_part("checkpoints", self.saved_weights.step_begins)
@@ -404,6 +413,7 @@ class Tracer(Parts):
         if loss is not None:
             self.job.try_value("losses given to step()", loss, self.losses.given)
         if given.makes_step:
+            self._report_unguarded()
             self.feed(StepEnded(BY_HAND))
 
     def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:

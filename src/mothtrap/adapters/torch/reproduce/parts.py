@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Guarding(Protocol):
     """Judges steps; `unsound_step` is the latest that was found unsound."""
 
-    unsound_step: int
+    @property
+    def unsound_step(self) -> int:
+        """Return the number of that step."""
 
 
 class Snapshotting(Protocol):

@@ -396,3 +396,29 @@ def test_a_script_that_catches_the_error_goes_on_as_if_the_step_had_been_left_ou
     assert skipped(seen) == list(BAD)
     assert finite(Trained(model))
     assert optimizer.state[model[0].weight]["step"] == STEPS - len(BAD)
+
+
+def test_one_line_is_printed_for_each_of_the_first_three_onsets() -> None:
+    model = network()
+    with watched(config=SKIP) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=0.01)
+        for step in range(10):
+            x, y = batch(step in (0, 1, 3, 5, 6, 8))
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            optimizer.step()
+    lines = [line for line in seen.said if "was not applied" in line]
+    assert [line.split()[2] for line in lines] == ["0", "3", "5"]
+    assert "counted in the verdict" in lines[-1]
+    assert skipped(seen) == [0, 1, 3, 5, 6, 8]
+
+
+def test_all_bad_gradients_are_counted_and_four_are_named() -> None:
+    model = nn.Sequential(*[nn.Linear(4, 4, bias=False) for _ in range(9)])
+    with watched(config=SKIP) as seen:
+        optimizer = optim.SGD(model.parameters(), lr=0.01)
+        model(torch.full((2, 4), math.nan)).sum().backward()
+        optimizer.step()
+    [fact] = seen.observed(StepGuarded)
+    assert fact.concerned == 9
+    assert fact.parameters == tuple(f"{n}.weight" for n in (8, 7, 6, 5))

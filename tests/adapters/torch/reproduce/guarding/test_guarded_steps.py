@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import warnings
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -24,6 +25,7 @@ from tests.adapters.torch.watched import watched
 from torch import nn, optim
 
 from mothtrap.core.config import Config
+from mothtrap.core.facts.captures import SettingIgnored
 from mothtrap.core.facts.guards import StepGuarded
 
 SKIP = Config(on_nonfinite="skip")
@@ -38,6 +40,7 @@ def test_a_bad_step_leaves_weights_and_state_as_if_it_had_not_been(name: str) ->
     assert same(guarded, twin)
     assert skipped(seen) == list(BAD)
     assert len(seen.steps()) == STEPS
+    assert not seen.observed(SettingIgnored)
 
 
 @pytest.mark.parametrize("name", ["adam", "lbfgs", "muon and adamw"])
@@ -252,3 +255,39 @@ def test_classes_are_as_before_when_watching_ends() -> None:
         optim.SGD(network().parameters(), lr=0.1)
         assert optim.SGD.step is not before
     assert optim.SGD.step is before
+
+
+OF_TORCH = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+
+def by_script(model: nn.Module, _: optim.Optimizer) -> None:
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter -= 0.01 * parameter.grad
+
+
+def compiled(_: nn.Module, optimizer: optim.Optimizer) -> None:
+    torch.compile(optimizer.step, backend="eager")()
+
+
+@pytest.mark.parametrize(
+    ("update", "reason"),
+    [
+        (by_script, "updates the weights itself"),
+        pytest.param(compiled, "is compiled", marks=[pytest.mark.full, OF_TORCH]),
+    ],
+)
+def test_steps_that_cannot_be_left_out_are_said_to_be_applied(
+    update: Callable[[nn.Module, optim.Optimizer], None], reason: str
+) -> None:
+    with watched(config=SKIP) as seen:
+        model = network()
+        optimizer = optim.SGD(model.parameters() if update is compiled else [torch.ones(1)])
+        for _ in range(5):
+            x, y = batch(False)
+            model.zero_grad()
+            nn.functional.cross_entropy(model(x), y).backward()
+            update(model, optimizer)
+    [ignored] = seen.observed(SettingIgnored)
+    assert ignored.setting == "on_nonfinite = skip"
+    assert reason in ignored.reason

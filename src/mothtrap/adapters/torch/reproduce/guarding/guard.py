@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import torch
 from torch.optim import Optimizer
@@ -21,44 +20,22 @@ from mothtrap.adapters.torch.reproduce.guarding.gradient_check import look_at, n
 from mothtrap.adapters.torch.reproduce.guarding.scaling import steps_by_scaler
 from mothtrap.capture.gradient_look import NONE_SEEN, GradientLook
 from mothtrap.capture.grouper import ClosedStep
-from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.tracing.guard import (
+    ELSEWHERE,
+    Fault,
+    GuardPolicy,
+    bad_gradients,
+    bad_loss,
+    first_bad,
+    large_norm,
+)
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.adapters.torch.reproduce.parts import Parts
 
-NAMED = 4
-"""Parameters that are named of those concerned."""
 MOST_PARTNERS = 8
 """Optimizers that step together and are judged together: more are one per parameter."""
-SAID = 3
-"""Steps left out that are said as they happen; the verdict counts all."""
-
-ACTIONS: dict[str, Literal["reported", "skipped", "stopped", "raised"]] = {
-    "report": "reported",
-    "skip": "skipped",
-    "stop": "stopped",
-    "raise": "raised",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """Fault of a step; `reason` in words.
-
-    Attributes:
-        loss: the value concerned, or the last one seen.
-        parameters: those whose gradients are concerned, nearest to the loss first, a few.
-        concerned: how many there are.
-        location: `file:line` of the loss.
-    """
-
-    kind: Literal["loss", "gradient", "norm", "worker"]
-    reason: str
-    loss: float | None = None
-    parameters: tuple[str, ...] = ()
-    concerned: int = 0
-    location: str | None = None
 
 
 class Guard:
@@ -69,16 +46,18 @@ class Guard:
         acts: whether anything is done with one but telling.
         own_hooks: hooks of ours that an optimizer bears itself.
         stopped: the fault for which the job was stopped.
-        unsound_step: the latest step that was not sound.
     """
 
     def __init__(self, tracer: Parts) -> None:
         self._tracer = tracer
-        self.policy = tracer.config.on_nonfinite
-        self.limit = tracer.config.max_gradient_norm or math.inf
-        self.acts = self.policy != "report"
+        self.policy = GuardPolicy(
+            tracer.config,
+            tracer.recorder.containment.say,
+            lambda: tracer.recorder.before_guard_stops(),
+        )
+        self.acts = self.policy.acts
         # What the state before a bad step is needed for must be known before the step.
-        self._waits = self.acts or self.limit < math.inf or tracer.config.snapshots > 0
+        self._waits = self.acts or self.policy.limit < math.inf or tracer.config.snapshots > 0
         self.own_hooks = 0
         self.stopped: Fault | None = None
         self._agreement = Agreement(tracer)
@@ -90,8 +69,11 @@ class Guard:
         self._faulty = False
         self._in_backward: Fault | None = None
         self._told: list[tuple[Fault, str]] = []
-        self.unsound_step = -2
-        self._said = 0
+
+    @property
+    def unsound_step(self) -> int:
+        """Return the latest step that was not sound."""
+        return self.policy.unsound_step
 
     # What the tracer tells
 
@@ -113,7 +95,7 @@ class Guard:
             return
         name = known.name
         looked = name in self._looks or self.looked(name, NONE_SEEN)
-        if math.isfinite(self.limit) or (looked and self._faulty):
+        if math.isfinite(self.policy.limit) or (looked and self._faulty):
             fault = self._judge([optimizer])
             if fault is not None:
                 self._take_snapshot(fault)
@@ -137,10 +119,8 @@ class Guard:
         tracer, snapshots = self._tracer, self._tracer.snapshots
         known = tracer.optimizers.add(optimizer)
         tracer.contain_part("snapshots", snapshots.joined, known, optimizer)
-        for value, place in tracer.losses.of(tracer.grouper.losses):
-            if not math.isfinite(value):
-                self._take_snapshot(self._loss_fault(value, place, [optimizer]))
-                break
+        if (bad := first_bad(tracer.losses.of(tracer.grouper.losses))) is not None:
+            self._take_snapshot(self._loss_fault(*bad, [optimizer]))
         tracer.contain_part("snapshots", snapshots.fulfil)
 
     def close(self, closed: ClosedStep) -> None:
@@ -153,19 +133,13 @@ class Guard:
             fault = self._told[0][0]
             concerned = tuple(dict.fromkeys(name for _, name in self._told))
             others = [name for name in closed.optimizers if name not in concerned]
-            self._tracer.recorder.notes.observe(
-                StepGuarded(
-                    step=closed.step,
-                    action=ACTIONS[self.policy],
-                    fault=fault.kind,
-                    reason=fault.reason,
-                    optimizers=concerned[:MOST_PARTNERS],
-                    applied=tuple(others[:MOST_PARTNERS]) if self.acts else (),
-                    parameters=fault.parameters,
-                    concerned=fault.concerned,
-                    location=fault.location,
-                )
+            fact = self.policy.fact(
+                fault,
+                closed.step,
+                concerned[:MOST_PARTNERS],
+                applied=others[:MOST_PARTNERS],
             )
+            self._tracer.recorder.notes.observe(fact)
         self._told.clear()
         self._joint.clear()
         self._judged.clear()
@@ -217,37 +191,24 @@ class Guard:
 
     def ends(self, fault: Fault) -> None:
         """Everything is as it was before the step: say what becomes of the job."""
-        first = self._take_snapshot(fault)
-        step = self._tracer.grouper.step
-        if self.policy == "stop":
+        onset = self._take_snapshot(fault)
+        if self.policy.name == "stop":
             self.stopped = fault
-            self._say(
-                f"stopped at step {step} (on_nonfinite = stop): {fault.reason}; nothing of this "
-                "step was applied"
-            )
-        elif self.policy == "skip" and first and self._said < SAID and fault.kind != "worker":
-            self._said += 1
-            last = "; further ones are counted in the verdict" if self._said == SAID else ""
-            self._say(f"step {step} was not applied (on_nonfinite = skip): {fault.reason}{last}")
+        self.policy.announce(fault, self._tracer.grouper.step, onset=onset)
 
     # How it judges
 
     def _judge(self, optimizers: Sequence[Optimizer]) -> Fault | None:
         tracer = self._tracer
         losses = tracer.losses.of(tracer.grouper.losses[self._losses_used :])
-        for value, place in losses:
-            if not math.isfinite(value):
-                return self._loss_fault(value, place, optimizers)
+        if (bad := first_bad(losses)) is not None:
+            return self._loss_fault(*bad, optimizers)
         return self._gradient_fault(optimizers, losses[-1][0] if losses else None)
 
     def _loss_fault(
         self, value: float, place: str | None, optimizers: Sequence[Optimizer]
     ) -> Fault:
-        names = self._nonfinite_names(optimizers)
-        where = f" ({place})" if place else ""
-        return Fault(
-            "loss", f"the loss is {_word(value)}{where}", value, names[:NAMED], len(names), place
-        )
+        return bad_loss(value, place, self._nonfinite_names(optimizers))
 
     def _gradient_fault(self, optimizers: Sequence[Optimizer], loss: float | None) -> Fault | None:
         looks = [self._look(optimizer) for optimizer in optimizers]
@@ -256,12 +217,9 @@ class Guard:
         if any(look.nonfinite for look in looks):
             names = self._nonfinite_names(optimizers)
             count = sum(1 for o in optimizers for p in parameters(o) if p.grad is not None)
-            nearest = f"; nearest to the loss is that of {names[0]}" if names else ""
-            reason = f"{len(names)} of {count} gradients hold NaN or infinite values{nearest}"
-            return Fault("gradient", reason, loss, names[:NAMED], len(names), place)
-        if norm > self.limit:
-            reason = f"the gradient norm is {norm:.4g} (max_gradient_norm = {self.limit:g})"
-            return Fault("norm", reason, loss, location=place)
+            return bad_gradients(names, count, loss, place)
+        if norm > self.policy.limit:
+            return large_norm(norm, self.policy.limit, loss, place)
         return None
 
     def _look(self, optimizer: Optimizer) -> GradientLook:
@@ -276,7 +234,7 @@ class Guard:
 
     def _says_all(self, look: GradientLook, gradients: int) -> bool:
         # A norm that was not taken is NaN, and above no bound.
-        has_norm = not math.isfinite(self.limit) or not math.isnan(look.norm)
+        has_norm = not math.isfinite(self.policy.limit) or not math.isnan(look.norm)
         return has_norm and look.tensors == gradients
 
     def _nonfinite_names(self, optimizers: Sequence[Optimizer]) -> tuple[str, ...]:
@@ -310,18 +268,14 @@ class Guard:
     def _agreed(self, fault: Fault | None) -> Fault | None:
         if not self._agreement.worst(fault is not None):
             return None
-        return fault or Fault("worker", "the step of another worker is not sound")
+        return fault or ELSEWHERE
 
     def _take_snapshot(self, fault: Fault) -> bool:
-        """Keep the state at an onset; what stays unsound has one origin. Whether it is one."""
-        before, self.unsound_step = self.unsound_step, self._tracer.grouper.step
-        if self.unsound_step <= before + 1:
-            return self.unsound_step > before
-        self._tracer.contain_part("snapshots", self._tracer.snapshots.take, fault.reason)
-        return True
-
-    def _say(self, line: str) -> None:
-        self._tracer.recorder.containment.say(f"mothtrap: {line}")
+        """Keep the state at an onset, and return whether it is one: what follows has one origin."""
+        onset = self.policy.found(self._tracer.grouper.step)
+        if onset:
+            self._tracer.contain_part("snapshots", self._tracer.snapshots.take, fault.reason)
+        return onset
 
     def _name(self, optimizer: Optimizer) -> str:
         return self._tracer.optimizers.add(optimizer).name
@@ -332,9 +286,3 @@ def _number(loss: object) -> float | None:
     if isinstance(loss, torch.Tensor):
         return float(loss.detach()) if loss.numel() == 1 else None
     return float(loss) if isinstance(loss, int | float) else None
-
-
-def _word(value: float) -> str:
-    if math.isnan(value):
-        return "NaN"
-    return "infinite" if value > 0 else "minus infinity"

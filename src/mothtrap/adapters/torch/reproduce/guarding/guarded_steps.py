@@ -14,17 +14,19 @@ from contextlib import ExitStack, suppress
 from threading import get_ident
 from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
+from weakref import WeakSet
 
 import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.optimization.optimizers import applies_nothing, has_closure
-from mothtrap.adapters.torch.reproduce.guarding.guard import Fault, Guard
+from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
 from mothtrap.adapters.torch.reproduce.guarding.undoing import Kept, evaluates_once
-from mothtrap.core.errors import NonFiniteStepError
 from mothtrap.core.runs import STOPPED
+from mothtrap.tracing.guard import Fault
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.adapters.torch.reproduce.parts import Parts
 
 Function = Callable[..., Any]
@@ -65,6 +67,7 @@ class GuardedSteps:
         self._running = _Running()
         self._kept: list[tuple[Optimizer, Kept]] = []
         self._told_of_threads = False
+        self._reached: WeakSet[Optimizer] = WeakSet()
 
     def detach(self) -> None:
         """Leave all classes and objects as they were."""
@@ -117,6 +120,12 @@ class GuardedSteps:
 
         self._undo.callback(restore)
 
+    def step_ended(self, known: Known, optimizer: Optimizer, *_: object) -> None:
+        """An optimizer has stepped: report that its steps are not guarded, where none came here."""
+        if optimizer not in self._reached:
+            why = f"the step of {known.name} is compiled, or captured in a CUDA graph"
+            self._tracer.job.settings.no_effect("on_nonfinite", why)
+
     def backward_ended(self) -> None:
         """The outermost backward is over: what was applied inside it stays."""
         self._guard.backward_ended()
@@ -131,6 +140,7 @@ class GuardedSteps:
             return step()
         if guard.stopped is not None:  # the first one was caught, or there are threads
             raise SystemExit(STOPPED)
+        self._reached.add(optimizer)
         thread = tracer.training_thread
         if get_ident() != tracer.job.thread and not thread.joins(optimizer):
             if not self._told_of_threads:
@@ -217,24 +227,9 @@ class GuardedSteps:
 
     def _end(self, fault: Fault, value: Any) -> Any:
         self._contained(self._guard.ends, fault)
-        if self._guard.policy == "stop":
-            self._tracer.recorder.before_guard_stops()
-            raise SystemExit(STOPPED)
-        if self._guard.policy == "raise":
-            step = self._tracer.grouper.step
-            named = ", ".join(fault.parameters)
-            more = f" and {fault.concerned - len(fault.parameters)} more" * (
-                fault.concerned > len(fault.parameters)
-            )
-            raise NonFiniteStepError(
-                f"step {step} was not applied: {fault.reason}"
-                + (f"; parameters concerned: {named}{more}" if named else "")
-                + "; the policy is on_nonfinite = raise",
-                step=step,
-                loss=fault.loss,
-                parameters=fault.parameters,
-                location=fault.location,
-            )
+        ending = self._guard.policy.ending(fault, self._tracer.grouper.step)
+        if ending is not None:
+            raise ending
         return value
 
     def _contained(self, act: Function, *args: Any) -> None:

@@ -1,0 +1,47 @@
+"""Settings that an adapter has to act on, and the reasons why one does not.
+
+A handle names those that it honors (`core.adapters.Handle.honors`). Others that a user asks for
+are reported at the first step, see `tracing.settings`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+from mothtrap.core.config import Config
+
+Option = Literal["on_nonfinite", "max_gradient_norm", "snapshots", "digests", "redact"]
+
+EVERY: Final[frozenset[Option]] = frozenset(get_args(Option))
+WITHOUT_SNAPSHOTS: Final[frozenset[Option]] = frozenset({"redact"})
+"""Honored by adapters that act on no step: they keep no inputs that would have to be redacted."""
+
+NO_EFFECT: Final[dict[Option, str]] = {
+    "on_nonfinite": "steps of {} cannot be left out, and are applied as they are",
+    "max_gradient_norm": "gradients of {} are not checked before they are applied",
+    "snapshots": "no snapshots are taken of {}, so no step can be replayed",
+    "digests": "no digests of tensors are taken of {}",
+    "redact": "inputs of {} cannot be redacted, so no snapshots are taken",
+}
+"""Why an adapter does not honor an option; `{}` is its framework."""
+
+
+def asked(config: Config) -> dict[Option, str]:
+    """Return the options that a configuration asks for, each as the user reads it."""
+    found: dict[Option, str] = {}
+    if config.on_nonfinite != "report":
+        found["on_nonfinite"] = f"on_nonfinite = {config.on_nonfinite}"
+    if config.max_gradient_norm:
+        found["max_gradient_norm"] = f"max_gradient_norm = {config.max_gradient_norm:g}"
+    asking = {
+        "snapshot_at": config.snapshot_at,
+        "snapshot_every": config.snapshot_every,
+        "--replay": config.replay_at_end,
+    }
+    if named := [name for name, value in asking.items() if value]:
+        found["snapshots"] = ", ".join(named)
+    if config.digests:
+        found["digests"] = "digests"
+    if config.redact:
+        found["redact"] = "redact"
+    return found

@@ -1,0 +1,32 @@
+"""Settings of a run that had no effect on some of its steps, and why."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mothtrap.core.facts.captures import SettingIgnored
+from mothtrap.report.style import Style
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
+
+
+class Ignored(msgspec.Struct, frozen=True, kw_only=True):
+    """A setting as the user reads it, and why it had no effect."""
+
+    setting: str
+    reason: str
+
+
+def ignored(run: Run) -> tuple[Ignored, ...]:
+    """Return the settings without effect, each once for all workers and attempts."""
+    seen = run.observations(SettingIgnored)
+    found = dict.fromkeys((one.setting, one.reason) for one in seen)
+    return tuple(Ignored(setting=setting, reason=reason) for setting, reason in found)
+
+
+def ignored_lines(found: tuple[Ignored, ...], style: Style) -> list[str]:
+    """Return one line for each setting without effect."""
+    return [f"  {style.safe(one.setting)} had no effect: {style.safe(one.reason)}" for one in found]

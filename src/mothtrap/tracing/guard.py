@@ -1,0 +1,217 @@
+"""Faults of steps, and the policy `on_nonfinite`: one definition for all frameworks.
+
+An adapter reads the losses and gradients of a step. What is wrong with them, what becomes of the
+step, and what the user reads of it is decided here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from mothtrap.core.config import Config
+from mothtrap.core.errors import NonFiniteStepError
+from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.runs import STOPPED
+
+MAX_NAMES: Final = 4
+"""Parameters that are named of those concerned."""
+MAX_MESSAGES: Final = 3
+"""Onsets that are printed as they happen; the verdict counts all steps."""
+
+ACTIONS: Final[dict[str, Literal["reported", "skipped", "stopped", "raised"]]] = {
+    "report": "reported",
+    "skip": "skipped",
+    "stop": "stopped",
+    "raise": "raised",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Fault of a step.
+
+    Attributes:
+        kind: as in the fact `StepGuarded`.
+        reason: the fault in words.
+        loss: the value concerned, or the last one of the step.
+        parameters: those whose gradients are concerned, nearest to the loss first, at most
+            `MAX_NAMES`.
+        concerned: how many there are.
+        location: `file:line` of the loss.
+    """
+
+    kind: Literal["loss", "gradient", "norm", "worker"]
+    reason: str
+    loss: float | None = None
+    parameters: tuple[str, ...] = ()
+    concerned: int = 0
+    location: str | None = None
+
+
+ELSEWHERE: Final = Fault("worker", "the step of another worker is not sound")
+"""The fault of a step that is sound on this worker only."""
+
+
+def first_bad(losses: Iterable[tuple[float, str | None]]) -> tuple[float, str | None] | None:
+    """Return the first loss that is not finite, with its location; None where all are finite."""
+    return next((loss for loss in losses if not math.isfinite(loss[0])), None)
+
+
+def bad_loss(value: float, location: str | None, names: Sequence[str] = ()) -> Fault:
+    """Return the fault of a loss that is not finite.
+
+    Args:
+        value: of the loss.
+        location: its line.
+        names: parameters whose gradients are not finite, nearest to the loss first.
+    """
+    word = "NaN" if math.isnan(value) else "infinite" if value > 0 else "minus infinity"
+    where = f" ({location})" if location else ""
+    return _fault("loss", f"the loss is {word}{where}", value, names, location)
+
+
+def bad_gradients(
+    names: Sequence[str],
+    count: int,
+    loss: float | None,
+    location: str | None,
+    *,
+    ordered: bool = True,
+) -> Fault:
+    """Return the fault of gradients that are not finite.
+
+    Args:
+        names: their parameters, nearest to the loss first.
+        count: of all gradients of the step.
+        loss: its last loss.
+        location: the line of that loss.
+        ordered: False where the order of `names` is no order of computation.
+    """
+    nearest = f"; nearest to the loss is that of {names[0]}" if names and ordered else ""
+    reason = f"{len(names)} of {count} gradients hold NaN or infinite values{nearest}"
+    return _fault("gradient", reason, loss, names, location)
+
+
+def large_norm(norm: float, limit: float, loss: float | None, location: str | None) -> Fault:
+    """Return the fault of a step whose gradient norm is above `max_gradient_norm`."""
+    reason = f"the gradient norm is {norm:.4g} (max_gradient_norm = {limit:g})"
+    return _fault("norm", reason, loss, (), location)
+
+
+def _fault(
+    kind: Literal["loss", "gradient", "norm"],
+    reason: str,
+    loss: float | None,
+    names: Sequence[str],
+    location: str | None,
+) -> Fault:
+    return Fault(kind, reason, loss, tuple(names[:MAX_NAMES]), len(names), location)
+
+
+class GuardPolicy:
+    """The policy of one job: what becomes of its unsound steps, and what is printed.
+
+    Args:
+        config: what the user has set.
+        say: prints one line for the user.
+        before_stop: called when the policy is about to end the training.
+
+    Attributes:
+        name: the policy.
+        limit: bound of the gradient norm; infinite where there is none.
+        acts: an unsound step is not applied.
+        unsound_step: the latest step with a fault.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        say: Callable[[str], None],
+        before_stop: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._say, self._before_stop = say, before_stop
+        self.name = config.on_nonfinite
+        self.limit = config.max_gradient_norm or math.inf
+        self.acts = self.name != "report"
+        self.unsound_step = -2
+        self._printed = 0
+
+    def found(self, step: int, count: int = 1) -> bool:
+        """Note a step with a fault; return whether it is an onset: the step before was sound.
+
+        Args:
+            step: the one with the fault.
+            count: of the steps that one call of the framework makes.
+        """
+        before, self.unsound_step = self.unsound_step, step
+        return before < step - count
+
+    def fact(
+        self,
+        fault: Fault,
+        step: int,
+        optimizers: Sequence[str],
+        *,
+        applied: Sequence[str] = (),
+        was_applied: bool = False,
+    ) -> StepGuarded:
+        """Return the record of an unsound step.
+
+        Args:
+            fault: of the step.
+            step: its number.
+            optimizers: that did not step, or would not have.
+            applied: others of the step, which already had.
+            was_applied: the policy could not be kept: the whole step was applied.
+        """
+        return StepGuarded(
+            step=step,
+            action="reported" if was_applied else ACTIONS[self.name],
+            fault=fault.kind,
+            reason=fault.reason,
+            optimizers=tuple(optimizers),
+            applied=tuple(applied) if self.acts else (),
+            parameters=fault.parameters,
+            concerned=fault.concerned,
+            location=fault.location,
+        )
+
+    def announce(self, fault: Fault, step: int, *, onset: bool) -> None:
+        """Print that a step was not applied: the end of the job, or one of the first onsets."""
+        if self.name == "stop":
+            self._say(
+                f"mothtrap: stopped at step {step} (on_nonfinite = stop): {fault.reason}; "
+                "nothing of this step was applied"
+            )
+        elif self.name == "skip" and onset and fault.kind != "worker":
+            if self._printed >= MAX_MESSAGES:
+                return
+            self._printed += 1
+            is_last = self._printed == MAX_MESSAGES
+            last = "; further ones are counted in the verdict" if is_last else ""
+            self._say(
+                f"mothtrap: step {step} was not applied (on_nonfinite = skip): {fault.reason}{last}"
+            )
+
+    def ending(self, fault: Fault, step: int) -> SystemExit | NonFiniteStepError | None:
+        """Return the exception that the policy raises into the training; None under `skip`."""
+        if self.name == "stop":
+            self._before_stop()
+            return SystemExit(STOPPED)
+        if self.name != "raise":
+            return None
+        left = fault.concerned - len(fault.parameters)
+        more = f" and {left} more" if left > 0 else ""
+        named = ", ".join(fault.parameters)
+        concerned = f"; parameters concerned: {named}{more}" if named else ""
+        return NonFiniteStepError(
+            f"step {step} was not applied: {fault.reason}{concerned}; "
+            "the policy is on_nonfinite = raise",
+            step=step,
+            loss=fault.loss,
+            parameters=fault.parameters,
+            location=fault.location,
+        )
