@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import math
 import threading
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
 from mothtrap.core.texts import storable_value
 
 T = TypeVar("T")
+UnixTime = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+"""Seconds since 1970; a time that no clock shows (here: after the year 5000) is damage."""
 
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _building = threading.Lock()

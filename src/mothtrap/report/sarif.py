@@ -31,6 +31,7 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
     codes = list(dict.fromkeys(finding.code for finding in findings))
     known = {rule.code: rule for rule in rules}
     failed = document.summary.tool_errors
+    damage = document.summary.damage
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -50,6 +51,10 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
                         "toolExecutionNotifications": [
                             {"level": "error", "message": {"text": f"{e.part}: {e.error}"}}
                             for e in failed
+                        ]
+                        + [
+                            {"level": "warning", "message": {"text": f"damaged: {text}"}}
+                            for text in damage
                         ],
                     }
                 ],
