@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from mothtrap.cli._group import Refusal
+
+if TYPE_CHECKING:
+    from mothtrap.reader.run import Run
 
 runs_dir_option = click.option(
     "--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs]."
@@ -14,6 +18,14 @@ runs_dir_option = click.option(
 format_option = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
 )
+
+
+def warn_of_damage(run: Run) -> None:
+    """Say on stderr what of a run cannot be read, for commands that show no verdict."""
+    from mothtrap.report.style import Style
+
+    for text in run.damage:
+        click.echo(f"warning: {Style().safe(run.id)} is damaged: {Style().safe(text)}", err=True)
 
 
 def runs_folder(where: str, *, given: bool) -> Path:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-from mothtrap.cli._options import format_option, runs_dir_option
+from mothtrap.cli._options import format_option, runs_dir_option, warn_of_damage
 
 if TYPE_CHECKING:
     from mothtrap.core.config import Config
@@ -70,6 +70,7 @@ def _blockers(argument: str, runs_dir: str | None) -> tuple[list[Blocker], str]:
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     run = open_run(argument, config.runs_dir)
+    warn_of_damage(run)
     loaders, data = run.observations(LoaderBegan), run.samples.data()
     found: dict[tuple[str, str], Blocker] = {}
     for worker in run.workers or (0,):

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from mothtrap.cli._group import Refusal
-from mothtrap.cli._options import runs_dir_option
+from mothtrap.cli._options import runs_dir_option, warn_of_damage
 
 
 @click.command(name="learn")
@@ -40,6 +40,8 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     trainings = []
     opened = [open_run(run, config.runs_dir) for run in dict.fromkeys(runs)]
+    for each in opened:
+        warn_of_damage(each)
     for number, run in enumerate(opened, start=1):
         click.echo(f"reading {run.path.name} ({number} of {len(opened)})", err=True)
         found = trainings_of(run)

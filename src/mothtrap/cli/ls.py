@@ -105,6 +105,7 @@ def _chosen(runs_dir: str, where: str | None, everything: bool) -> list[Run]:
 def _listed(runs: list[Run]) -> list[_Listed]:
     from mothtrap.core.errors import MothtrapError
     from mothtrap.monitor.catalogue import explains
+    from mothtrap.reader.run_facts import LISTED_BYTES
     from mothtrap.report.ending import ending_word
     from mothtrap.report.summary import summarize
 
@@ -112,7 +113,7 @@ def _listed(runs: list[Run]) -> list[_Listed]:
     for run in runs:
         try:
             started_s = run.info.created_s if run.info else None
-            summary = summarize(run, explains())
+            summary = summarize(run, explains(), check_bytes=LISTED_BYTES)
             found.append(_Listed(summary, started_s, ending_word(run), run))
         except (MothtrapError, OSError) as err:
             click.echo(f"warning: {run.path.name} cannot be opened: {err}", err=True)
@@ -124,6 +125,7 @@ def _as_json(each: _Listed) -> dict[str, object]:
     return {
         "run": each.summary.run,
         "verdict": each.summary.verdict,
+        "damage": each.summary.damage,
         "parameters": each.run.record.parameters,
         "metrics": each.run.metrics,
         "findings": [finding.code for finding in each.summary.findings],

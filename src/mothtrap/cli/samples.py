@@ -11,7 +11,7 @@ import click
 from click.core import ParameterSource
 
 from mothtrap.cli._group import Refusal
-from mothtrap.cli._options import format_option, runs_dir_option
+from mothtrap.cli._options import format_option, runs_dir_option, warn_of_damage
 from mothtrap.core.errors import nearest
 
 if TYPE_CHECKING:
@@ -94,6 +94,7 @@ def command(
         raise Refusal("nothing was asked for; give --step N, --where RULE, --seen SAMPLE or --rank")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened, style = open_run(run, config.runs_dir), Style.of(sys.stdout)
+    warn_of_damage(opened)
     if seen is not None:
         found = report.sightings(opened.samples, seen)
         _show(form, found, report.sightings_text(found, seen, style, limit))

@@ -6,7 +6,7 @@ import json
 import math
 import re
 import threading
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -14,6 +14,8 @@ from mothtrap.core.masking import shareable
 from mothtrap.core.texts import storable_value
 
 T = TypeVar("T")
+UnixTime = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
+"""Seconds since 1970; a time that no clock shows (here: after the year 5000) is damage."""
 
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _building = threading.Lock()

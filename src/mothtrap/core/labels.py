@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from mothtrap.core.jsonable import UnixTime
+
 LabelKind = Literal["tag", "untag", "note", "group", "archive", "restore"]
 LABEL_KINDS: tuple[LabelKind, ...] = ("tag", "untag", "note", "group", "archive", "restore")
 MAX_TEXT = 4_000
@@ -22,7 +24,7 @@ class Label(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     kind: LabelKind
     text: str = ""
-    at_s: float
+    at_s: UnixTime
     by: str = ""
 
 

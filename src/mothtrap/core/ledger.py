@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 import msgspec
 
+from mothtrap.core.jsonable import UnixTime
+
 LedgerValue = str | int | float | bool | None
 
 SECTIONS = (
@@ -42,7 +44,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     the default of their parser, `parameters_from` says what they were read from.
     """
 
-    created_s: float
+    created_s: UnixTime
     rank: int
     framework: str
     arguments: tuple[str, ...]

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from mothtrap.core.jsonable import UnixTime
+
 
 class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A finding was acknowledged, muted or unmuted; the latest mark of a fingerprint counts.
@@ -15,7 +17,7 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     fingerprint: str
     kind: Literal["acknowledged", "muted", "unmuted"]
-    at_s: float
+    at_s: UnixTime
     by: str = ""
     note: str = ""
     until_s: float | None = None

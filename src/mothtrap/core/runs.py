@@ -8,6 +8,7 @@ from pathlib import PurePath
 import msgspec
 
 from mothtrap.core.findings import Finding, RuleState
+from mothtrap.core.jsonable import UnixTime
 
 SHOWN_OFF = 4
 """Rules that a verdict names as switched off; chosen by hand."""
@@ -33,7 +34,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     attempt: int
     command: tuple[str, ...]
     cwd: str
-    created_s: float
+    created_s: UnixTime
     pid: int
     host: str
     python: str
@@ -55,7 +56,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     exit_code: int
-    ended_s: float
+    ended_s: UnixTime
     lost: tuple[int, ...] = ()
     order_seen: bool = True
 

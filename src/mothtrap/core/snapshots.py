@@ -18,6 +18,8 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.jsonable import UnixTime
+
 BASE = "base"
 """The reason of a state that is kept for steps that may turn out bad."""
 
@@ -196,7 +198,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     state_step: int
     reason: str
     note: str = ""
-    created_s: float
+    created_s: UnixTime
     command: tuple[str, ...]
     cwd: str
     python: str

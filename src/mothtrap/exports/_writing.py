@@ -6,6 +6,7 @@ import os
 import secrets
 import shutil
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
     target.parent.mkdir(parents=True, exist_ok=True)
     draft = target.parent / f".draft-{secrets.token_hex(8)}"
     try:
-        written: Written = form.write(run, draft, chosen)
+        written = _with_damage(form.write(run, draft, chosen), run)
         if not any(written.counts.values()):
             raise UnknownNameError(_nothing(run, to, chosen, written))
         os.rename(draft, target)
@@ -90,8 +91,13 @@ def follow_run(
             f"{to} can be written again later"
         )
     _refuse_existing(target)
-    written: Written = form.follow(run, target, choice or Choice(), lambda: time.sleep(every_s))
-    return written
+    written = form.follow(run, target, choice or Choice(), lambda: time.sleep(every_s))
+    return _with_damage(written, run)
+
+
+def _with_damage(written: Written, run: Run) -> Written:
+    """Add what of the run cannot be read to what was left out."""
+    return replace(written, left_out=tuple(dict.fromkeys((*written.left_out, *run.damage))))
 
 
 def _form(to: str) -> Any:

@@ -38,7 +38,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
         pq.write_table(table, target / f"{name}.parquet", compression="zstd")
         if name != "tensors":  # they are known, whether or not anything of them was captured
             counts[f"rows of {name}"] = table.num_rows
-    return Written(counts=counts, left_out=run.damage)
+    return Written(counts=counts)
 
 
 def _identities(table: pa.Table) -> pa.ChunkedArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -35,7 +35,19 @@ from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.store.layout import read_ledger, read_source
 
+CHECKED_BYTES = 256 << 20
+"""Read to check a run that is looked at; chosen by hand, about a tenth of a second."""
+LISTED_BYTES = 16 << 20
+"""Read to check each run of a list; chosen by hand: few runs are larger."""
 FactT = TypeVar("FactT", bound=Fact)
+
+
+def damage_first(verdict: str, damage: Sequence[str]) -> str:
+    """Return a verdict that begins with the damage, where there is any."""
+    if not damage:
+        return verdict
+    parts = "1 part" if len(damage) == 1 else f"{len(damage)} parts"
+    return f"The run is damaged ({parts} cannot be read). {verdict}"
 
 
 class RunFacts:
@@ -148,11 +160,12 @@ class RunFacts:
     def verdict(self) -> str:
         """The worst root cause among the findings, or that nothing was found.
 
-        It begins with the rules that were switched off, where some were.
+        It begins with the damage, and with the rules that were switched off, where there are any.
         """
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
         text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
-        return f"{off} {text}" if off else text
+        text = f"{off} {text}" if off else text
+        return damage_first(text, self.damage_within(LISTED_BYTES))
 
     @property
     def rules(self) -> tuple[RuleStatus, ...]:
@@ -233,9 +246,16 @@ class RunFacts:
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Return the damage found so far; numbers are read, and checked, on demand."""
-        found = [text for attempt in self._span.attempts.values() for text in attempt.damage()]
-        return tuple(dict.fromkeys(found))
+        """Return a sentence for each stored part of the run that cannot be read.
+
+        Statistics, whole tensors, snapshots and logged files beyond 256 MB are checked only when
+        they are read.
+        """
+        return self.damage_within(CHECKED_BYTES)
+
+    def damage_within(self, limit_bytes: int) -> tuple[str, ...]:
+        """Return the damage as `damage`, with another limit."""
+        return self._files.damage(limit_bytes)
 
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
         """Return the observations of one type, of all workers, by attempt and rank."""

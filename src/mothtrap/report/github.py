@@ -17,7 +17,9 @@ VARIABLE = "GITHUB_STEP_SUMMARY"
 
 def page(document: Document) -> str:
     """Return workflow commands, at most ten of each level, the worst first."""
-    lines, counts = [], dict.fromkeys(Severity, 0)
+    damage = document.summary.damage[:MOST]
+    lines = [f"::warning title=damaged data::{_data(text)}" for text in damage]
+    counts = dict.fromkeys(Severity, 0)
     for finding in document.summary.findings:
         counts[finding.severity] += 1
         if counts[finding.severity] <= MOST:

@@ -92,6 +92,7 @@ def _verdict(document: Document) -> str:
     symbol = SYMBOLS[worst] if worst is not None and kind else "‼" if crashed else "●"
     kind = kind or ("error" if crashed else "")
     parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
+    parts += [f"<p>Damaged: {_safe(text)}</p>" for text in summary.damage]
     for story, root, _ in document.stories[:1]:
         if story.severity is Severity.INFO:
             break

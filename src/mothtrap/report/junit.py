@@ -47,7 +47,16 @@ def page(document: Document) -> str:
             skipped += 1
             reason = f"{status.state.replace('_', ' ')}: {status.reason}"
             ET.SubElement(case, "skipped", message=_safe(reason))
-    counts = {"tests": len(names), "failures": failures, "errors": errors, "skipped": skipped}
+    for text in summary.damage:
+        case = ET.SubElement(suite, "testcase", classname="mothtrap", name="damaged data")
+        ET.SubElement(case, "error", type="damaged data", message=_safe(text))
+    errors += len(summary.damage)
+    counts = {
+        "tests": len(names) + len(summary.damage),
+        "failures": failures,
+        "errors": errors,
+        "skipped": skipped,
+    }
     for key, count in counts.items():
         suite.set(key, str(count))
     suite.set("timestamp", time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(document.made_s)))

@@ -9,6 +9,8 @@ from mothtrap.report.chart import SYMBOLS
 from mothtrap.report.document import Document
 from mothtrap.report.style import count_of
 
+MAX_DAMAGE = 20
+"""Sentences on damage; chosen by hand."""
 MAX_TEXT = 500
 MAX_BYTES = 900 << 10
 """Below the 1 MiB that the summary of a step of GitHub may have."""
@@ -19,6 +21,8 @@ def page(document: Document) -> str:
     """Return verdict, findings and counts of a run as Markdown of at most `MAX_BYTES`."""
     summary = document.summary
     lines = [f"## mothtrap: {_safe(summary.run.id)}", "", f"**{_safe(summary.verdict)}**", ""]
+    if summary.damage:
+        lines += [*(f"- damaged: {_safe(text)}" for text in summary.damage[:MAX_DAMAGE]), ""]
     if summary.findings:
         lines += ["| | rule | step | where | what |", "|---|---|---:|---|---|"]
         size = sum(map(len, lines))

@@ -32,6 +32,7 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
     codes = list(dict.fromkeys(finding.code for finding in findings))
     known = {rule.code: rule for rule in rules}
     failed = [printable(f"{e.part}: {e.error}") for e in document.summary.tool_errors]
+    damage = [printable(f"damaged: {text}") for text in document.summary.damage]
     log = {
         "$schema": SCHEMA,
         "version": "2.1.0",
@@ -49,7 +50,9 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
                     {
                         "executionSuccessful": not failed,
                         "toolExecutionNotifications": [
-                            {"level": "error", "message": {"text": text}} for text in failed
+                            {"level": level, "message": {"text": text}}
+                            for level, texts in (("error", failed), ("warning", damage))
+                            for text in texts
                         ],
                     }
                 ],

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.runs import RunInfo
+from mothtrap.store.plain_files import read_plain
 from mothtrap.store.source_digests import digests_of
 
 MAX_BYTES = 4 << 20
@@ -57,10 +58,8 @@ def _lines(path: str, before_s: float) -> list[str]:
     try:
         if not os.path.realpath(path).endswith(".py"):
             return []
-        status = os.stat(path)
-        if status.st_mtime > before_s or status.st_size > MAX_BYTES:
+        if os.stat(path).st_mtime > before_s:
             return []
-        with open(path, encoding="utf-8", errors="replace") as file:
-            return file.read().splitlines()
+        return read_plain(Path(path), MAX_BYTES).decode("utf-8", "replace").splitlines()
     except (OSError, ValueError):
         return []

@@ -20,6 +20,7 @@ from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.masking import shareable
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, switched_off
+from mothtrap.reader.run_facts import CHECKED_BYTES, damage_first
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import ended_by_exception, how_it_ended
@@ -140,6 +141,7 @@ def summarize(
     judged: Judged | None = None,
     baseline: Baseline | None = None,
     called: str = "",
+    check_bytes: int = CHECKED_BYTES,
 ) -> RunSummary:
     """Sum up a run without secrets; verdict and diagnosis are derived from the findings.
 
@@ -149,10 +151,12 @@ def summarize(
         judged: what rules say of it; None: what they said when it was made.
         baseline: findings that are known and not to be told again.
         called: what finds the run in a command; empty: its id does.
+        check_bytes: read to find damage; see `Run.damage_within`.
     """
     judged = judged or Judged(findings=run.findings, rules=run.rules)
     told = tuple(f for f in judged.findings if baseline is None or not baseline.holds(f))
     diagnosis = diagnose(told, explains)
+    damage = run.damage_within(check_bytes)
     failed = failures(run)
     places = [f.location for f in diagnosis.findings] + [f.location for f in failed]
     summary = RunSummary(
@@ -165,7 +169,9 @@ def summarize(
             workers=tuple(run.workers),
             unit=unit_of(run),
         ),
-        verdict=_verdict(run, diagnosis, judged.rules, len(judged.findings) - len(told)),
+        verdict=damage_first(
+            _verdict(run, diagnosis, judged.rules, len(judged.findings) - len(told)), damage
+        ),
         diagnosis=diagnosis.stories,
         findings=diagnosis.findings,
         rules=judged.rules,
@@ -175,7 +181,7 @@ def summarize(
         ignored=ignored(run),
         dropped=run.dropped,
         not_kept=_not_kept(run),
-        damage=run.damage,
+        damage=damage,
         known=len(judged.findings) - len(told),
         guarded=guarded(run),
         failures=failed,

@@ -32,6 +32,7 @@ from mothtrap.core.snapshots import Array, Snapshot
 from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.store.durability import sync_file, sync_folder
 from mothtrap.store.layout import intact, sealed
+from mothtrap.store.plain_files import read_plain
 
 deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = _untyped
 
@@ -39,6 +40,9 @@ FORM = 1
 """Of the files; one with another number was written by another mothtrap."""
 
 STATE, STEPS, HEAD = "state.safetensors", "steps.safetensors", "snapshot.json"
+
+MAX_HEAD_BYTES = 1 << 30
+"""Of `snapshot.json` that is read; chosen by hand."""
 
 CHUNK_BYTES = 1 << 22
 """Written at once: between two of them whoever wants it has the processor."""
@@ -303,7 +307,7 @@ def _width(dtype: str) -> int:
 def _read_head(folder: Path) -> tuple[_Head, Snapshot]:
     path = folder / HEAD
     try:
-        data = path.read_bytes()
+        data = read_plain(path, MAX_HEAD_BYTES)
     except OSError as err:
         raise _damaged(path, f"it cannot be read ({err.strerror})") from err
     if b',"checksum":"' not in data or not intact(data):
@@ -338,11 +342,12 @@ def _read_arrays(path: Path, expected: _File | None) -> dict[str, Array]:
     if expected is None:
         raise _damaged(path, f"{HEAD} does not say its checksum")
     try:
-        data = path.read_bytes()
+        size = path.stat().st_size
+        if size != expected.size:
+            raise _damaged(path, f"it has {size:,} bytes, not the {expected.size:,} written")
+        data = read_plain(path, size)
     except OSError as err:
         raise _damaged(path, f"it cannot be read ({err.strerror})") from err
-    if len(data) != expected.size:
-        raise _damaged(path, f"it has {len(data):,} bytes, not the {expected.size:,} written")
     if xxhash.xxh3_64_hexdigest(data) != expected.xxh3_64:
         raise _damaged(path, "its bytes do not match its checksum")
     try:

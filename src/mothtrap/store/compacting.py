@@ -14,20 +14,26 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from mothtrap.store import layout, statistic_columns
 from mothtrap.store.durability import sync_folder
 from mothtrap.store.segments import SegmentWriter, is_sealed
 from mothtrap.store.tailing import SegmentReader
-from mothtrap.store.unpacking import numbers
+from mothtrap.store.unpacking import numbers, where_equal
+from mothtrap.store.worker_log import DEFINED
 
 TABLES = ("stats", "scalars", "events")
 """Tables that are compacted; tensors kept whole are not: most do not become smaller."""
 LEAST_BYTES = 1 << 16
 """Size from which on it is worth it; chosen by hand."""
 BATCH_ROWS = 1 << 16
-"""Rows of a batch, about; chosen by hand: columns of half a megabyte."""
+"""Rows of a batch, about, at most; chosen by hand: columns of half a megabyte."""
+PARTS = 8
+"""Batches of a small segment, about, so that damage to one costs only its own rows."""
+LEAST_BATCH_ROWS = 1 << 5
+"""Rows of a batch, about, at least; chosen by hand: events have some 500 bytes each."""
 COMPACTED = {b"mothtrap": b"compacted"}
 """Metadata of the schema of a segment that was compacted."""
 _ERRORS = (OSError, pa.ArrowException, ValueError, KeyError, TypeError)
@@ -99,12 +105,24 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     """Cut a batch where a record begins: readers find the rows of a record in one batch."""
     record_N = numbers(batch.column("record"))
     begins = np.flatnonzero(np.diff(record_N, prepend=-1))
+    rows = min(BATCH_ROWS, max(LEAST_BATCH_ROWS, len(batch) // PARTS))
+    copies_at = _second_definitions(batch, record_N)
     start = 0
     while start < len(batch):
-        place = np.searchsorted(begins, start + BATCH_ROWS)
+        place = np.searchsorted(begins, start + rows)
         stop = int(begins[place]) if place < len(begins) else len(batch)
+        if start < copies_at < stop:
+            stop = copies_at
         yield batch.slice(start, stop - start)
         start = stop
+
+
+def _second_definitions(batch: pa.RecordBatch, record_N: npt.NDArray[np.int64]) -> int:
+    """Return where the second record with definitions begins: they are not all in one batch."""
+    if "type" not in batch.schema.names:
+        return 0
+    defining = np.unique(record_N[where_equal(batch.column("type"), DEFINED)])
+    return int(np.searchsorted(record_N, defining[1])) if len(defining) > 1 else 0
 
 
 def _count(path: Path) -> int:
@@ -120,7 +138,7 @@ def _segments(folder: Path, table: str) -> list[Path]:
 
 def _is_due(path: Path) -> bool:
     try:
-        if path.stat().st_size < LEAST_BYTES or not is_sealed(path):
+        if path.lstat().st_size < LEAST_BYTES or not is_sealed(path):
             return False
         with pa.OSFile(str(path)) as file:
             metadata = pa.ipc.open_file(file).schema.metadata or {}

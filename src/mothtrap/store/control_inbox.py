@@ -18,6 +18,7 @@ from mothtrap.core import jsonable
 from mothtrap.core.control_requests import Request
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.store.objects import Store, open_store
+from mothtrap.store.plain_files import open_plain
 from mothtrap.store.remote import read_remote
 from mothtrap.store.replacing import replace
 
@@ -80,7 +81,7 @@ def read(path: Path) -> Request:
         DamagedDataError: the file is too large, or no request.
         OSError: it cannot be read.
     """
-    with path.open("rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise DamagedDataError(f"{path.name} is no request: it has more than {MAX_BYTES:,} bytes")

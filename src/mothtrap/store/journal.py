@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ import msgspec
 from mothtrap.core import jsonable
 from mothtrap.core.events import Event
 from mothtrap.store.own_descriptors import OwnDescriptor
+from mothtrap.store.plain_files import open_plain
 
 FOLDER = "alerts"
 FILE = "journal.jsonl"
@@ -102,17 +103,32 @@ class Journal:
 def read_journal(run: Path) -> tuple[Entry, ...]:
     """Return the lines of a run's journal that can be read, the oldest first."""
     try:
-        with (run / FOLDER / FILE).open("rb") as file:
-            lines = file.read(MAX_BYTES).split(b"\n")
+        return tuple(entry for entry in _entries(run) if entry is not None)
     except OSError:
         return ()
-    entries = []
+
+
+def journal_damage(run: Path) -> tuple[str, ...]:
+    """Return a sentence where a run's journal, or a line of it, cannot be read."""
+    path = run / FOLDER / FILE
+    try:
+        bad = sum(entry is None for entry in _entries(run))
+    except FileNotFoundError:
+        return ()
+    except OSError as err:
+        return (f"{path} cannot be read: {err.strerror}",)
+    return (f"{path}: {bad} line{'s' * (bad != 1)} cannot be read",) if bad else ()
+
+
+def _entries(run: Path) -> Iterator[Entry | None]:
+    """Yield the lines of a journal, None for one that cannot be read; raises OSError."""
+    with os.fdopen(open_plain(run / FOLDER / FILE), "rb") as file:
+        lines = file.read(MAX_BYTES).split(b"\n")
     for line in filter(None, lines):
         try:
-            entries.append(jsonable.decode(line, Entry))
+            yield jsonable.decode(line, Entry)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    return tuple(entries)
+            yield None
 
 
 def unconfirmed(entries: Iterable[Entry]) -> tuple[Entry, ...]:

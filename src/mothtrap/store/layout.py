@@ -24,7 +24,6 @@ import os
 import re
 import secrets
 import shutil
-import stat
 from pathlib import Path
 from typing import TypeVar
 
@@ -42,6 +41,7 @@ from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.store.durability import sync_file, sync_folder
+from mothtrap.store.plain_files import read_plain
 
 COMMITS: tuple[str, ...] = ("events", "findings")
 """Tables that say that something is there; sent last."""
@@ -91,7 +91,7 @@ def attempts(run: Path) -> list[int]:
 
 def _is_attempt(folder: Path) -> bool:
     """Tell whether a folder holds an attempt, also one whose description was lost."""
-    return (folder / "run.json").is_file() or bool(workers(folder))
+    return os.path.isfile(folder / "run.json") or bool(workers(folder))
 
 
 def worker_folder(attempt: Path, rank: int) -> Path:
@@ -323,27 +323,27 @@ def _replace(path: Path, data: bytes) -> None:
 
 def _read(path: Path, kind: type[T]) -> T | None:
     try:
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_DESCRIPTION_BYTES:
-            raise DamagedDataError(
-                f"{path} cannot be read: expected a file of at most {MAX_DESCRIPTION_BYTES:,} "
-                "bytes; the rest of the run can still be read"
-            )
-        data = path.read_bytes()
+        data = read_plain(path, MAX_DESCRIPTION_BYTES)
     except FileNotFoundError:
+        if path.is_symlink():
+            raise _unreadable(path, "it is a symbolic link to nothing") from None
         return None
+    except OSError as err:
+        raise _unreadable(path, err.strerror or str(err)) from err
     if not intact(data):
-        raise DamagedDataError(
-            f"{path} cannot be read: its bytes do not match its checksum; remove the key "
-            "`checksum` if the file was edited on purpose; the rest of the run can still be read"
+        raise _unreadable(
+            path,
+            "its bytes do not match its checksum; remove the key `checksum` if the file was "
+            "edited on purpose",
         )
     try:
         return jsonable.decode(data, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
-        raise DamagedDataError(
-            f"{path} cannot be read: {err}; expected a JSON object as mothtrap writes it; "
-            "the rest of the run can still be read"
-        ) from err
+        raise _unreadable(path, f"{err}; expected a JSON object as mothtrap writes it") from err
+
+
+def _unreadable(path: Path, why: str) -> DamagedDataError:
+    return DamagedDataError(f"{path} cannot be read: {why}; the rest of the run can still be read")
 
 
 def sealed(data: bytes) -> bytes:

@@ -15,6 +15,7 @@ import numpy as np
 
 from mothtrap.store.long_writes import BLOCK, CANNOT, LONG_BYTES, takes_past_cache
 from mothtrap.store.pages import HUGE_BYTES, new_pages
+from mothtrap.store.plain_files import open_plain
 
 THREADS, PIECE_BYTES = 8, 1 << 21
 """Requests that a disk is given at a time: with one it idles between two. Measured on a virtual
@@ -31,7 +32,7 @@ def read_at(path: Path, offset: int, size: int) -> memoryview:
     """
     before = offset % BLOCK if size >= LONG_BYTES else 0
     room = _room(before + size)
-    file = os.open(path, os.O_RDONLY)
+    file = open_plain(path)
     try:
         got = 0
         long = size >= LONG_BYTES and takes_past_cache(path.parent)
@@ -77,7 +78,7 @@ def _past_cache(path: Path, room: memoryview, offset: int) -> int:
     """Read from the disk into a room of whole blocks; return how many bytes from its begin on."""
     pieces = range(0, len(room), PIECE_BYTES)
     try:
-        file = os.open(path, os.O_RDONLY | os.O_DIRECT)
+        file = open_plain(path, os.O_DIRECT)
     except OSError:
         return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 LONG_BYTES = 256 << 20
@@ -89,5 +89,9 @@ def unreported(_done: int) -> None:
 
 
 def size_of(folder: Path, kind: str) -> int:
-    """Return the bytes of the segments of one kind in a worker's folder."""
-    return sum(path.stat().st_size for path in folder.glob(f"{kind}-*.arrow"))
+    """Return the bytes of the segments of one kind in a worker's folder that can be opened."""
+    sizes = 0
+    for path in folder.glob(f"{kind}-*.arrow"):
+        with suppress(OSError):
+            sizes += path.stat().st_size
+    return sizes

@@ -17,6 +17,7 @@ from mothtrap.core.steps import Mode, StepKey
 from mothtrap.store.layout import segment_path
 from mothtrap.store.long_reads import read_at
 from mothtrap.store.long_writes import LONG_BYTES
+from mothtrap.store.plain_files import open_plain
 from mothtrap.store.raw_log import checksum
 from mothtrap.store.remote import read_range
 from mothtrap.store.worker_reading import RowReader, StepEvents
@@ -113,7 +114,7 @@ def fetch_ahead(wanted: Iterable[tuple[Path, RawRow]]) -> None:
     by_file = itertools.groupby(wanted, key=lambda each: (each[0], each[1].segment))
     for (folder, segment), found in by_file:
         with contextlib.suppress(OSError, OverflowError):  # told when they are read
-            file = os.open(_path(folder, segment), os.O_RDONLY)
+            file = open_plain(_path(folder, segment))
             try:
                 for _, row in found:
                     if 0 < row.size < LONG_BYTES:  # 0 would be all of the file

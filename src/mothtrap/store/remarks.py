@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -12,6 +13,7 @@ import msgspec
 
 from mothtrap.core import jsonable
 from mothtrap.store.objects import open_store
+from mothtrap.store.plain_files import read_plain
 from mothtrap.store.remote import read_remote
 from mothtrap.store.replacing import replace
 
@@ -39,18 +41,28 @@ def put_remark(run: Path, folder: str, remark: msgspec.Struct) -> Path:
 
 def read_remarks(run: Path, folder: str, kind: type[T]) -> list[T]:
     """Return the remarks of a run in their order; files that hold none are passed over."""
-    found: list[T] = []
+    return [remark for _, remark in _read(run, folder, kind) if not isinstance(remark, str)]
+
+
+def remark_damage(run: Path, folder: str, kind: type[T]) -> list[str]:
+    """Return a sentence for each file among the remarks that holds none."""
+    read = _read(run, folder, kind)
+    return [f"{path} cannot be read: {why}" for path, why in read if isinstance(why, str)]
+
+
+def _read(run: Path, folder: str, kind: type[T]) -> Iterator[tuple[Path, T | str]]:
+    """Yield each file with its remark, or why it cannot be read."""
     try:
         paths = sorted((run / folder).glob("*.json"))[-MAX_REMARKS:]
     except OSError:
-        return found
+        return
     for path in paths:
         try:
-            with path.open("rb") as file:
-                found.append(jsonable.decode(file.read(MAX_BYTES + 1), kind))
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
-            continue
-    return found
+            yield path, jsonable.decode(read_plain(path, MAX_BYTES), kind)
+        except OSError as err:
+            yield path, err.strerror or str(err)
+        except (msgspec.DecodeError, UnicodeDecodeError) as err:
+            yield path, str(err)
 
 
 def user_name() -> str:

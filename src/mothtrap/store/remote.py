@@ -20,9 +20,12 @@ import msgspec
 from mothtrap.core import jsonable
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.store.objects import open_store, split
+from mothtrap.store.plain_files import read_plain
 from mothtrap.store.replacing import replace
 
 _FILE = "remote.json"
+MAX_BYTES = 1 << 16
+"""Of `remote.json` that is read; chosen by hand."""
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,10 +92,10 @@ def read_remote(run: Path) -> Remote | None:
         DamagedDataError: the file is not what `write_remote` writes.
     """
     try:
-        return jsonable.decode((run / _FILE).read_bytes(), Remote)
+        return jsonable.decode(read_plain(run / _FILE, MAX_BYTES), Remote)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
         raise DamagedDataError(
             f"{run / _FILE} cannot be read: {err}; expected what mothtrap writes; a mirror can "
             "be removed and is fetched again"

@@ -19,6 +19,7 @@ from mothtrap.store.durability import Durability, sync_file, sync_folder
 from mothtrap.store.layout import segment_path, segments
 from mothtrap.store.long_writes import LongWrites
 from mothtrap.store.own_descriptors import OwnDescriptor
+from mothtrap.store.plain_files import open_plain
 from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
@@ -133,18 +134,23 @@ class SegmentWriter:
         )
         self._arrow = pa.ipc.new_file(pa.PythonFile(self._sink, mode="w"), schema, options=options)
 
-    def append(self, batch: pa.RecordBatch) -> int:
-        """Write one batch.
+    def append(self, *batches: pa.RecordBatch) -> int:
+        """Write batches, all or none.
 
         Returns:
-            The offset in the file behind the batch's last byte.
+            The offset in the file behind the last byte.
 
         Raises:
-            OSError: the disk refused; the file ends with the batch before, and this
+            OSError: the disk refused; the file ends with what was appended before, and this
                 writer takes no more.
         """
         if self._file.closed:
             raise ValueError(f"{self.path} is closed: no batch can be appended to it")
+        self._write([part for batch in batches for part in self._sealed(batch)])
+        return self.size_bytes
+
+    def _sealed(self, batch: pa.RecordBatch) -> list[Bytes]:
+        """Serialize a batch, after the schema if it is the first, with its mark."""
         self._arrow.write_batch(batch, custom_metadata={sealing.MARK_KEY: sealing.BLANK_MARK})
         parts = self._sink.take()
         head: list[Bytes] = []
@@ -155,9 +161,8 @@ class SegmentWriter:
             head, parts[0] = [first[:end]], first[end:]
             self._seed = sealing.schema_seed(first[len(MAGIC) : end])
         sealed = sealing.seal(parts, self._batches, self._seed, with_body=self._marks_body)
-        self._write([*head, *sealed])
         self._batches += 1
-        return self.size_bytes
+        return [*head, *sealed]
 
     def seal(self) -> None:
         """Write the footer and close; a second call does nothing."""
@@ -242,26 +247,26 @@ class SegmentLog:
         self._closed_bytes = 0
         self.next_seq = max(segments(folder, kind), default=-1) + 1
 
-    def append(self, batch: pa.RecordBatch) -> tuple[int, int]:
-        """Write one batch; raises OSError as `SegmentWriter.append`.
+    def append(self, *batches: pa.RecordBatch) -> tuple[int, int]:
+        """Write batches of one schema, all or none; raises OSError as `SegmentWriter.append`.
 
         Returns:
-            The number of the segment, and the offset in it behind the batch.
+            The number of the segment, and the offset in it behind the batches.
         """
-        writer = self._writer
-        if writer is None or writer.closed or not writer.schema.equals(batch.schema):
+        writer, schema = self._writer, batches[0].schema
+        if writer is None or writer.closed or not writer.schema.equals(schema):
             self.close()
             path = segment_path(self._folder, self._kind, self.next_seq)
             writer = self._writer = SegmentWriter(
                 path,
-                batch.schema,
+                schema,
                 self._durability,
                 marks_body=self._marks_body,
                 long_writes=self._long_writes,
             )
             self.next_seq += 1
         try:
-            end = writer.append(batch)
+            end = writer.append(*batches)
         except OSError:
             if not writer.path.exists():  # nothing fitted: a later segment takes the number
                 self.next_seq -= 1
@@ -296,7 +301,7 @@ class SegmentLog:
 def is_sealed(path: Path) -> bool:
     """Return whether a segment file ends in a whole footer: nothing will be added to it."""
     tail_bytes = sealing.HEADER_BYTES + sealing.TRAILER_BYTES
-    with path.open("rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         file.seek(max(size - sealing.TRAILER_BYTES, 0))
         footer = sealing.footer_bytes(file.read())

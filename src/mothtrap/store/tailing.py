@@ -18,10 +18,13 @@ from mothtrap.store import sealing
 from mothtrap.store.joining import MANY, Found, joined, stretches
 from mothtrap.store.layout import segment_path, segments
 from mothtrap.store.pages import Data, read_on
+from mothtrap.store.plain_files import open_plain
 from mothtrap.store.segments import MAGIC
 
 MAX_SEGMENT_BYTES = 1 << 30
 """Chosen by hand: 16 times the size at which segments are rolled."""
+_FOOTER_BYTES = 1 << 20
+"""Chosen by hand: footers have some 30 bytes for each batch."""
 RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
 
@@ -88,7 +91,7 @@ class SegmentReader:
 
     def _read(self) -> Data:
         try:
-            with self.path.open("rb", buffering=0) as file:
+            with os.fdopen(open_plain(self.path), "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
                 self._note_file((status.st_dev, status.st_ino))
                 size = status.st_size
@@ -101,9 +104,11 @@ class SegmentReader:
                 file.seek(self._offset)
                 return read_on(file, max(size - self._offset, 0))
         except FileNotFoundError:
+            if self.path.is_symlink():
+                self._end("it is a symbolic link to nothing")
             return b""
         except OSError as err:
-            self._end(f"it cannot be read: {err}")
+            self._end(f"it cannot be read: {err.strerror or err}")
             return b""
 
     def _note_file(self, file_id: tuple[int, int]) -> None:
@@ -127,22 +132,42 @@ class SegmentReader:
 
     def _open(self, data: Data) -> int:
         """Read magic and schema; return the offset behind them, or 0 when not there yet."""
-        start = len(MAGIC)
-        if data[:start] != MAGIC[: len(data)]:
-            self._end("it does not begin as an Arrow file")
+        message, why = _first_message(data)
+        if message is None or (message and not why and self._fits(data, message)):
+            return self._take_schema(message or b"")
+        recovered = self._schema_of_footer(data)
+        if recovered and recovered != message:
+            self._report(why or "its schema is damaged, and is taken from the footer")
+        if recovered:
+            return self._take_schema(recovered)
+        if why:
+            self._end(why)
             return 0
-        metadata = sealing.metadata_bytes(data, start)
-        if metadata is None:
-            return 0
-        if metadata <= 0:
-            self._end("its schema cannot be read")
-            return 0
-        end = start + sealing.HEADER_BYTES + metadata
-        if len(data) < end:
-            return 0
-        self._schema_message = data[start:end]
-        self._seed = sealing.schema_seed(self._schema_message)
-        return end
+        return self._take_schema(message)
+
+    def _take_schema(self, message: bytes) -> int:
+        self._schema_message = message
+        self._seed = sealing.schema_seed(message)
+        return len(MAGIC) + len(message) if message else 0
+
+    def _fits(self, data: Data, schema: bytes) -> bool:
+        """Return whether the batch behind a schema message was written with that schema."""
+        at = len(MAGIC) + len(schema)
+        metadata = sealing.metadata_bytes(data, at)
+        mark = sealing.find_mark(data, at, metadata) if metadata and metadata > 0 else None
+        whole = mark is not None and mark.end <= len(data)
+        return whole and sealing.matches(data, at, mark, sealing.schema_seed(schema))
+
+    def _schema_of_footer(self, data: Data) -> bytes:
+        """Return the schema message by the footer of a sealed segment, if batches fit it."""
+        if sealing.footer_offset(data[-_FOOTER_BYTES:]) is None:
+            return b""
+        try:
+            schema = pa.ipc.open_file(pa.py_buffer(data)).schema.serialize().to_pybytes()
+        except _ARROW_ERRORS:
+            return b""
+        found = sealing.next_message(data, len(MAGIC), sealing.schema_seed(schema), 0)
+        return schema if found is not None else b""
 
     def _next(self, data: Data, at: int) -> tuple[int, bool] | None:
         """Return the next offset, and whether there is an intact batch at `at`.
@@ -197,7 +222,8 @@ class SegmentReader:
                     stream = view[len(MAGIC) : end]
                 else:
                     stream = memoryview(self._schema_message + view[start:end])
-                table = self._chosen(pa.ipc.open_stream(pa.py_buffer(stream)).read_all())
+                opened = pa.ipc.open_stream(pa.py_buffer(stream), options=self._options())
+                table = self._chosen(opened.read_all())
                 batches += table.combine_chunks().to_batches()
             except _ARROW_ERRORS:
                 batches += self._parse_each(data, part)
@@ -220,6 +246,14 @@ class SegmentReader:
                 self._report(f"batch {mark.number if mark else '?'} cannot be read: {err}")
         return batches
 
+    def _options(self) -> pa.ipc.IpcReadOptions:
+        """Say which columns are to be decompressed."""
+        if self._columns is None:
+            return pa.ipc.IpcReadOptions()
+        names = pa.ipc.read_schema(pa.py_buffer(self._schema_message)).names
+        wanted = [place for place, name in enumerate(names) if name in self._columns]
+        return pa.ipc.IpcReadOptions(included_fields=wanted)
+
     def _batch(self, message: pa.Buffer) -> pa.RecordBatch:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
         return pa.ipc.read_record_batch(pa.ipc.read_message(message), schema)
@@ -235,6 +269,20 @@ class SegmentReader:
 
     def _report(self, why: str) -> None:
         self.damage.append(f"{self.path.parent.name}/{self.path.name}: {why}")
+
+
+def _first_message(data: Data) -> tuple[bytes | None, str]:
+    """Return the schema message of a segment (None: not there yet), and what is wrong with it."""
+    start = len(MAGIC)
+    metadata = sealing.metadata_bytes(data, start)
+    if data[:start] != MAGIC[: len(data)]:
+        return b"", "it does not begin as an Arrow file"
+    if metadata is None:
+        return None, ""
+    if metadata <= 0:
+        return b"", "its schema cannot be read"
+    end = start + sealing.HEADER_BYTES + metadata
+    return (data[start:end], "") if end <= len(data) else (None, "")
 
 
 class SegmentTail:

@@ -65,8 +65,14 @@ def _stats_schema(width: int) -> pa.Schema:
 
 
 _BATCH_BYTES = 2 << 20
-"""Statistics that are joined in one batch, about. Chosen by hand: what fits into the caches is
-still there when it is summed and written."""
+"""Statistics that are joined in one batch, at most, about. Chosen by hand: what fits into the
+caches is still there when it is summed and written."""
+_LEAST_BATCH_BYTES = 1 << 12
+"""Statistics that are joined in one batch, at least, about; chosen by hand: the header of a batch
+has under 1 kB."""
+_PARTS = 8
+"""Batches in which the records of one append are written, at most, so that damage to one costs
+only its own records. Chosen by hand: a batch takes some 50 us to write."""
 
 # Bounds for what a reader believes; chosen by hand, far above what any training has.
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -131,6 +137,7 @@ class WorkerLog:
         # Above all records of an earlier log in the same folder: each log begins new segments.
         logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
+        self._defined: Definitions = ()
         self._syncer = Syncer((self._raw, self._stats, self._scalars, self._events), durability)
         self._clock = RollClock(roll_s)
         self.trouble: OSError | None = None
@@ -163,10 +170,14 @@ class WorkerLog:
             self._raw.append(number, record.key, record.raw)
         for batch in _stats_batches(numbered, self._room):
             self._stats.append(batch)
-        if any(record.scalars for _, record in numbered):
-            self._scalars.append(_scalars_batch(numbered))
-        if numbered:
-            self._events.append(_events_batch(numbered))
+        parts = list(_parts(numbered))
+        told = [part for part in parts if any(record.scalars for _, record in part)]
+        if told:
+            self._scalars.append(*map(_scalars_batch, told))
+        if parts:
+            again = [self._defined, *map(_definitions, parts)]
+            self._events.append(*map(_events_batch, parts, again))
+            self._defined = again[-1]
             self._clock.wrote()
 
     def tend(self) -> None:
@@ -190,6 +201,18 @@ class WorkerLog:
 
 Rows = npt.NDArray[Any]
 _Numbered = Sequence[tuple[int, StepRecord]]
+Definitions = Sequence[tuple[int, TensorInfo]]
+
+
+def _parts(numbered: _Numbered) -> Iterator[_Numbered]:
+    """Divide records into those of each batch."""
+    size = -(-len(numbered) // _PARTS)
+    for start in range(0, len(numbered), size or 1):
+        yield numbered[start : start + size]
+
+
+def _definitions(numbered: _Numbered) -> Definitions:
+    return [each for _, record in numbered for each in record.defined]
 
 
 def _record_column(numbered: _Numbered, rows: Sequence[int]) -> pa.Array:
@@ -233,12 +256,14 @@ class _Room:
 def _stats_batches(numbered: _Numbered, room: _Room) -> Iterator[pa.RecordBatch]:
     """Some records in each batch, of summaries of one width; good until the next one."""
     group: list[tuple[int, StepRecord]] = []
+    whole = sum(record.summary_TF.nbytes for _, record in numbered)
+    most = min(_BATCH_BYTES, max(_LEAST_BATCH_BYTES, whole // _PARTS))
     size = 0
     for number, record in numbered:
         if not len(record.tensor_T):
             continue
         width = record.summary_TF.shape[1]
-        if group and (group[-1][1].summary_TF.shape[1] != width or size >= _BATCH_BYTES):
+        if group and (group[-1][1].summary_TF.shape[1] != width or size >= most):
             yield _stats_batch(group, room)
             group, size = [], 0
         group.append((number, record))
@@ -269,10 +294,10 @@ def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:
     return pa.record_batch(batch, schema=SCALARS)
 
 
-def _events(record: StepRecord) -> list[tuple[str, str]]:
+def _events(record: StepRecord, again: Definitions) -> list[tuple[str, str]]:
     rows = [
         (DEFINED, jsonable.text(Defined(id=int(number), tensor=tensor)))
-        for number, tensor in record.defined
+        for number, tensor in (*again, *record.defined)
     ]
     rows += [(fact.tag_of(o), fact.to_json(o)) for o in record.observations]
     commit = Commit(
@@ -288,8 +313,16 @@ def _events(record: StepRecord) -> list[tuple[str, str]]:
     return [*rows, (STEP, jsonable.text(commit))]
 
 
-def _events_batch(numbered: _Numbered) -> pa.RecordBatch:
-    per_record = [_events(record) for _, record in numbered]
+def _events_batch(numbered: _Numbered, again: Definitions) -> pa.RecordBatch:
+    """Return the events of some records.
+
+    The first of them has the definitions of the batch before `again`: without the names of its
+    tensors the statistics of a run would be lost with a single batch of events.
+    """
+    firsts = (again, *([()] * (len(numbered) - 1)))
+    per_record = [
+        _events(record, first) for (_, record), first in zip(numbered, firsts, strict=True)
+    ]
     rows = [row for rows in per_record for row in rows]
     batch = [
         *_key_columns(numbered, [len(rows) for rows in per_record]),

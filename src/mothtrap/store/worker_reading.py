@@ -146,6 +146,7 @@ class EventReader:
         self._folder, self._unread = folder, unread
         self._rows = _EventRows(folder, "events")
         self._damage: list[str] = []
+        self._defined: dict[int, TensorInfo] = {}
 
     @property
     def bytes_read(self) -> int:
@@ -175,7 +176,9 @@ class EventReader:
                 unread.append(text)
             elif kind == DEFINED:
                 row = self._decode(text, _DEFINED)
-                if row is not None:
+                # Definitions are written twice, against damage.
+                if row is not None and self._defined.get(row.id) != row.tensor:
+                    self._defined[row.id] = row.tensor
                     defined.append((row.id, row.tensor))
             else:
                 observation = self._decode(text, functools.partial(fact.decode, kind))

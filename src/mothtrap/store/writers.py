@@ -16,9 +16,12 @@ import msgspec
 
 from mothtrap.core import jsonable
 from mothtrap.store.layout import worker_folder, workers
+from mothtrap.store.plain_files import read_plain
 from mothtrap.store.processes import is_alive
 
 _NAME = "writer.json"
+MAX_BYTES = 1 << 16
+"""Of `writer.json` that is read; chosen by hand."""
 _LOOK_EVERY_S = 0.02
 
 
@@ -57,7 +60,7 @@ def wait_for_writers(attempt: Path, timeout_s: float) -> bool:
 
 def _lives(path: Path) -> bool:
     try:
-        writer = jsonable.decode(path.read_bytes(), Writer)
+        writer = jsonable.decode(read_plain(path, MAX_BYTES), Writer)
     except (OSError, msgspec.DecodeError, UnicodeError):
         return False
     return writer.host == socket.gethostname() and is_alive(writer.pid)

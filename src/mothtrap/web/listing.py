@@ -20,6 +20,7 @@ from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.run_filter import Facts, read_filter
 from mothtrap.reader.run import Run, open_run
+from mothtrap.reader.run_facts import LISTED_BYTES
 from mothtrap.reader.runs import as_csv
 from mothtrap.report.ending import ending_word
 from mothtrap.report.summary import summarize
@@ -379,7 +380,7 @@ def _plain(row: Row) -> dict[str, LedgerValue]:
 def _read_row(name: str, path: Path, started_s: float) -> Row:
     try:
         run = open_run(path)
-        summary = summarize(run, known_causes())
+        summary = summarize(run, known_causes(), check_bytes=LISTED_BYTES)
     except Exception as err:  # one run that cannot be read must not keep the others from the list
         return Row(name=name, started_s=started_s, state="unreadable", problem=str(err))
     command = run.info.command if run.info else ()

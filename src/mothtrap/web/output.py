@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from mothtrap.reader.run import Run
 from mothtrap.store import layout
 from mothtrap.store.output_log import kept_output
+from mothtrap.store.plain_files import open_plain
 
 MOST_LINES = 10_000
 MOST_BYTES = 4 << 20
@@ -68,12 +70,12 @@ def _lines(kept: list[tuple[int, Path]], after: int, most: int) -> OutputAnswer:
 
 def _bytes_from(kept: list[tuple[int, Path]], after: int) -> tuple[int, bytes]:
     """The end of the output, from a place on, and where it begins."""
-    sizes = [path.stat().st_size for _, path in kept]
+    sizes = [path.lstat().st_size for _, path in kept]
     end = kept[-1][0] + sizes[-1]
     begin = max(kept[0][0], after if after <= end else 0, end - MOST_BYTES)
     data = b""
     for start, path in kept:
-        with path.open("rb") as file:
+        with os.fdopen(open_plain(path, follow=False), "rb") as file:
             file.seek(max(0, begin - start))
             data += file.read(MOST_BYTES)
     return begin, data

@@ -6,7 +6,7 @@ import os
 import platform
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -17,11 +17,14 @@ from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.reader.files.copies import copied_workers
+from mothtrap.reader.files.unread import Budget, FileChecks, UnreadOfWorker, attempt_damage
 from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingReader
 from mothtrap.store.mirror import Mirror
 from mothtrap.store.processes import start_ticks
+from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.writers import at_work
 
 T = TypeVar("T")
@@ -44,6 +47,7 @@ class AttemptView:
         mirror: what that folder is a part of; stays for as long as this object lives.
 
     Attributes:
+        copies: ranks whose folders do not count, since they are copies, with a sentence.
         writing: whether more may come, judged before the last reading.
         gone: ranks that write no more, judged before the last reading.
     """
@@ -56,9 +60,12 @@ class AttemptView:
         self.replay: StoredReplay | None = None
         self.workers: dict[int, WorkerView] = {}
         self.monitors: dict[int, FindingReader] = {}
+        self.copies: dict[int, str] = {}
         self.writing = True
         self.gone: frozenset[int] = frozenset()
         self._damage: dict[str, str] = {}
+        self._unread: dict[int, UnreadOfWorker] = {}
+        self._tails: dict[str, SegmentTail] = {}
         self._touched_s: float | None = None
         self._changed_s = float("-inf")
 
@@ -76,10 +83,7 @@ class AttemptView:
         self.info = self.info or self._described("info", layout.read_info)
         if self.info is None:
             self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")
-        for rank in layout.workers(self.path):
-            if rank not in self.workers:
-                self.workers[rank] = WorkerView(layout.worker_folder(self.path, rank))
-            self.workers[rank].refresh()
+        self._read_workers()
         for monitor in layout.monitors(self.path):
             if monitor not in self.monitors:
                 self.monitors[monitor] = FindingReader(layout.monitor_folder(self.path, monitor))
@@ -93,7 +97,7 @@ class AttemptView:
         """Judge how the attempt stood when it was last read."""
         if self.writing:
             return "running"
-        ends = [worker.ended for worker in self.workers.values()]
+        ends = [worker.ended for worker in self.workers.values() if not self._lost_end(worker)]
         clean = all(end is not None and end.exception is None for end in ends)
         if self.end is not None:
             # Launchers may kill the last workers of a job that stops, before these are closed.
@@ -116,22 +120,54 @@ class AttemptView:
             or (isinstance(fact, TrainingStopped) and not fact.error)
         ]
 
-    def damage(self) -> tuple[str, ...]:
-        """Return the damage to descriptions, events and findings."""
+    def damage(self, files: FileChecks, budget: Budget, *, elsewhere: bool) -> tuple[str, ...]:
+        """Return the damage to all files of the attempt; reads what was not asked for.
+
+        Args:
+            files: checks of the files of the run.
+            budget: bytes that may be read for it.
+            elsewhere: files may lie in an object store.
+        """
         ended = self.state() != "running"
+        unread = list(attempt_damage(self.path, self._tails, ended=ended))
+        for rank, view in self.workers.items():
+            own = self._unread.setdefault(rank, UnreadOfWorker(view, files))
+            unread += own.damage(budget, ended=ended, elsewhere=elsewhere)
         found = [text for w in self.workers.values() for text in w.damage(ended=ended)]
         found += [text for m in self.monitors.values() for text in m.damage(ended=ended)]
-        if ended and self._lacks_findings():
-            found.append("m0: no files of findings are left")
-        return (*self._damage.values(), *(f"{self.path.name}/{text}" for text in found))
+        if ended:
+            found += [f"m{n}: no files of findings are left" for n in self._lacking_findings()]
+        told = (*self._damage.values(), *self.copies.values())
+        return (*told, *(f"{self.path.name}/{text}" for text in found), *unread)
 
-    def _lacks_findings(self) -> bool:
-        """Return whether rules were in force, to the end of a worker, and left no file."""
+    def _read_workers(self) -> None:
+        for rank in layout.workers(self.path):
+            if rank in self.copies:
+                continue
+            if rank not in self.workers:
+                self.workers[rank] = WorkerView(layout.worker_folder(self.path, rank))
+            self.workers[rank].refresh()
+        for rank, why in copied_workers(self.workers):
+            self.copies[rank] = f"{self.path.name}/w{rank} is left out: {why}"
+            del self.workers[rank]
+
+    def _lost_end(self, worker: WorkerView) -> bool:
+        """Return whether a job ended well and only the event that says so of a worker is lost."""
+        end = self.end
+        return end is not None and end.exit_code == 0 and not end.lost and worker.lacks_events
+
+    def _lacking_findings(self) -> Iterator[int]:
+        """Yield the monitors whose rules were in force to the end of a worker, and left no file."""
         facts = [fact for worker in self.workers.values() for fact in worker.observations]
-        judged = any(m.statuses or m.findings or m.damage() for m in self.monitors.values())
-        closed = any(worker.ended is not None and worker.steps for worker in self.workers.values())
-        failed = any(isinstance(fact, ToolError) for fact in facts)
-        return bool(self.monitors) and closed and not judged and not failed
+        if any(isinstance(fact, ToolError) for fact in facts):
+            return
+        for number, monitor in self.monitors.items():
+            # The monitor of a worker bears its rank; a job may also have one for all.
+            own = self.workers.get(number)
+            judged = (own,) if own is not None else self.workers.values()
+            closed = any(worker.ended is not None and worker.steps for worker in judged)
+            if closed and not (monitor.statuses or monitor.findings or monitor.damage()):
+                yield number
 
     def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
         """Read a description, whatever another one is like; what cannot be read is noted."""

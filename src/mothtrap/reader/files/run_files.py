@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from mothtrap.reader.files.attempts import AttemptView
+from mothtrap.reader.files.run_damage import run_damage
+from mothtrap.reader.files.unread import Budget, FileChecks
 from mothtrap.store import layout
 from mothtrap.store.mirror import mirror_of
+from mothtrap.store.remote import read_remote
 
 
 class RunFiles:
@@ -14,6 +17,7 @@ class RunFiles:
 
     Attributes:
         attempts: by number.
+        copies: attempts that do not count, since their folder is a copy, with the reason.
         holds: while it is not 0, `refresh` reads nothing.
     """
 
@@ -21,6 +25,8 @@ class RunFiles:
         self.path = path
         self.attempts: dict[int, AttemptView] = {}
         self.holds = 0
+        self.copies: dict[int, str] = {}
+        self._checks = FileChecks()
         self._mirror = mirror_of(path)
         self.refresh()
         # Who may have died is known from the first reading, that nothing came after from a second.
@@ -46,11 +52,37 @@ class RunFiles:
             self._mirror.refresh(at_once=at_once)
             unheard_s = self._mirror.unheard_s
         for number in layout.attempts(self.path):
-            if number not in self.attempts:
+            if number not in self.attempts and number not in self.copies:
                 folder = layout.attempt_folder(self.path, number)
                 self.attempts[number] = AttemptView(folder, mirror=self._mirror)
         for attempt in self.attempts.values():
             attempt.refresh(judge=judge, unheard_s=unheard_s)
+        self._leave_out_copies()
+
+    def damage(self, limit_bytes: int) -> tuple[str, ...]:
+        """Return the damage to all files of the run, each sentence once.
+
+        Events, findings, scalars and descriptions are always read.
+
+        Args:
+            limit_bytes: size of the statistics, whole tensors, snapshots and logged files that
+                are read for this; what is beyond is checked when it is used.
+        """
+        budget = Budget(limit_bytes)
+        elsewhere = read_remote(self.path) is not None
+        found = [*self.copies.values()]
+        for attempt in self.attempts.values():
+            found += attempt.damage(self._checks, budget, elsewhere=elsewhere)
+        found += run_damage(self.path, self._checks, budget)
+        return tuple(dict.fromkeys(found))
+
+    def _leave_out_copies(self) -> None:
+        """Leave out the attempts whose description is that of another one that is there."""
+        for number, attempt in list(self.attempts.items()):
+            said = attempt.info.attempt if attempt.info is not None else number
+            if said != number and said in self.attempts:
+                self.copies[number] = f"{number} is left out: it is a copy of attempt {said}"
+                del self.attempts[number]
 
     @property
     def writing(self) -> bool:

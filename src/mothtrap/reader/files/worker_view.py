@@ -146,8 +146,21 @@ class WorkerView:
         """Return the ids of a tensor; mostly one."""
         return self._ids.get(identity, [])
 
+    @property
+    def has_read_statistics(self) -> bool:
+        """Whether the statistics were asked for, so that `damage` tells theirs."""
+        return self._statistic_rows is not None
+
+    @property
+    def lacks_events(self) -> bool:
+        """Whether events are lost, maybe the one that says how the worker ended."""
+        if self.ended is not None:
+            return False
+        none_left = not len(self.commits) and self._has_numbers()
+        return none_left or bool(self._events.damage(ended=True))
+
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage found so far; `ended`: a torn end counts."""
+        """Return the damage to what was asked for so far; `ended`: a torn end counts."""
         rows = (self._statistic_rows, self._raw_rows, self._scalar_rows)
         found = [text for r in rows if r for text in r.damage(self.commits, ended=ended)]
         if self._unreadable:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeVar
@@ -15,6 +13,7 @@ from mothtrap.core.errors import DamagedDataError, UnknownNameError
 from mothtrap.core.facts.record import ItemLogged
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.record_items import FILE, FOLDER, MAX_BYTES, Predictions, Table
+from mothtrap.store.plain_files import read_plain
 
 MAX_LIBRARY_BYTES = 32 << 20
 T = TypeVar("T")
@@ -82,18 +81,11 @@ def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
     if not FILE.fullmatch(name):
         raise DamagedDataError(f"{name!r} is no name of a file of the record; nothing is read")
     try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise DamagedDataError(f"{path} is no plain file; it is not read")
-            data = file.read(limit + 1)
+        return read_plain(path, limit, follow=False)
     except OSError as err:
         raise DamagedDataError(
             f"{path} cannot be read ({err.strerror}); what is left of the record can"
         ) from err
-    if len(data) > limit:
-        raise DamagedDataError(f"{path} has more than {limit:,} bytes; it is not read")
-    return data
 
 
 def read_table(run: Path, item: Item) -> Table:

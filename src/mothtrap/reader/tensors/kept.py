@@ -12,6 +12,7 @@ import numpy.typing as npt
 from mothtrap.core.steps import StepKey
 from mothtrap.reader.files.committed_rows import Piece, RowsT, piece_of
 from mothtrap.reader.files.parts import Part
+from mothtrap.reader.files.raw_rows import index_row
 from mothtrap.reader.series.matrices import captured
 from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.exponents import Counts, count_exponents
@@ -25,7 +26,6 @@ Place = tuple[Part, int, Piece, int]
 AHEAD = 64
 """Copies that are asked for at a time, so that a disk is not asked for one after the other; chosen
 by hand."""
-_NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
 
 
 def rows_of(pieces: Sequence[RowsT], commit: int, ids: Sequence[int]) -> list[tuple[RowsT, int]]:
@@ -46,14 +46,7 @@ def belong(id_N: Array, ids: Sequence[int]) -> npt.NDArray[np.bool_]:
 
 def raw_row(part: Part, commit: int, piece: Piece, row: int) -> RawRow:
     """Return all that is known of a copy."""
-    batch, commits = piece.batch, part.view.commits
-    return RawRow(
-        record=int(commits.records[commit]),
-        key=commits.key(commit),
-        dtype=batch.column("dtype")[row].as_py(),
-        shape=tuple(batch.column("shape")[row].as_py()),
-        **{name: int(piece.column(name)[row]) for name in _NUMBERS},
-    )
+    return index_row(part.view, commit, piece, row)
 
 
 def load_each(places: Sequence[Place]) -> Iterator[tuple[StepKey, Array]]:

@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from mothtrap.core.errors import ConfigError, ObjectExistsError, ObjectNotFoundError, StoreError
 from mothtrap.store.objects import Children, ObjectInfo
+from mothtrap.store.plain_files import open_plain
 
 _DRAFT = ".draft-"
 
@@ -55,7 +56,7 @@ class LocalStore:
         """Read a file, or a part of it."""
         path = self._path(key)
         try:
-            with path.open("rb") as file:
+            with os.fdopen(open_plain(path), "rb") as file:
                 file.seek(start)
                 return file.read() if size is None else file.read(size)
         except (FileNotFoundError, IsADirectoryError) as err:

@@ -1,0 +1,42 @@
+"""Folders of an attempt that look like a worker's, and are copies of others."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping
+from pathlib import Path
+
+from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.store import layout
+from mothtrap.store.machine_log import TABLE as MACHINE
+
+_OF_WORKERS = ("events", *layout.TABLES_OF_STEPS)
+
+
+def copied_workers(workers: Mapping[int, WorkerView]) -> Iterator[tuple[int, str]]:
+    """Yield the ranks whose folders are copies, and why.
+
+    A copy holds the start of another worker: the same process, and the same time of its first
+    record. The one in the folder of its own rank is the original, else the lowest.
+    """
+    originals: dict[Hashable, int] = {}
+    for rank in sorted(workers, key=lambda rank: (not _is_own(rank, workers[rank]), rank)):
+        view = workers[rank]
+        if view.started is None:
+            if _is_foreign(view.folder):
+                yield rank, "it holds files, and none of a worker"
+            continue
+        start = view.started
+        whose = (start.host, start.pid, start.pid_ticks, float(view.commits.wall_s[0]))
+        original = originals.setdefault(whose, rank)
+        if original != rank:
+            yield rank, f"it is a copy of w{original}"
+
+
+def _is_own(rank: int, view: WorkerView) -> bool:
+    return view.started is not None and view.started.rank == rank
+
+
+def _is_foreign(folder: Path) -> bool:
+    tables = layout.tables(folder)
+    timed = (table for table in tables if table.startswith(layout.TIMED) and table != MACHINE)
+    return bool(tables) and not any(timed) and not set(_OF_WORKERS) & set(tables)

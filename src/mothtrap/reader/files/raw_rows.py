@@ -1,0 +1,28 @@
+"""Rows of the index of tensors that were kept whole."""
+
+from __future__ import annotations
+
+from mothtrap.reader.files.committed_rows import Piece
+from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.store.raw_reading import RawRow
+
+_NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
+
+
+def index_row(view: WorkerView, commit: int, piece: Piece, row: int) -> RawRow:
+    """Return all that is known of one copy of a tensor.
+
+    Args:
+        view: of the worker that wrote it.
+        commit: its record, as a row of `view.commits`.
+        piece: of `view.raw()`.
+        row: in the piece.
+    """
+    batch, commits = piece.batch, view.commits
+    return RawRow(
+        record=int(commits.records[commit]),
+        key=commits.key(commit),
+        dtype=batch.column("dtype")[row].as_py(),
+        shape=tuple(batch.column("shape")[row].as_py()),
+        **{name: int(piece.column(name)[row]) for name in _NUMBERS},
+    )

@@ -1,0 +1,239 @@
+"""Checks of the parts of a run that nobody has asked for yet.
+
+Numbers are read on demand, so a reader that never asks for them would not learn that they are
+lost. These checks read what is left, compare it with its checksums, and keep none of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import xxhash
+
+from mothtrap.core.errors import DamagedDataError, StoreError
+from mothtrap.core.facts.record import ItemLogged
+from mothtrap.core.record_items import FILE, FOLDER, MAX_BYTES
+from mothtrap.reader.files.committed_rows import CommittedRows
+from mothtrap.reader.files.raw_rows import index_row
+from mothtrap.reader.files.worker_view import WorkerView
+from mothtrap.store import layout
+from mothtrap.store.machine_log import FOLDER as MACHINE
+from mothtrap.store.machine_log import TABLE
+from mothtrap.store.output_log import kept_output
+from mothtrap.store.plain_files import open_plain, read_plain
+from mothtrap.store.progress import size_of
+from mothtrap.store.raw_reading import read_bytes
+from mothtrap.store.tailing import MAX_SEGMENT_BYTES, SegmentTail
+
+PIECE_BYTES = 1 << 22
+"""Bytes of a file that are hashed at once; chosen by hand."""
+
+
+class Budget:
+    """Bytes that may be read for checks alone.
+
+    Args:
+        limit_bytes: for the statistics, whole tensors, and files of one run together.
+    """
+
+    def __init__(self, limit_bytes: int) -> None:
+        self._left = limit_bytes
+
+    def covers(self, size_bytes: int) -> bool:
+        """Return whether so many more bytes may be read, and count them if so."""
+        if size_bytes > self._left:
+            return False
+        self._left -= size_bytes
+        return True
+
+
+class FileChecks:
+    """Checks of whole files; a file that has not changed is checked once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, tuple[object, str]] = {}
+
+    def damage(
+        self, path: Path, budget: Budget, size_bytes: int, check: Callable[[Path], str]
+    ) -> str:
+        """Return what is wrong with a file, "" for a good one.
+
+        Args:
+            path: of the file.
+            budget: is charged with its size; what does not fit is not checked.
+            size_bytes: as it was written.
+            check: compares the content; returns what is wrong, or raises OSError.
+        """
+        try:
+            status = os.stat(path)
+        except OSError as err:
+            return f"{path} cannot be read: {err.strerror}"
+        signature = (status.st_ino, status.st_size, status.st_mtime_ns)
+        known = self._known.get(path)
+        if known is not None and known[0] == signature:
+            return known[1]
+        if stat.S_ISREG(status.st_mode) and status.st_size != size_bytes:
+            return f"{path} has {status.st_size:,} bytes, not the {size_bytes:,} written"
+        if not budget.covers(size_bytes):
+            return ""
+        try:
+            found = check(path)
+        except OSError as err:
+            found = f"{path} cannot be read: {err.strerror}"
+        self._known[path] = signature, found
+        return found
+
+
+class UnreadOfWorker:
+    """Checks one worker's folder beyond its events; each byte is read once.
+
+    Args:
+        view: of the worker; is refreshed elsewhere.
+        files: checks of the files of the run.
+    """
+
+    def __init__(self, view: WorkerView, files: FileChecks) -> None:
+        self._view, self._files = view, files
+        self._statistics: CommittedRows | None = None
+        self._timed: dict[str, SegmentTail] = {}
+        self._tensors = 0
+        self._lost: list[str] = []
+
+    def damage(self, budget: Budget, *, ended: bool, elsewhere: bool) -> Iterator[str]:
+        """Yield the damage, with what earlier calls have found.
+
+        Args:
+            budget: for what is large; scalars and the index of tensors are always read.
+            ended: the writer is gone, so a torn end counts.
+            elsewhere: files may lie in an object store; one that is missing here is no damage.
+        """
+        view = self._view
+        view.scalars()
+        self._check_tensors(budget, elsewhere=elsewhere)
+        place = view.folder.parent.name
+        yield from (f"{place}/{text}" for text in self._rows_damage(budget, ended=ended))
+        try:
+            layout.read_ledger(view.folder)
+        except DamagedDataError as err:
+            yield str(err)
+        if ended:
+            yield from self._items_damage(budget, elsewhere=elsewhere)
+
+    def _rows_damage(self, budget: Budget, *, ended: bool) -> Iterator[str]:
+        """Yield the damage to rows of numbers and to tensors."""
+        folder = self._view.folder
+        yield from self._statistics_damage(budget, ended=ended)
+        if self._lost:
+            count = len(self._lost)
+            noun = "tensor kept whole" if count == 1 else "tensors kept whole"
+            yield f"{folder.name}: {count:,} {noun} cannot be read; the first: {self._lost[0]}"
+        for table in layout.tables(folder):
+            if table.startswith(layout.TIMED):
+                yield from tail_damage(self._timed, folder, table, ended=ended)
+
+    def _statistics_damage(self, budget: Budget, *, ended: bool) -> Iterator[str]:
+        view = self._view
+        if view.has_read_statistics:  # then the view says it
+            return
+        if self._statistics is None:
+            size = size_of(view.folder, "stats")
+            if not budget.covers(size) and not _has_huge(view.folder, "stats"):
+                return
+            self._statistics = CommittedRows(view.folder, "stats", "tensors", ("record",))
+        for _ in self._statistics.poll(view.commits):
+            pass
+        yield from self._statistics.damage(view.commits, ended=ended)
+
+    def _check_tensors(self, budget: Budget, *, elsewhere: bool) -> None:
+        """Compare the bytes of the tensors that came since the last call."""
+        seen = 0
+        for piece in self._view.raw():
+            begin, seen = seen, seen + len(piece.commit_N)
+            if seen <= self._tensors:
+                continue
+            for place in range(max(0, self._tensors - begin), len(piece.commit_N)):
+                row = index_row(self._view, int(piece.commit_N[place]), piece, place)
+                path = layout.segment_path(self._view.folder, "raw", row.segment)
+                if (elsewhere and not path.exists()) or not budget.covers(max(0, row.size)):
+                    continue
+                try:
+                    read_bytes(self._view.folder, row)
+                except DamagedDataError as err:
+                    self._lost.append(str(err))
+                except StoreError:
+                    continue
+        self._tensors = max(self._tensors, seen)
+
+    def _items_damage(self, budget: Budget, *, elsewhere: bool) -> Iterator[str]:
+        """Yield the damage to the files that the script has logged."""
+        for item in self._view.observations:
+            if not isinstance(item, ItemLogged) or not FILE.fullmatch(item.file):
+                continue
+            path = self._view.folder / FOLDER / item.file
+            if elsewhere and not path.exists():
+                continue
+
+            def check(path: Path, item: ItemLogged = item) -> str:
+                data = read_plain(path, MAX_BYTES.get(item.kind, 0), follow=False)
+                good = hashlib.sha256(data).hexdigest() == item.digest
+                return "" if good else f"{path} is damaged: it is not what the script logged"
+
+            if found := self._files.damage(path, budget, item.size_bytes, check):
+                yield found
+
+
+def _has_huge(folder: Path, table: str) -> bool:
+    """Return whether a segment, maybe sparse, is longer than any: its reader refuses it at once."""
+    paths = (layout.segment_path(folder, table, seq) for seq in layout.segments(folder, table))
+    return any(os.path.exists(p) and os.stat(p).st_size > MAX_SEGMENT_BYTES for p in paths)
+
+
+def tail_damage(
+    tails: dict[str, SegmentTail], folder: Path, table: str, *, ended: bool
+) -> Iterator[str]:
+    """Read a table that goes by time to its end, and yield its damage.
+
+    Args:
+        tails: readers that go on where they were, by table.
+        folder: of the table.
+        table: its name.
+        ended: the writer is gone, so a torn end counts.
+    """
+    tail = tails.setdefault(table, SegmentTail(folder, table, ("time_s",)))
+    while tail.poll():
+        pass
+    yield from (*tail.damage, *(tail.pending if ended else ()))
+
+
+def attempt_damage(attempt: Path, tails: dict[str, SegmentTail], *, ended: bool) -> Iterator[str]:
+    """Yield the damage to the files of an attempt that belong to no worker and no monitor.
+
+    Args:
+        attempt: its folder.
+        tails: as of `tail_damage`.
+        ended: nobody writes to it any more.
+    """
+    try:
+        layout.read_source(attempt)
+    except DamagedDataError as err:
+        yield str(err)
+    for text in tail_damage(tails, attempt / MACHINE, TABLE, ended=ended):
+        yield f"{attempt.name}/{text}"
+    for _, path in kept_output(attempt):
+        try:
+            os.close(open_plain(path, follow=False))
+        except OSError as err:
+            yield f"{path} cannot be read: {err.strerror}"
+
+
+def digest_of(path: Path) -> str:
+    """Return xxh3_64 of a plain file; raises OSError."""
+    hashed = xxhash.xxh3_64()
+    with os.fdopen(open_plain(path), "rb") as file:
+        while piece := file.read(PIECE_BYTES):
+            hashed.update(piece)
+    return hashed.hexdigest()
