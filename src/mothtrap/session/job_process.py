@@ -193,7 +193,7 @@ class _CaughtSignals:
 
 
 class _Witness:
-    """Knows which signals were sent to the whole process group; see `signal_witness`.
+    """Record of the signals sent to the whole process group; see `signal_witness`.
 
     Where it cannot be started, or does not answer, it has seen none: the command may then get a
     signal twice, but never misses one.

@@ -23,4 +23,6 @@ def name_here(run: Path) -> str:
             return run.name
     except (ConfigError, OSError):  # where nothing is found by name, a path is right, too
         pass
-    return shown(str(run))
+    path = shown(str(run))
+    # With its `..`: the folder before that may be a link.
+    return str(working_folder() / run) if os.path.isabs(path) else path

@@ -111,7 +111,7 @@ class AttemptView:
 
     @property
     def stops(self) -> list[StepGuarded | TrainingStopped]:
-        """What stopped the training of each worker: its guard, or a request."""
+        """Facts of what stopped the training of each worker: its guard, or a request."""
         return [
             fact
             for worker in self.workers.values()
