@@ -29,7 +29,7 @@ class _StatementLoader(InspectLoader):
 
     def get_code(self, _fullname: str) -> CodeType:
         part = ast.Module(self._statements, [])
-        return self.source_to_code(part, str(self._file))  # type: ignore[arg-type]  # as `compile`
+        return self.source_to_code(part, str(self._file))
 
     def get_source(self, _fullname: str) -> None:
         return None
