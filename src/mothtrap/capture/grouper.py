@@ -40,9 +40,10 @@ class BackwardEnded(msgspec.Struct, frozen=True, tag=True):
 
 
 class StepBegan(msgspec.Struct, frozen=True, tag=True):
-    """`optimizer.step()` was entered."""
+    """`optimizer.step()` was entered; `alone`: each time it is a step, whatever came between."""
 
     optimizer: str
+    alone: bool = False
 
 
 class StepEnded(msgspec.Struct, frozen=True, tag=True):
@@ -197,7 +198,7 @@ class Grouper:
             case BackwardEnded():
                 self._backward_depth = max(0, self._backward_depth - 1)
             case StepBegan():
-                closed = self._step_began(event.optimizer)
+                closed = self._step_began(event.optimizer, alone=event.alone)
             case StepEnded():
                 if event.optimizer in self.running:
                     del self.running[self.running.index(event.optimizer) :]
@@ -248,11 +249,11 @@ class Grouper:
             group.losses.append(_Pending(event.site, event.loss))
         return closed
 
-    def _step_began(self, optimizer: str) -> ClosedStep | None:
+    def _step_began(self, optimizer: str, *, alone: bool) -> ClosedStep | None:
         closed = None
         group = self._group
         if not self.running and not self._backward_depth and group is not None:
-            if group.evaluated and optimizer in group.applied:
+            if (group.evaluated or alone) and optimizer in group.applied:
                 closed = self._close()
             else:
                 group.before = len(group.applied), len(group.skipped), len(group.losses)

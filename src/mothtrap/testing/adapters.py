@@ -11,7 +11,7 @@ from mothtrap.capture.looks import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core import registry
-from mothtrap.core.adapters import Adapter, Handle, Job, Losses
+from mothtrap.core.adapters import Adapter, Given, Handle, Job, Losses
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact, tag_of
@@ -257,6 +257,17 @@ class AdapterTests:
         lies = fine - EXEMPT - of_losses
         assert not lies, f"ok without a look: {_named(lies)}"
         assert fine & of_losses, "no rule judged the loss"
+
+    def test_a_loss_given_alone_makes_no_rule_ok(self) -> None:
+        """A script that reports its losses, and trains nothing that is seen, is judged by them."""
+        process = Process(self.adapter.ARRAYS)
+        with process.watched(self.adapter) as handle:
+            for step in range(100):
+                handle.step(Given(loss=0.99**step, makes_step=True))
+        fine = {name for name, state in process.states().items() if state is RuleState.OK}
+        of_losses = {rule.name() for rule in load_rules(Config()) if _judges_losses(rule)}
+        lies = fine - EXEMPT - of_losses
+        assert not lies, f"ok without a look: {_named(lies)}"
 
     def _watched(self, train: Callable[[], Any]) -> tuple[Process, Any]:
         process = Process(self.adapter.ARRAYS)

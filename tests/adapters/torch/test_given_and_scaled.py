@@ -76,6 +76,14 @@ def test_without_an_optimizer_the_call_counts_the_step() -> None:
     assert [record.key.step for record in seen.steps()] == [0, 1, 2]
 
 
+def test_calls_that_come_without_any_backward_are_steps_of_their_own() -> None:
+    with watched() as seen:
+        for step in range(3):
+            seen.tracer.step_given(Given(loss=float(step), makes_step=True))
+    assert [record.key.step for record in seen.steps()] == [0, 1, 2]
+    assert seen.scalars("loss") == [0.0, 1.0, 2.0]
+
+
 def test_readings_of_losses_on_which_no_one_steps_do_not_pile_up() -> None:
     with watched() as seen:
         model = nn.Linear(4, 2)

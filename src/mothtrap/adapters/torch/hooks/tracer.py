@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.hooks.ending import Ending
 from mothtrap.adapters.torch.hooks.onset import Onset
-from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
+from mothtrap.adapters.torch.hooks.readiness import Readiness
 from mothtrap.adapters.torch.job.devices import use_devices
 from mothtrap.adapters.torch.job.memory import MemoryObserver
 from mothtrap.adapters.torch.job.naming import NameBook
@@ -122,6 +122,7 @@ class Tracer(Parts):
         self.random_start = RandomStart()
         self.contain_part("ledger", self.random_start.read)
         self._backward_depth = self._backwards = self._process = 0
+        self._ready = Readiness()
         self._serve()
         contained = self.contained
         self.backward_began = contained(self._backward_began)
@@ -352,13 +353,14 @@ class Tracer(Parts):
         self.contain_parts(self.observers.told["applied"], optimizer)
 
     def _step_given(self, loss: Any, given: Given) -> None:
+        if given.makes_step:  # before the values are taken: they are not of the step before
+            self.contain_part("checkpoints", self.saved_weights.step_begins)
+            self.feed(StepBegan(BY_HAND, alone=True))
         for name, value in given.numbers.items():
             self.job.number(name, value)
         if loss is not None:
             self.job.try_value("losses given to step()", loss, self.losses.given)
         if given.makes_step:
-            self.contain_part("checkpoints", self.saved_weights.step_begins)
-            self.feed(StepBegan(BY_HAND))
             self.feed(StepEnded(BY_HAND))
 
     def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:
@@ -408,10 +410,16 @@ class Tracer(Parts):
             replicas = self.optimizers.distributed
             self.contain_part("replicas", replicas.close, closed.step, not closed.skipped)
             self.recorder.depths.in_group = in_group()
-        looks = self.recorder.looks
-        looks.stood_ready(IN_EACH_STEP, closed.step, "torch")
+        looks, ready = self.recorder.looks, self._ready
+        if ready.waits:
+            ready.saw(
+                forwards=self.forwards.roots_called > 0,
+                backwards=self._backwards > 0,
+                optimizers=any(name != BY_HAND for name in closed.optimizers),
+            )
+        looks.stood_ready(ready.in_each_step, closed.step, "torch")
         if not self.light:
-            looks.stood_ready(IN_FULL_STEPS, closed.step, "torch")
+            looks.stood_ready(ready.in_full_steps, closed.step, "torch")
 
     def closed(self, closed: ClosedStep) -> None:
         """Begin the next step."""

@@ -1,0 +1,96 @@
+"""Facts that observers stand ready to report, as far as the job has shown what they look at.
+
+A script may report its losses alone: then no forward is seen, and that no module turned finite
+values into NaN says nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
+from mothtrap.core.fact import Fact
+from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
+from mothtrap.core.facts.evaluations import (
+    BootstrappedTargets,
+    Evaluation,
+    EvaluationNorms,
+    EvaluationPhase,
+    NormAverages,
+    NormBatches,
+    TrainingMode,
+)
+from mothtrap.core.facts.layers import (
+    AttentionLook,
+    DataTaken,
+    ForwardScales,
+    IdenticalUnits,
+    OutputSpread,
+    RouterLoad,
+    UnitInputs,
+)
+from mothtrap.core.facts.losses import LossCall, TokenShares
+from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
+from mothtrap.core.facts.modules import (
+    FrozenParameters,
+    HalfPrecision,
+    HiddenParameters,
+    UnreachedModule,
+)
+from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation, NonfiniteModule
+from mothtrap.core.facts.optimizers import (
+    ClippedLate,
+    GradientsCleared,
+    IdleOptimizer,
+    OptimizerFacts,
+    RoundedUpdates,
+    UnownedParameter,
+    UpdateDirection,
+)
+
+Facts = tuple[type[Fact], ...]
+
+OF_FORWARDS: Final = frozenset(
+    (
+        *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
+        *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept),
+        *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets),
+        *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
+        *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
+        *(UnitInputs, IdleOptimizer, UnownedParameter),
+    )
+)
+"""Facts that only a forward of a model can show."""
+OF_BACKWARDS: Final = frozenset((LossCall, TokenShares, LossesKept, GradientsCleared))
+"""Facts that only a backward can show."""
+OF_OPTIMIZERS: Final = frozenset((ClippedLate, OptimizerFacts, RoundedUpdates, UpdateDirection))
+"""Facts that only a step of an optimizer, or an update by hand, can show."""
+
+
+class Readiness:
+    """The facts that can show in this job, given what it has done so far.
+
+    Attributes:
+        in_each_step: facts that are looked for in light steps, too.
+        in_full_steps: the others.
+        waits: something was not seen yet.
+    """
+
+    def __init__(self) -> None:
+        self.in_each_step: Facts = ()
+        self.in_full_steps: Facts = ()
+        self.waits = True
+        self._seen: tuple[bool, ...] = ()
+
+    def saw(self, *, forwards: bool, backwards: bool, optimizers: bool) -> None:
+        """Take in what the job has done up to now."""
+        seen = forwards, backwards, optimizers
+        if seen == self._seen:
+            return
+        self._seen, self.waits = seen, not all(seen)
+        parts = zip(seen, (OF_FORWARDS, OF_BACKWARDS, OF_OPTIMIZERS), strict=True)
+        unseen = frozenset[type[Fact]]().union(
+            *(facts for was_seen, facts in parts if not was_seen)
+        )
+        self.in_each_step = tuple(fact for fact in IN_EACH_STEP if fact not in unseen)
+        self.in_full_steps = tuple(fact for fact in IN_FULL_STEPS if fact not in unseen)
