@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from mothtrap.core.errors import NotEnoughData as NotEnoughData
     from mothtrap.core.findings import Finding as Finding
     from mothtrap.core.findings import Severity as Severity
+    from mothtrap.core.found import Found as Found
     from mothtrap.core.needs import Need as Need
-    from mothtrap.core.own_rules import Found as Found
     from mothtrap.core.own_rules import rule as rule
     from mothtrap.core.rule import Rule as Rule
     from mothtrap.core.schedule import Schedule as Schedule
@@ -63,7 +63,7 @@ _HOMES = {
     "Exponents": "mothtrap.reader.tensors.exponent_counts",
     "Finding": "mothtrap.core.findings",
     "Fit": "mothtrap.reader.tensors.exponent_counts",
-    "Found": "mothtrap.core.own_rules",
+    "Found": "mothtrap.core.found",
     "KerasCallback": "mothtrap.session.fit_callback",
     "LightningCallback": "mothtrap.session.callbacks",
     "Matrix": "mothtrap.core.window",

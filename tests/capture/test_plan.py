@@ -404,3 +404,29 @@ def test_what_is_remembered_of_tensors_is_bounded() -> None:
         active = frozenset(s.name for n, s in enumerate(found) if number >> n & 1)
         assert selection.statistics(0, active) == ({"l2"} if active else frozenset())
     assert len(selection._wanted) <= MAX_ANSWERS
+
+
+def test_steps_that_a_rule_of_the_user_needs_are_full_and_others_are_light() -> None:
+    need = Need(kinds=("weight",), statistics=("l2",), every=7)
+    plan = Plan(streams(Config(), [need], [need]), 0.02)
+    plan.selection.define(0, WEIGHT)
+    plan.budgets.admits = lambda _: False  # type: ignore[method-assign]
+    full = []
+    for step in range(200, 240):
+        plan.begin(step)
+        full += [] if plan.is_light else [step]
+        if step % 7 == 0:
+            assert plan.due.is_due("weight", Mode.TRAIN)
+    assert {step for step in full if step % 7 == 0} == set(range(203, 240, 7))
+    assert plan.next_named(241) == 245
+
+
+def test_what_is_captured_in_light_steps_makes_no_step_full() -> None:
+    need = Need(kinds=("gradient",), statistics=("l2",))
+    plan = Plan(streams(Config(), [need], [need]), 0.02)
+    plan.selection.define(0, GRADIENT)
+    for step in range(1000):
+        plan.depths.watched(0.1, 1e-4 if plan.is_light else 0.01, 0.0, light=plan.is_light)
+        plan.begin(step)
+    assert plan.is_light
+    assert plan.due.is_due("gradient", Mode.TRAIN)

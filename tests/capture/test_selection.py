@@ -256,3 +256,12 @@ def test_other_streams_come_into_force_for_tensors_that_are_known() -> None:
     assert selection.statistics(0, frozenset({"copies of collection gradients"})) == {RAW}
     assert selection.change(()) == []
     assert selection.statistics(0, frozenset({"copies of collection gradients"})) == frozenset()
+
+
+def test_what_a_rule_of_the_user_needs_is_never_thinned() -> None:
+    [ours] = streams(Config(), [UNITS])
+    [own] = streams(Config(), [UNITS], [UNITS])
+    assert (ours.essential, ours.by_user, ours.is_asked) == (False, False, False)
+    assert (own.essential, own.by_user, own.is_asked) == (True, True, True)
+    assert own.collection == ""
+    assert streams(Config(capture="off"), [], [UNITS]) == ()

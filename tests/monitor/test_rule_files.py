@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,16 @@ from tests.rules.windows import window
 
 from mothtrap.core.config import Config
 from mothtrap.core.errors import ConfigError
-from mothtrap.monitor.catalogue import explains, find_rule, load_rules, rule_classes
-from mothtrap.monitor.rule_files import rules_in
+from mothtrap.core.findings import RuleState
+from mothtrap.monitor.catalogue import (
+    explains,
+    find_rule,
+    left_out_of,
+    load_rules,
+    rule_classes,
+    switched_off,
+)
+from mothtrap.monitor.rule_files import read_rules, rules_in
 from mothtrap.testing.windows import statistic
 from mothtrap.testing.windows import window as made
 
@@ -78,29 +87,57 @@ def test_rules_of_a_file_are_in_force_and_take_settings(written) -> None:
     assert "ZZZ902" not in {rule.code for rule in rule_classes()}
 
 
+DUPLICATE = """
+@rule("ZZZ902")
+def {name}(window):
+    return []
+"""
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("import nothing_of_the_kind", r"cannot be used: ModuleNotFoundError"),
-        ("raise SystemExit(3)", r"cannot be used: SystemExit"),
-        ("x = ", r"cannot be used: SyntaxError"),
-        ("x = 1", r"holds no rule; a rule is made by @mothtrap\.rule"),
-        (PLAIN.replace("ZZZ903", "nope"), r"Anything needs a code such as ACT901; has 'nope'"),
-        (PLAIN.replace("    def check", "    limit: int\n    def check"), r"needs a default"),
-        (TWO.replace("ZZZ902", "ZZZ901"), r"two rules have the code 'ZZZ901'"),
+        ("import nothing_of_the_kind", r"file of .*py:1 .*ModuleNotFoundError.*; install that"),
+        ("raise SystemExit(3)", r"file of .*py:1 .*SystemExit: 3; a rule must not end the process"),
+        ("raise KeyboardInterrupt", r"file of .*py:1 .*KeyboardInterrupt; correct line 1"),
+        ("\nx = ", r"file of .*py:2 .*cannot be read: SyntaxError.*; correct line 2"),
+        ("x = 1", r"file of .*holds no rule; write @mothtrap\.rule\('ACT901'\) above a function"),
+        (PLAIN.replace("ZZZ903", "nope"), r"rule nope Anything .*such as ACT901; got 'nope'"),
         (
-            PLAIN
-            + PLAIN.split("@")[1]
-            .join(["@", ""])
-            .replace("Anything", "Other")
-            .replace("ZZZ903", "ZZZ904"),
-            r"two rules have the name 'my_rules'",
+            PLAIN.replace("    def check", "    limit: int\n    def check"),
+            r"write `limit: float = ",
         ),
+        (TWO + DUPLICATE.format(name="other"), r"two rules have the code 'ZZZ902'"),
+        (TWO + DUPLICATE.format(name="late").replace("2", "5"), r"two rules have the name 'late'"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(written, text: str, message: str) -> None:
-    with pytest.raises(ConfigError, match=rf"my_rules\.py: .*{message}"):
-        rules_in(written(text))
+def test_what_cannot_be_used_is_left_out_in_one_sentence(written, text: str, message: str) -> None:
+    [fault] = read_rules(written(text))[1]
+    assert re.search(message, str(fault)), str(fault)
+    assert re.match(
+        r"(rule|file) .*my_rules\.py:\d+ is left out: .*; the other rules go on$", str(fault)
+    )
+    assert "\n" not in str(fault)
+
+
+def test_the_other_rules_of_the_file_are_used(written) -> None:
+    broken = TWO + "\n@rule('ZZZ904', severity='fatal')\ndef broken(window):\n    return []\n"
+    after = "\n@rule('ZZZ905')\ndef after(window):\n    return []\n"
+    rules, [fault] = read_rules(written(broken + after))
+    assert [rule.code for rule in rules] == ["ZZZ901", "ZZZ902", "ZZZ905"]
+    assert (fault.code, fault.name) == ("ZZZ904", "broken")
+
+
+def test_rules_below_a_statement_that_raises_are_not_used(written) -> None:
+    rules, [fault] = read_rules(written(TWO + "\nimport gone\n" + DUPLICATE.format(name="other")))
+    assert [rule.code for rule in rules] == ["ZZZ901", "ZZZ902"]
+    assert "no rule below it is used" in fault.reason
+
+
+def test_ctrl_c_while_a_file_is_run_is_no_fault_of_the_file(written) -> None:
+    signal = "import signal\nsignal.raise_signal(signal.SIGINT)\nfor _ in range(9): pass\n"
+    with pytest.raises(KeyboardInterrupt):
+        read_rules(written(signal))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
@@ -108,17 +145,31 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
         rules_in(tmp_path / "gone.py")
 
 
-def test_a_code_or_name_that_is_taken_is_an_error(written) -> None:
-    code = written(TWO.replace("ZZZ901", "GRD101"))
-    with pytest.raises(ConfigError, match="GRD101 is the code of the rule GRD101 exploding"):
-        rule_classes([code])
-    name = written(TWO.replace("def late", "def dead_units"))
-    with pytest.raises(ConfigError, match="that is the name of the rule ACT201 dead_units"):
-        rule_classes([name])
+def test_a_code_or_name_that_is_taken_is_left_out(written) -> None:
+    file = written(TWO.replace("ZZZ901", "GRD101").replace("def late", "def dead_units"))
+    code, name = left_out_of([file])
+    assert "GRD101 is the code of the rule GRD101 exploding_gradient; give it a code" in str(code)
+    assert "such as GRD901" in str(code)
+    assert "dead_units is the name of the rule ACT201 dead_units" in str(name)
+    assert rule_classes([file]) == rule_classes()
 
 
-def test_the_documented_example_is_a_rule(written) -> None:
+def test_settings_of_a_rule_that_is_left_out_are_no_mistake(written) -> None:
+    broken = TWO.replace('"ZZZ901"', '"ZZZ901", severity="fatal"')
+    config = Config(rule_files=(written(broken),), rules={"ZZZ901": {"after": 7}}, select=("ZZZ",))
+    assert [rule.code for rule in load_rules(config)] == ["ZZZ902"]
+    [status] = switched_off(config)
+    assert (status.code, status.state) == ("ZZZ901", RuleState.RULE_FAILED)
+    assert switched_off(Config(rule_files=config.rule_files, ignore=("ZZZ901",))) == ()
+
+
+def test_the_documented_examples_are_rules(written) -> None:
     page = (Path(__file__).parents[2] / "docs" / "own-rules.md").read_text(encoding="utf-8")
-    [rule] = rules_in(written(page.split("```python\n")[1].split("```")[0]))
+    examples = [part.split("```")[0] for part in page.split("```python\n")[1:]]
     high = statistic("activation", "abs_max", {"head": [1.0, 2e4]})
-    assert [(f.step, f.layers) for f in rule().check(made(high))] == [(1, ("head",))]
+    for number, example in enumerate(each for each in examples if "@mothtrap.rule" in each):
+        rules, faults = read_rules(written(example, f"example_{number}.py"))
+        assert faults == ()
+        [rule] = rules
+        assert [(f.step, f.layers) for f in rule().check(made(high))] == [(1, ("head",))]
+    assert number == 1, "one of a function, one of a class"

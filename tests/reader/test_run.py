@@ -218,6 +218,23 @@ def test_own_troubles_are_told(tmp_path: Path) -> None:
     assert (run.overhead.seconds, run.overhead.ratio) == (0.5, 0.05)
 
 
+def test_where_all_rules_were_switched_off_no_rule_is_ok(tmp_path: Path) -> None:
+    attempt = create(tmp_path)
+    failed = ToolError(step=1, part="rules", error="OSError: boom")
+    write_worker(attempt, record(0, observations=(failed,)))
+    log = FindingLog(layout.monitor_folder(attempt, 0))
+    states = (RuleState.ERROR, RuleState.OK, RuleState.NOT_ENOUGH_DATA)
+    codes = [RuleStatus(code=f"A{n}", name="a", state=state) for n, state in enumerate(states)]
+    log.append([], codes)
+    log.close()
+    run = open_run(tmp_path / "digits")
+    off = RuleState.RULE_FAILED
+    assert [status.state for status in run.rules] == [RuleState.ERROR, off, off]
+    assert run.rules[1].reason == "from step 1 on; mothtrap failed there: OSError: boom"
+    assert run.verdict.startswith("2 rules were switched off: A1 a, A2 a (from step 1 on). ")
+    assert "The other rules found nothing wrong in 1 step." in run.verdict
+
+
 def test_what_was_thinned_is_told_of_a_run_that_was_killed_too_most_thinned_first(
     tmp_path: Path,
 ) -> None:

@@ -178,3 +178,43 @@ def test_the_next_command_stands_below_the_cause_that_it_is_of() -> None:
     place = lines.index("  fix: Remove the softmax.") + 1
     assert lines[place].startswith("  next: mothtrap replay ")
     assert sum("next:" in line for line in lines) == 1
+
+
+OFF = (
+    rule("ACT901", "huge_output", RuleState.RULE_FAILED, "my.py:3: ValueError: x; correct line 3"),
+    rule("ACT902", "odd", RuleState.RULE_FAILED, "my.py:9: KeyError: 1"),
+)
+
+
+def test_rules_that_were_switched_off_are_told_before_all_else() -> None:
+    lines = verdict(summary_of(findings=(exploding(),), rules=(*JUDGED, OFF[0])), GLYPHS)
+    first, second = lines.split("\n")[:2]
+    assert first == (
+        "mothtrap: 1 rule was switched off: ACT901 huge_output (my.py:3: ValueError: x)."
+    )
+    assert second.startswith("mothtrap: ✖ GRD101")
+    assert "rule failed: ACT901 huge_output: my.py:3: ValueError: x; correct line 3" in lines
+
+
+def test_a_run_in_which_rules_were_switched_off_is_never_simply_fine() -> None:
+    said = summary_of(rules=(*JUDGED, *OFF)).verdict
+    assert said == (
+        "2 rules were switched off: ACT901 huge_output, ACT902 odd. "
+        "The other rules found nothing wrong in 120 steps (1 rule ok, 1 needs more data)."
+    )
+    said = summary_of(rules=OFF).verdict
+    assert said == (
+        "All rules were switched off: ACT901 huge_output, ACT902 odd. "
+        "Nothing could be judged in 120 steps: no rule was in force any more."
+    )
+
+
+def test_rules_that_failed_alike_share_a_line() -> None:
+    many = [
+        rule(f"ACT{n}", "odd", RuleState.RULE_FAILED, "from step 3 on") for n in range(300, 320)
+    ]
+    text = verdict(summary_of(rules=tuple(many)))
+    assert "rule failed: ACT300 odd, ACT301 odd, ACT302 odd, ACT303 odd and 16 more" in " ".join(
+        text.split()
+    )
+    assert text.startswith("mothtrap: All rules were switched off (from step 3 on).")

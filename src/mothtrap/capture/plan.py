@@ -233,7 +233,7 @@ class Plan:
         self._turns = {mode: Turns(self.streams, mode) for mode in modes}
         training = [stream for stream in self.streams if Mode.TRAIN in stream.schedules]
         self._for_light = tuple(stream for stream in training if stream.in_light_steps)
-        self._for_users = tuple(stream for stream in training if stream.by_user)
+        self._for_users = tuple(s for s in training if s.by_user and not s.in_light_steps)
 
     def _decide(self, mode: Mode) -> None:
         """Choose the streams that capture.
@@ -270,7 +270,7 @@ class Plan:
 
 def _next_named(stream: Stream, step: int) -> int:
     schedule = stream.schedules[Mode.TRAIN]
-    due = stream.collection and not stream.on
+    due = (stream.collection or stream.own) and not stream.on
     return schedule.next_due(step).start if due else schedule.next_named(step)
 
 

@@ -61,6 +61,7 @@ class Stream:
         budget_bytes: bound of the copies of a run; None = no bound.
         reductions: functions behind the names among `statistics`.
         collection: the collection that it serves, if any.
+        own: a rule of the user's own needs it.
         copies: whether it needs copies of whole tensors.
         priority: when it is shed; of kinds of several priorities see `by_priority`.
     """
@@ -76,6 +77,7 @@ class Stream:
     budget_bytes: float | None = None
     reductions: Mapping[str, Reduction] = field(default_factory=dict)
     collection: str = ""
+    own: bool = False
     overhead: float | None = None
     copies: bool = field(init=False)
     priority: Priority = field(init=False)
@@ -99,7 +101,7 @@ class Stream:
     @property
     def is_asked(self) -> bool:
         """Return whether a user asked for just this: it is no cost of mothtrap's own."""
-        return bool(self.collection) or self.kinds == ("metric",)
+        return bool(self.collection) or self.own or self.kinds == ("metric",)
 
     @property
     def by_user(self) -> bool:
@@ -107,7 +109,7 @@ class Stream:
 
         The steps in which it is due are no light ones.
         """
-        return bool(self.collection) or self.name.startswith(EVERYTHING)
+        return bool(self.collection) or self.own or self.name.startswith(EVERYTHING)
 
     @property
     def ends(self) -> bool:
@@ -201,11 +203,18 @@ class Selection:
         return found
 
 
-def streams(config: Config, needs: Iterable[Need]) -> tuple[Stream, ...]:
-    """Work out the streams of a configuration and the needs of its rules."""
+def streams(config: Config, needs: Iterable[Need], own: Iterable[Need] = ()) -> tuple[Stream, ...]:
+    """Work out the streams of a configuration and the needs of its rules.
+
+    Args:
+        config: of the run.
+        needs: of rules.
+        own: of rules that a user has written; they are never thinned.
+    """
     if config.capture == "off":
         return ()
     found = [_of_need(need) for need in needs if need.kinds]
+    found += [replace(_of_need(need), essential=True, own=True) for need in own if need.kinds]
     if config.capture == "everything":
         found.append(
             Stream(

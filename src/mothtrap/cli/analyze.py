@@ -81,7 +81,7 @@ def command(
     from mothtrap.core.findings import RuleState
     from mothtrap.core.quiet import Quiet
     from mothtrap.monitor.afterwards import judge_again
-    from mothtrap.monitor.catalogue import explains, rule_classes
+    from mothtrap.monitor.catalogue import explains, rule_classes, switched_off
     from mothtrap.monitor.reference import Reference, open_reference
     from mothtrap.reader.run import open_run
     from mothtrap.report.summary import summarize
@@ -103,7 +103,13 @@ def command(
     def beside(worker: int) -> Reference:
         return open_reference(config.reference, config.runs_dir, needs, worker)
 
-    judged = judge_again(opened, rules, Quiet.of(config), beside if config.reference else None)
+    judged = judge_again(
+        opened,
+        rules,
+        Quiet.of(config),
+        beside if config.reference else None,
+        switched_off(config),
+    )
     known = explains(rule_classes(config.rule_files))
     summary = summarize(
         opened, known, judged=judged, baseline=read(baseline), called=name_here(opened.path)

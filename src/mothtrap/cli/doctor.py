@@ -144,11 +144,11 @@ def _packages() -> Iterator[Check]:
 def _rules(config: Config) -> Iterator[Check]:
     from mothtrap.core.errors import ConfigError
     from mothtrap.core.fact import unusable
-    from mothtrap.monitor.catalogue import left_out, load_rules
+    from mothtrap.monitor.catalogue import load_rules, warnings_of
 
-    yield from (Check("warning", "rule", str(fault)) for fault in left_out())
     yield from (Check("warning", "facts", str(fault)) for fault in unusable())
     try:
+        yield from (Check("warning", "rule", text) for text in warnings_of(config.rule_files))
         rules = load_rules(config)
     except ConfigError as err:
         yield Check("problem", "rules", str(err))

@@ -19,7 +19,7 @@ def command(rule: str) -> None:
     CODE is the rule's code in capitals or not, NAME its name: STR701, dead_units.
     """
     from mothtrap.core.config import load_config
-    from mothtrap.monitor.catalogue import rule_classes
+    from mothtrap.monitor.catalogue import left_out_of, rule_classes
     from mothtrap.report.rulepage import rule_text
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ)
@@ -28,5 +28,8 @@ def command(rule: str) -> None:
     is_code = any(character.isdigit() for character in rule)
     wanted = rule.upper() if is_code else rule.lower().replace("-", "_")
     if wanted not in known:
+        for fault in left_out_of(config.rule_files):
+            if rule in (fault.code, fault.name):
+                raise Refusal(str(fault))
         raise Refusal(f"no rule {rule!r}{nearest(wanted, known)}; `mothtrap rules` lists them")
     click.echo(rule_text(known[wanted]))

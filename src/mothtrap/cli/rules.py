@@ -29,13 +29,13 @@ def command(form: str, files: tuple[str, ...]) -> None:
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
-    from mothtrap.monitor.catalogue import left_out, rule_classes
+    from mothtrap.monitor.catalogue import rule_classes, warnings_of
 
     given = {"rule_files": files or None}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=given)
     rules = rule_classes(config.rule_files)
-    for fault in left_out():
-        click.echo(f"warning: rule {fault}", err=True)
+    for warning in warnings_of(config.rule_files):
+        click.echo(f"warning: {warning}", err=True)
     if form == "json":
         rows = [
             {

@@ -87,12 +87,13 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
     return Diagnosis(findings=linked, stories=tuple(stories))
 
 
-def verdict(diagnosis: Diagnosis, *, steps: int) -> str:
+def verdict(diagnosis: Diagnosis, *, steps: int, others: bool = False) -> str:
     """Return one sentence: the worst root cause, or that nothing was found.
 
     Args:
         diagnosis: of the run.
         steps: train steps that were judged.
+        others: some rules were switched off; it is what the others found.
     """
     roots = problems(diagnosis)
     if roots:
@@ -102,6 +103,8 @@ def verdict(diagnosis: Diagnosis, *, steps: int) -> str:
     notes = len(diagnosis.stories)
     if notes:
         return f"No error or warning in {counted}, {notes} note{'s' * (notes > 1)}."
+    if others:
+        return f"The other rules found nothing wrong in {counted}."
     return f"Nothing wrong was found in {counted}."
 
 

@@ -20,7 +20,8 @@ BEFORE_UPDATES = ("ACT", "NUM")
 class Rule(abc.ABC):
     """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
 
-    A rule has no state, I/O, clock or framework. Its docstring is its documentation
+    A rule has no state, I/O, clock or framework. `severity` is that of findings that do not say
+    theirs. Its docstring is its documentation
     (headings: see `core.ruledoc`); its file name is its name.
     `title` names the fault in words where the words of that name do not.
     `explains` names the rules whose findings this one causes. With `passes`, a finding
@@ -32,6 +33,7 @@ class Rule(abc.ABC):
     code: ClassVar[str]
     called: ClassVar[str] = ""
     title: ClassVar[str] = ""
+    severity: ClassVar[Severity] = Severity.WARNING
     needs: ClassVar[tuple[Need, ...]] = ()
     explains: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
@@ -69,9 +71,9 @@ class Rule(abc.ABC):
         self,
         window: Window,
         *,
-        severity: Severity,
         step: int,
         message: str,
+        severity: Severity | None = None,
         layers: tuple[str, ...] = (),
         evidence: dict[str, EvidenceValue] | None = None,
         location: str | None = None,
@@ -90,7 +92,7 @@ class Rule(abc.ABC):
             code=self.code,
             name=self.name(),
             title=title or self.title,
-            severity=severity,
+            severity=self.severity if severity is None else severity,
             step=step,
             detected_step=max(window.last_step, step),
             mode=mode,

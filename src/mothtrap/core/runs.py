@@ -9,6 +9,9 @@ import msgspec
 
 from mothtrap.core.findings import Finding, RuleState
 
+SHOWN_OFF = 4
+"""Rules that a verdict names as switched off; chosen by hand."""
+
 STOPPED = 3
 """Exit code of a job that was stopped on request."""
 
@@ -62,6 +65,26 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     state: RuleState
     reason: str = ""
+
+
+def switched_off(rules: Sequence[RuleStatus]) -> str:
+    """Return the sentence that a verdict begins with where rules were switched off; else ''."""
+    off = [rule for rule in rules if rule.state is RuleState.RULE_FAILED]
+    if not off:
+        return ""
+    names = ", ".join(f"{rule.code} {rule.name}" for rule in off[:SHOWN_OFF])
+    more = f" and {len(off) - SHOWN_OFF} more" if len(off) > SHOWN_OFF else ""
+    reasons = {_cut(rule.reason) for rule in off}
+    why = f" ({reasons.pop()})" if len(reasons) == 1 else ""
+    if len(off) == len(rules):
+        return f"All rules were switched off{why or f': {names}{more}'}."
+    count = f"{len(off)} rules were" if len(off) > 1 else "1 rule was"
+    return f"{count} switched off: {names}{more}{why}."
+
+
+def _cut(reason: str) -> str:
+    """Return the beginning of a reason, without what to do: the verdict names the fault alone."""
+    return reason.partition("; ")[0]
 
 
 class Judged(msgspec.Struct, frozen=True, kw_only=True):

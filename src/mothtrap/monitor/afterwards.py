@@ -41,6 +41,7 @@ def judge_again(
     rules: Sequence[Rule],
     quiet: Quiet | None = None,
     reference: Callable[[int], Reference] | None = None,
+    switched_off: Sequence[RuleStatus] = (),
 ) -> Judged:
     """Judge all stored records of a run; the same records always give the same findings.
 
@@ -53,6 +54,7 @@ def judge_again(
         rules: in force.
         quiet: what is not to be heard of.
         reference: opens, for a worker, the run to compare with.
+        switched_off: states of rules that could not be made.
     """
     monitors: list[Monitor] = []
     for number, histories in groupby(run.histories(), key=itemgetter(0)):
@@ -76,7 +78,7 @@ def judge_again(
             joined.append([(record.key.step, rank, record) for record in facts])
         if comparing:
             monitors.append(_compare(comparing, heapq.merge(*joined, key=itemgetter(0)), quiet))
-    statuses = merge_statuses(monitor.statuses() for monitor in monitors)
+    statuses = merge_statuses((*(monitor.statuses() for monitor in monitors), switched_off))
     in_force = {status.code for status in run.rules}
     added = [status.code for status in statuses if status.code not in in_force]
     return Judged(
@@ -91,6 +93,8 @@ def _lacks(codes: Iterable[str], monitors: Sequence[Monitor]) -> dict[str, str]:
     found: dict[str, str] = {}
     for code in codes:
         by_worker = [lacking[code] for lacking in every if code in lacking]
+        if not by_worker:  # the rule could not be made
+            continue
         needs = [need for need in by_worker[0] if all(need in others for others in by_worker[1:])]
         if needs:
             found[code] = ", ".join(

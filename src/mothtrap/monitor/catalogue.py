@@ -6,6 +6,9 @@ import dataclasses
 import math
 import typing
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import msgspec
 
 from mothtrap.core import invariants
 from mothtrap.core.collections import CALLS
@@ -14,8 +17,10 @@ from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nea
 from mothtrap.core.installed_rules import explains as explains
 from mothtrap.core.installed_rules import installed
 from mothtrap.core.rule import Rule
+from mothtrap.core.runs import RuleStatus
 from mothtrap.core.thresholds import describe
-from mothtrap.monitor.rule_files import rules_in
+from mothtrap.monitor.rule_faults import LeftOut
+from mothtrap.monitor.rule_files import line_of, read_rules
 from mothtrap.rules.broken_invariant import BrokenInvariant
 
 Setting = float | int | str | bool
@@ -28,25 +33,78 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
         files: Python files with further rules.
 
     Raises:
-        ConfigError: a file cannot be used, or has the code or name of another rule.
+        ConfigError: a file is not there, or no Python file.
     """
-    found = {rule.code: rule for rule in installed()[0]}
-    for file in files:
-        for rule in rules_in(file):
-            same = [known for known in found.values() if known.name() == rule.name()]
-            for other in [*same, *filter(None, [found.get(rule.code)])]:
-                what = f"{rule.code} is the code" if other.code == rule.code else "that is the name"
-                raise ConfigError(
-                    f"{file}: {rule.name()} cannot be used: {what} of the rule "
-                    f"{other.code} {other.name()}"
-                )
-            found[rule.code] = rule
-    return tuple(found[code] for code in sorted(found))
+    return _known(files)[0]
 
 
 def left_out() -> tuple[PluginError, ...]:
     """Return why rules that other distributions brought cannot be used, one error for each."""
     return installed()[1]
+
+
+def left_out_of(files: Sequence[str]) -> tuple[LeftOut, ...]:
+    """Return the rules of files that cannot be used; see `rule_classes`."""
+    return _known(files)[1]
+
+
+def warnings_of(files: Sequence[str]) -> tuple[str, ...]:
+    """Return a sentence for each rule that cannot be used, installed or in a file."""
+    return (*(f"rule {fault}" for fault in left_out()), *map(str, left_out_of(files)))
+
+
+def switched_off(config: Config) -> tuple[RuleStatus, ...]:
+    """Return the states of the rules of files that are selected, but cannot be used."""
+    faults = left_out_of(config.rule_files)
+    return tuple(each.status for each in faults if not each.code or config.selects(each.code))
+
+
+def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
+    """Return all rules by code, and those of files that cannot be used."""
+    found = {rule.code: rule for rule in installed()[0]}
+    unusable: list[LeftOut] = []
+    for file in files:
+        rules, faults = read_rules(file)
+        unusable += faults
+        for rule in rules:
+            taken = _taken(rule, found)
+            if taken:
+                where = f"{Path(file).absolute()}:{line_of(rule)}"
+                unusable.append(LeftOut(where=where, name=rule.name(), reason=taken))
+            else:
+                found[rule.code] = rule
+    return tuple(found[code] for code in sorted(found)), tuple(_with_own_codes(unusable, found))
+
+
+def _with_own_codes(faults: Iterable[LeftOut], found: Iterable[str]) -> Iterable[LeftOut]:
+    """Leave the code to the rule that has it, where another one claims it, too."""
+    taken = set(found)
+    for fault in faults:
+        yield msgspec.structs.replace(fault, code="") if fault.code in taken else fault
+        taken.add(fault.code)
+
+
+def _taken(rule: type[Rule], found: Mapping[str, type[Rule]]) -> str:
+    """Say which other rule has the code or the name of a rule; '' where none has."""
+    other = found.get(rule.code)
+    if other is not None:
+        return (
+            f"{rule.code} is the code of the rule {other.code} {other.name()}; give it a code that "
+            f"no rule has, such as {_free(rule.code, found)}"
+        )
+    other = next((known for known in found.values() if known.name() == rule.name()), None)
+    if other is not None:
+        return (
+            f"{rule.name()} is the name of the rule {other.code} {other.name()}; give its function "
+            "or class another name"
+        )
+    return ""
+
+
+def _free(code: str, found: Mapping[str, type[Rule]]) -> str:
+    family = code.rstrip("0123456789")
+    numbers = (*range(901, 1000), *range(100, 901))
+    return next(f"{family}{n}" for n in numbers if f"{family}{n}" not in found)
 
 
 def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
@@ -73,8 +131,21 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
         ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
             a file of rules or of invariants that cannot be used.
     """
-    classes = rule_classes(config.rule_files)
-    codes = {rule.code: rule.name() for rule in classes}
+    classes, faults = _known(config.rule_files)
+    codes = {fault.code: fault.name for fault in faults if fault.code}
+    codes |= {rule.code: rule.name() for rule in classes}
+    if all(fault.code for fault in faults):  # else a code may be that of a rule that is left out
+        _check_codes(config, codes)
+    made = [
+        _with_thresholds(rule, config.rules.get(rule.code, {}))
+        for rule in classes
+        if config.selects(rule.code)
+    ]
+    return tuple(_with_invariants(made, config.invariants))
+
+
+def _check_codes(config: Config, codes: Mapping[str, str]) -> None:
+    """Raise ConfigError where a setting names a rule that does not exist."""
     for code in config.rules:
         if code not in codes:
             raise ConfigError(
@@ -89,12 +160,6 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
     for name, collection in config.collections.items():
         called_by = [word for word in collection.on if word not in CALLS]
         _check_prefixes(f"collections.{name}.on", called_by, codes)
-    made = [
-        _with_thresholds(rule, config.rules.get(rule.code, {}))
-        for rule in classes
-        if config.selects(rule.code)
-    ]
-    return tuple(_with_invariants(made, config.invariants))
 
 
 def _check_prefixes(key: str, prefixes: Iterable[str], codes: Mapping[str, str]) -> None:
@@ -134,7 +199,12 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
                 f"thresholds of {rule.name()}: {', '.join(known) or 'none'}"
             )
         values[name] = _typed(rule.code, key, value, types[name])
-    return rule(**values)
+    try:
+        return rule(**values)
+    except Exception as err:  # of a rule that checks its thresholds
+        raise ConfigError(
+            f"configuration: {rule.name()} refuses [rules.{rule.code}]: {type(err).__name__}: {err}"
+        ) from err
 
 
 def _with_invariants(rules: Iterable[Rule], source: str) -> Iterable[Rule]:

@@ -10,7 +10,7 @@ from typing import Protocol
 
 import numpy as np
 
-from mothtrap.core.error_texts import in_one_line, traceback_of
+from mothtrap.core.error_texts import traceback_of
 from mothtrap.core.errors import CannotJudge, NotApplicable, NotEnoughData
 from mothtrap.core.facts.captures import Thinned, ToolError
 from mothtrap.core.facts.nonfinite import NonfiniteModule
@@ -24,6 +24,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
 from mothtrap.monitor.coverage import Coverage
 from mothtrap.monitor.finding_history import FindingHistory
+from mothtrap.monitor.own_checks import failure_of, found_by
 from mothtrap.reader.series.windows import WindowBuilder
 from mothtrap.statistics.summary import COLUMN
 
@@ -74,7 +75,7 @@ class Monitor:
     evidence of a trend depend on which; a fault that shows in no judged window,
     because it came and went between two, is missed.
 
-    A rule that raises is switched off and told in `failures`; the others go on.
+    A rule that fails in any way is switched off and reported in `failures`; the others go on.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Monitor:
         quiet: Quiet | None = None,
         every: int | None = None,
         reference: ReferenceRun | None = None,
+        switched_off: Sequence[RuleStatus] = (),
     ) -> None:
         """Prepare to judge.
 
@@ -99,7 +101,9 @@ class Monitor:
             every: after the dense first steps judge each so many records, whatever it
                 costs; None: as the clock allows.
             reference: another run that the windows are to show beside this one.
+            switched_off: states of rules that could not be made.
         """
+        self._switched_off = tuple(switched_off)
         needs = [need for rule in rules for need in rule.needs]
         self._builder: WindowSource = builder or WindowBuilder(needs, worker)
         self._rules = tuple(rules)
@@ -218,7 +222,7 @@ class Monitor:
             if state is not RuleState.RULE_FAILED and severity is not Severity.INFO:
                 state, reason = RuleState(severity.value), ""
             found.append(RuleStatus(code=rule.code, name=rule.name(), state=state, reason=reason))
-        return tuple(found)
+        return tuple(sorted((*found, *self._switched_off), key=lambda status: status.code))
 
     def _is_early(self, mode: Mode) -> bool:
         if self._train_records > DENSE_STEPS:
@@ -252,29 +256,31 @@ class Monitor:
 
     def _run(self, rule: Rule, window: Window) -> None:
         try:
-            found = rule.check(window)
+            found = [self._quiet.apply(finding) for finding in found_by(rule, window)]
         except CannotJudge as reason:
             self._note(rule, reason)
             return
         except Exception as error:  # a broken rule must not stop the others, nor training
-            text = in_one_line(error)
-            self._outcomes[rule.code] = (RuleState.RULE_FAILED, text)
-            self._failures.append(
-                ToolError(
-                    step=max(0, window.last_step),
-                    part=f"rule {rule.code} {rule.name()}",
-                    error=text,
-                    traceback=traceback_of(error),
-                )
-            )
+            self._failed(rule, window, error.__cause__ or error)
             return
         self._outcomes[rule.code] = (RuleState.OK, "")
         if rule.passes and not found:
             self._cases.passed(rule.code, window.last_step)
         for finding in found:
-            told = self._quiet.apply(finding)
-            if told is not None:
-                self._cases.add(told, window)
+            if finding is not None:
+                self._cases.add(finding, window)
+
+    def _failed(self, rule: Rule, window: Window, error: BaseException) -> None:
+        text = failure_of(rule, error)
+        self._outcomes[rule.code] = (RuleState.RULE_FAILED, text)
+        self._failures.append(
+            ToolError(
+                step=max(0, window.last_step),
+                part=f"rule {rule.code} {rule.name()}",
+                error=text,
+                traceback=traceback_of(error),
+            )
+        )
 
     def _note(self, rule: Rule, reason: CannotJudge) -> None:
         """Keep what a rule lacked to judge, unless it judged before.

@@ -10,7 +10,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.errors import ActionError, ConfigError, UnknownNameError, nearest
 from mothtrap.core.events import Event
 from mothtrap.monitor.alerts import Alerts, Glance
-from mothtrap.monitor.catalogue import rule_classes
+from mothtrap.monitor.catalogue import left_out_of, rule_classes
 from mothtrap.monitor.deliveries import Deliveries
 from mothtrap.monitor.routing import Call, Router
 
@@ -29,12 +29,14 @@ def load_reactions(config: Config) -> tuple[tuple[Reaction, ...], Targets]:
     """
     found = reactions(config.actions, "configuration")
     codes = [rule.code for rule in rule_classes(config.rule_files)] if found else []
+    faults = left_out_of(config.rule_files) if found else ()
+    codes += [fault.code for fault in faults]  # "" where the code is not known: any may be it
     families = sorted({code.rstrip("0123456789") for code in codes})
     targets: dict[tuple[str, str], Sequence[Action]] = {}
     for index, reaction in enumerate(found):
         where = f"configuration: actions[{index}]"
         for word in reaction.when.rules:
-            if not any(code.startswith(word) for code in codes):
+            if "" not in codes and not any(code.startswith(word) for code in codes):
                 hint = nearest(word, [*codes, *families])
                 raise ConfigError(f"{where}.when.rules holds {word!r}, which is no rule{hint}")
         for name in reaction.do:

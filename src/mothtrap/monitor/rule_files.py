@@ -2,76 +2,181 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import importlib.util
 import inspect
 import sys
+from importlib.abc import InspectLoader
 from pathlib import Path
+from types import CodeType, ModuleType
 
 from mothtrap.core.errors import ConfigError
-from mothtrap.core.own_rules import CODE
 from mothtrap.core.rule import Rule
+from mothtrap.core.rule_form import CODE, check_code, completed
+from mothtrap.monitor.rule_faults import LeftOut, advice, line_in, one_line, raised_on_purpose
+
+Read = tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+
+
+class _StatementLoader(InspectLoader):
+    """Runs one statement of a file in its module, as the import system runs whole files."""
+
+    def __init__(self, file: Path, statements: list[ast.stmt]) -> None:
+        self._file, self._statements = file, statements
+
+    def get_code(self, _fullname: str) -> CodeType:
+        part = ast.Module(self._statements, [])
+        return self.source_to_code(part, str(self._file))
+
+    def get_source(self, _fullname: str) -> None:
+        return None
 
 
 def rules_in(path: str | Path) -> tuple[type[Rule], ...]:
-    """Return the rules of a file, sorted by code; the file is run, once a process.
+    """Return the rules of a file that can be used, sorted by code; see `read_rules`."""
+    return read_rules(path)[0]
 
-    A file may hold several rules, if each is made by `@mothtrap.rule`.
+
+def read_rules(path: str | Path) -> Read:
+    """Return the rules of a file, sorted by code, and those that are left out.
+
+    The file is run once a process, one statement at a time: a rule that cannot be made is left
+    out, and the others of the file are not. It may hold several rules.
 
     Raises:
-        ConfigError: there is no such file, it cannot be run, or it holds no rule.
+        ConfigError: there is no such file, or it is no Python file.
     """
     file = Path(path).absolute()
     try:
         changed_ns = file.stat().st_mtime_ns
     except OSError as err:
         raise ConfigError(f"no file of rules {path}: {err.strerror}") from err
-    return _rules_in(file, changed_ns)
+    if file.suffix != ".py" or not file.is_file():
+        raise ConfigError(f"{file}: rules are kept in a Python file; its name must end in .py")
+    return _read(file, changed_ns)
 
 
 @functools.cache
-def _rules_in(file: Path, _changed_ns: int) -> tuple[type[Rule], ...]:
+def _read(file: Path, _changed_ns: int) -> Read:
     # A name that no module has; its last part names a rule that says no name of its own.
     digest = hashlib.blake2b(str(file).encode(), digest_size=6).hexdigest()
-    name = f"mothtrap_rules_{digest}.{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ConfigError(f"{file}: rules are kept in a Python file; its name must end in .py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # dataclasses and annotations look there
+    module = ModuleType(f"mothtrap_rules_{digest}.{file.stem}")
+    module.__file__ = str(file)
+    sys.modules[module.__name__] = module  # dataclasses and annotations look there
+    defined, left_out = _run(file, module)
+    rules: list[type[Rule]] = []
+    for made in defined:
+        try:
+            rule = completed(made)
+            check_code(getattr(made, "code", None))
+            _check_is_new(rule, rules)
+        except ConfigError as err:
+            left_out.append(_left_out(file, made, str(err)))
+        else:
+            rules.append(rule)
+    if not rules and not left_out:
+        left_out.append(
+            LeftOut(
+                where=f"{file}:1",
+                reason="it holds no rule; write @mothtrap.rule('ACT901') above a function",
+            )
+        )
+    return tuple(sorted(rules, key=lambda rule: rule.code)), tuple(left_out)
+
+
+def _run(file: Path, module: ModuleType) -> tuple[list[type[Rule]], list[LeftOut]]:
+    """Run a file; return the rules that it defines, and what cannot be used.
+
+    A function or class that cannot be made is left out, and the rest goes on. Any other statement
+    that raises is the last one that is run.
+    """
     try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as err:  # whatever the file raises
-        del sys.modules[name]
-        raise ConfigError(f"{file}: cannot be used: {type(err).__name__}: {err}") from err
+        tree = ast.parse(importlib.util.decode_source(file.read_bytes()), str(file))
+    except (SyntaxError, ValueError, RecursionError, OSError) as err:
+        line = getattr(err, "lineno", None) or 1
+        why = f"it cannot be read: {one_line(err)}; correct line {line}: none of its rules is used"
+        return [], [LeftOut(where=f"{file}:{line}", reason=why)]
+    module.__doc__ = ast.get_docstring(tree)
+    # They count for all that is compiled with them.
+    future = [each for each in tree.body if getattr(each, "module", "") == "__future__"]
+    defined: dict[type[Rule], None] = {}
+    left_out: list[LeftOut] = []
+    for statement in tree.body:
+        try:
+            _StatementLoader(file, [*future, statement]).exec_module(module)
+            defined.update(dict.fromkeys(_defined_in(module)))
+        except BaseException as err:  # SystemExit of a script that is given as rules, too
+            if isinstance(err, KeyboardInterrupt) and not raised_on_purpose(err):
+                raise
+            left_out.append(_fault(file, statement, err))
+            if not isinstance(statement, _DEFINITIONS):
+                break
+    return list(defined), left_out
+
+
+def _fault(file: Path, statement: ast.stmt, err: BaseException) -> LeftOut:
+    """Say what is wrong with a statement that raised."""
+    line = line_in(err, str(file)) or getattr(err, "lineno", None) or statement.lineno
+    said = str(err) if isinstance(err, ConfigError) else one_line(err)
+    where = f"{file}:{line}"
+    if isinstance(statement, _DEFINITIONS):
+        reason = f"{said}{advice(err)}"
+        return LeftOut(where=where, code=_code(statement), name=statement.name, reason=reason)
+    return LeftOut(
+        where=where, reason=f"{said}{advice(err)}; correct line {line}: no rule below it is used"
+    )
+
+
+def _code(definition: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> str:
+    """Return the code that a decorator gives to a definition; '' where it is not written there."""
+    for decorator in definition.decorator_list:
+        for value in decorator.args[:1] if isinstance(decorator, ast.Call) else ():
+            if isinstance(value, ast.Constant) and CODE.fullmatch(str(value.value)):
+                return str(value.value)
+    return ""
+
+
+def _defined_in(module: ModuleType) -> list[type[Rule]]:
+    """Return the rules of a file so far; a class without code and `check` is a base of others."""
     found = [
         value
         for value in vars(module).values()
         if inspect.isclass(value)
         and issubclass(value, Rule)
-        and not inspect.isabstract(value)
-        and value.__module__ == name
+        and value.__module__ == module.__name__
     ]
-    _check(file, found)
-    return tuple(sorted(found, key=lambda rule: rule.code))
+    return [rule for rule in found if hasattr(rule, "code") or not inspect.isabstract(rule)]
 
 
-def _check(file: Path, found: list[type[Rule]]) -> None:
-    if not found:
-        raise ConfigError(f"{file}: holds no rule; a rule is made by @mothtrap.rule(code)")
-    for rule in found:
-        code: object = getattr(rule, "code", None)
-        if not isinstance(code, str) or not CODE.fullmatch(code):
-            raise ConfigError(f"{file}: {rule.__name__} needs a code such as ACT901; has {code!r}")
-        try:
-            rule()
-        except TypeError as err:
-            raise ConfigError(f"{file}: {rule.__name__}: every threshold needs a default") from err
-    for what in ("code", "name"):
-        said = [rule.code if what == "code" else rule.name() for rule in found]
-        if twice := sorted({word for word in said if said.count(word) > 1}):
-            raise ConfigError(
-                f"{file}: two rules have the {what} {twice[0]!r}; put @mothtrap.rule(code) "
-                "above each, with a code of its own"
-            )
+def _check_is_new(rule: type[Rule], others: list[type[Rule]]) -> None:
+    for other in others:
+        for what, same in (
+            ("code", rule.code == other.code),
+            ("name", rule.name() == other.name()),
+        ):
+            if same:
+                value = rule.code if what == "code" else rule.name()
+                raise ConfigError(
+                    f"{rule.__name__}: two rules have the {what} {value!r}; put "
+                    "@mothtrap.rule(code) above each, with a code of its own"
+                )
+
+
+def _left_out(file: Path, made: type[Rule], reason: str) -> LeftOut:
+    code: object = getattr(made, "code", "")
+    return LeftOut(
+        where=f"{file}:{line_of(made)}",
+        code=code if isinstance(code, str) else "",
+        name=made.__name__,
+        reason=reason,
+    )
+
+
+def line_of(made: type[Rule]) -> int:
+    """Return the line at which a rule is written, or its `check`."""
+    function = inspect.unwrap(made.check)
+    code = getattr(function, "__code__", None)
+    return code.co_firstlineno if code is not None else 1

@@ -11,11 +11,12 @@ import msgspec
 
 from mothtrap.core.errors import ConfigError, OutputExistsError
 from mothtrap.core.findings import Finding
-from mothtrap.core.own_rules import CODE
 from mothtrap.core.quiet import Quiet
+from mothtrap.core.rule import Rule
+from mothtrap.core.rule_form import CODE
 from mothtrap.monitor.afterwards import judge_again
 from mothtrap.monitor.catalogue import rule_classes
-from mothtrap.monitor.rule_files import rules_in
+from mothtrap.monitor.rule_files import read_rules
 from mothtrap.reader.run import Run
 from mothtrap.statistics.summary import STATISTICS
 
@@ -173,7 +174,7 @@ def make_rule(
         raise OutputExistsError(f"{file} has a rule {name} already; change it there")
     file.write_text(before.rstrip("\n") + "\n" + source, encoding="utf-8")
     try:
-        rules = [rule() for rule in rules_in(str(file)) if rule.code == condition.code]
+        rules = [rule() for rule in _usable(file) if rule.code == condition.code]
     except ConfigError:
         file.write_text(before, encoding="utf-8")
         raise
@@ -181,6 +182,14 @@ def make_rule(
     return MadeRule(
         code=condition.code, name=name, source=source.strip() + "\n", findings=judged.findings
     )
+
+
+def _usable(file: Path) -> tuple[type[Rule], ...]:
+    """Return the rules of a file; ConfigError where one of them cannot be used."""
+    rules, faults = read_rules(file)
+    if faults:
+        raise ConfigError(str(faults[0]))
+    return rules
 
 
 def _check(condition: Condition) -> None:

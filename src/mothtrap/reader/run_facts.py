@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 import xxhash
 
@@ -21,11 +22,11 @@ from mothtrap.core.facts.captures import (
     Unwatched,
 )
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
-from mothtrap.core.findings import Findings, Severity
+from mothtrap.core.findings import Findings, RuleState, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.replays import StoredReplay
-from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
+from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, switched_off
 from mothtrap.reader.files.attempts import State
 from mothtrap.reader.files.parts import EVERYTHING, Span
 from mothtrap.reader.files.run_files import RunFiles
@@ -145,14 +146,21 @@ class RunFacts:
 
     @property
     def verdict(self) -> str:
-        """One sentence: the worst root cause among the findings, or that nothing was found."""
-        return diagnosis.verdict(diagnose(self.findings, explains()), steps=self.steps)
+        """The worst root cause among the findings, or that nothing was found.
+
+        It begins with the rules that were switched off, where some were.
+        """
+        off, found = switched_off(self.rules), diagnose(self.findings, explains())
+        text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
+        return f"{off} {text}" if off else text
 
     @property
     def rules(self) -> tuple[RuleStatus, ...]:
         """Return the state of each rule: its worst over workers, by code."""
         readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
-        return merge_statuses(reader.statuses for reader in readers)
+        statuses = merge_statuses(reader.statuses for reader in readers)
+        failed = next((error for error in self.tool_errors if error.part == "rules"), None)
+        return statuses if failed is None else tuple(_switched_off(statuses, failed))
 
     @property
     def blind(self) -> tuple[Blind, ...]:
@@ -259,3 +267,13 @@ class RunFacts:
         parts = Span(self._span.attempts, EVERYTHING).parts(worker)
         series = scalar_series(parts, lambda scalar: scalar[0] == name)
         return float(sum(np.sum(s.values_S) for s in series))
+
+
+def _switched_off(statuses: Iterable[RuleStatus], failed: ToolError) -> Iterator[RuleStatus]:
+    """Yield the states of rules where all of them were switched off: what they found stays."""
+    reason = f"from step {failed.step} on; mothtrap failed there: {failed.error}"
+    for status in statuses:
+        if status.state in (RuleState.ERROR, RuleState.WARNING):
+            yield status
+        else:
+            yield msgspec.structs.replace(status, state=RuleState.RULE_FAILED, reason=reason)

@@ -18,7 +18,7 @@ from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.replays import StoredReplay
-from mothtrap.core.runs import Judged, Overhead, RuleStatus
+from mothtrap.core.runs import Judged, Overhead, RuleStatus, switched_off
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import ended_by_exception, how_it_ended
@@ -199,6 +199,12 @@ def _not_kept(run: Run) -> tuple[NotKept, ...]:
 
 
 def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
+    off = switched_off(rules)
+    text = _found(run, diagnosis, rules, known)
+    return f"{off} {text}" if off else text
+
+
+def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
     if problems(diagnosis):
         text = worst_root(diagnosis, steps=run.steps)
         return f"{text} The job {how_it_ended(run)}." if _failed(run) else text
@@ -214,7 +220,7 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
         text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
     if run.state == "running":
         text += "; the job is still running"
-    if run.tool_errors or any(rule.state == RuleState.RULE_FAILED for rule in rules):
+    if any(error.part != "rules" for error in run.tool_errors):
         text += "; a part of mothtrap failed"
     return text + "."
 
@@ -257,6 +263,10 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
             f"No error or warning in {steps}, {count_of(len(notes), 'note')} ({', '.join(notes)})"
         )
     more = f", {waiting} need{'s' * (waiting == 1)} more data" if waiting else ""
+    if switched_off(rules):
+        return (
+            f"The other rules found nothing wrong in {steps} ({count_of(judged, 'rule')} ok{more})"
+        )
     return f"Nothing wrong was found in {steps} ({count_of(judged, 'rule')} ok{more})"
 
 
@@ -309,6 +319,8 @@ def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
         return "what the rules found cannot be read, as files are damaged or missing"
     if not rules:
         return "no rule was in force"
+    if all(rule.state == RuleState.RULE_FAILED for rule in rules):
+        return "no rule was in force any more"
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):
         return "no rule had enough data"
     return "no rule that applies had enough data"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
-from mothtrap.core.runs import Overhead
+from mothtrap.core.runs import SHOWN_OFF, Overhead, switched_off
 from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
@@ -53,7 +53,9 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     )
     following = [f"  next: {replay}"] if replay and not summary.failures else []
     if roots:
-        lines = _problems(summary, roots, style, following) + _end_of_job(summary, style)
+        off = switched_off(summary.rules)
+        lines = wrapped(NAME + style.safe(off), indent="  ") if off else []
+        lines += _problems(summary, roots, style, following) + _end_of_job(summary, style)
     else:
         lines = wrapped(NAME + style.safe(summary.verdict), indent="  ")
         lines = [style.paint(line, "bold") for line in lines]
@@ -125,9 +127,11 @@ def problem_lines(
 
 def alarms(summary: RunSummary, style: Style) -> list[str]:
     """Return a line for each rule and part of mothtrap that failed, and for damaged data."""
+    by_reason: dict[str, list[str]] = {}
+    for rule in summary.in_state(RuleState.RULE_FAILED):
+        by_reason.setdefault(rule.reason, []).append(f"{rule.code} {rule.name}")
     texts = [
-        f"rule failed: {rule.code} {rule.name}: {style.safe(rule.reason)}"
-        for rule in summary.in_state(RuleState.RULE_FAILED)
+        f"rule failed: {_first(names)}: {style.safe(reason)}" for reason, names in by_reason.items()
     ]
     texts += [
         f"mothtrap failed in {style.safe(own.part)} and switched it off: {style.safe(own.error)}"
@@ -135,6 +139,11 @@ def alarms(summary: RunSummary, style: Style) -> list[str]:
     ]
     texts += [f"damaged: {style.safe(damage)}" for damage in summary.damage]
     return _wrap_all(f"  {text}" for text in texts)
+
+
+def _first(names: Sequence[str]) -> str:
+    left = len(names) - SHOWN_OFF
+    return ", ".join(names[:SHOWN_OFF]) + (f" and {left} more" if left > 0 else "")
 
 
 def overhead_in_short(cost: Overhead, steps: int) -> str:

@@ -23,7 +23,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
-from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.monitor.catalogue import load_rules, warnings_of
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.reader.run import open_run
 from mothtrap.session import machine, reacting, uploading
@@ -83,9 +83,11 @@ def launch(
         ConfigError: a rule or threshold of the configuration does not exist, or the object
             store cannot be used.
     """
-    for warning in (*warnings, *(f"rule {fault}" for fault in left_out())):
+    for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     try:
+        for fault in warnings_of(config.rule_files):
+            say_on_stderr(f"mothtrap: {fault}")
         load_rules(config)
         load_reactions(config)
     except ConfigError as err:

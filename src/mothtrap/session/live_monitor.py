@@ -125,8 +125,8 @@ class LiveMonitor:
             self._failures += 1
             if self._say is not None:
                 self._say(
-                    f"mothtrap: {failure.part} failed and is switched off; training goes on "
-                    f"({failure.error})"
+                    f"mothtrap: {failure.part} failed and is switched off; training and the other "
+                    f"rules go on ({failure.error})"
                 )
         if self._log is not None:
             self._unsaved += findings

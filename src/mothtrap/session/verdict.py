@@ -9,6 +9,7 @@ from pathlib import Path
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config
 from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.findings import RuleState
 from mothtrap.monitor.catalogue import explains, load_rules, rule_classes
 from mothtrap.reader.run import open_run
 from mothtrap.report.document import gather
@@ -25,7 +26,8 @@ def say_verdict(path: Path, config: Config) -> None:
     try:
         run = open_run(path)
         summary = summarize(run, explains(load_rules(config)), called=name_here(path))
-        if config.quiet and not (problems_in(summary) or summary.ending or summary.tool_errors):
+        worth = problems_in(summary) or summary.ending or summary.tool_errors
+        if config.quiet and not (worth or summary.in_state(RuleState.RULE_FAILED)):
             return
         more = place_of(path) if read_remote(path) is not None else name_here(path)
         text = verdict(summary, Style.of(sys.stderr), shown=more)

@@ -18,6 +18,7 @@ from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
 from mothtrap.core.run_names import check_name
 from mothtrap.core.steps import Mode
+from mothtrap.monitor.catalogue import left_out_of
 from mothtrap.monitor.reactions import load_reactions
 from mothtrap.session import launch, startup, uploading
 from mothtrap.session.adapters import adapters_of
@@ -279,7 +280,7 @@ def _begin(adapters: Sequence[Adapter], name: str | None, settings: Mapping[str,
     if name:
         check_name(name, "watch: name")
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
-    for warning in warnings:
+    for warning in (*warnings, *map(str, left_out_of(config.rule_files))):
         say_on_stderr(f"mothtrap: {warning}")
     command = [sys.executable, *sys.argv]
     notebook = notebook_name()

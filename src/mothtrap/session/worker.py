@@ -31,8 +31,9 @@ from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
-from mothtrap.monitor.catalogue import left_out, load_rules
+from mothtrap.monitor.catalogue import left_out, load_rules, switched_off
 from mothtrap.monitor.monitor import Monitor
+from mothtrap.monitor.own_checks import is_own
 from mothtrap.session.attached import STATISTICS, AttachedAdapters
 from mothtrap.session.ending import told
 from mothtrap.session.job_stop import JobStop
@@ -103,9 +104,10 @@ class Worker:
         self._pid = self._made_by = os.getpid()
         reducer: Any = registry.load(STATISTICS, arrays)
         needs = [*onset_needs(config), *(need for rule in self._rules for need in rule.needs)]
+        own = [need for rule in self._rules if is_own(rule) for need in rule.needs]
         self.recorder: Recorder[Any] = Recorder(
             reducer,
-            () if config.capture == "off" else (*streams(config, needs), LOGGED),
+            () if config.capture == "off" else (*streams(config, needs, own), LOGGED),
             self._containment,
             overhead=config.overhead,
             on_first_step=self._open,
@@ -308,7 +310,7 @@ class Worker:
             )
         all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
-        if self._rules:
+        if self._rules or switched_off(self.config):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(
             WorkerStarted(
@@ -379,7 +381,13 @@ class Worker:
         if self.config.reference:
             reference = self._contained("reference run", lambda: self._open_reference(rules))
         monitor = LiveMonitor(
-            Monitor(rules, self._rank, quiet=Quiet.of(self.config), reference=reference),
+            Monitor(
+                rules,
+                self._rank,
+                quiet=Quiet.of(self.config),
+                reference=reference,
+                switched_off=switched_off(self.config),
+            ),
             self._say if self._rank == 0 else None,
             self._findings_lost,
             self._found,

@@ -52,8 +52,7 @@ class Column:
         array, stop, view = self._shown
         if array is not self._array or stop != self._stop:
             array, stop = self._array, self._stop
-            view = array[max(0, stop - self._keep) : stop]
-            view.flags.writeable = False
+            view = _read_only(array[max(0, stop - self._keep) : stop])
             self._shown = array, stop, view
         return view
 
@@ -110,8 +109,7 @@ class Table:
             self._values_SC[rows, : self._width],
             self._present_SC[rows, : self._width],
         )
-        values.flags.writeable = present.flags.writeable = False
-        return values, present
+        return _read_only(values), _read_only(present)
 
     def forget(self, rows: int) -> None:
         """Drop all but the first `rows` rows of what `views` shows."""
@@ -129,3 +127,8 @@ class Table:
     def _allocate(self, rows: int, width: int) -> None:
         self._values_SC = np.full((rows, width), np.nan)
         self._present_SC = np.zeros((rows, width), np.bool_)
+
+
+def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return a view of a view that no one can make writeable again."""
+    return np.asarray(memoryview(view).toreadonly())  # type: ignore[arg-type]  # an array is one

@@ -1,0 +1,209 @@
+"""Findings as rules give them: every field is checked, and a wrong one is named."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import operator
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
+from mothtrap.core.steps import Mode
+
+if TYPE_CHECKING:
+    from mothtrap.core.rule import Rule
+    from mothtrap.core.window import Window
+
+MAX_FINDINGS = 1000
+"""Findings of one window that a rule may give; chosen by hand: more is a loop without an end."""
+LARGEST = 2**63
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Found:
+    """A fault from `step` on, as a rule gives it.
+
+    `severity` is that of the rule when None. `layers` are module paths or names of
+    tensors, the most affected first; `location` is `file:line` of what is to be changed.
+    `last_step` is the last captured step at which it held, by default `step`.
+    """
+
+    step: int
+    message: str
+    severity: Severity | Literal["error", "warning", "info"] | None = None
+    layers: tuple[str, ...] = ()
+    evidence: dict[str, EvidenceValue] = dataclasses.field(default_factory=dict)
+    location: str | None = None
+    count: int = 1
+    last_step: int | None = None
+    confidence: str = "high"
+    mode: str = "train"
+
+
+def findings_of(rule: Rule, window: Window, given: object) -> list[Finding]:
+    """Make findings of what a rule gave.
+
+    Args:
+        rule: gave it.
+        window: of which it was given.
+        given: None, a `Found` or `Finding`, or an iterable of them, such as a generator.
+
+    Raises:
+        TypeError: something is no finding, or a field of one cannot be used.
+        ValueError: there are more findings than a window can have.
+    """
+    items = list(itertools.islice(_items(rule, given), MAX_FINDINGS + 1))
+    if len(items) > MAX_FINDINGS:
+        raise ValueError(
+            f"the rule {rule.name()} gave more than {MAX_FINDINGS:,} findings of one window; give "
+            "one for each fault, and end the loop"
+        )
+    return [_finding(rule, window, item) for item in items]
+
+
+def severity_of(value: object) -> Severity:
+    """Return a severity by its name; TypeError names those that exist."""
+    try:
+        return Severity(value)  # type: ignore[arg-type]
+    except (ValueError, TypeError):
+        raise TypeError(f"{value!r}; expected 'error', 'warning' or 'info'") from None
+
+
+def _items(rule: Rule, given: object) -> Iterable[object]:
+    if given is None:
+        return ()
+    if isinstance(given, Found | Finding):
+        return (given,)
+    if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict):
+        return given
+    raise TypeError(
+        f"the rule {rule.name()} gave {_shown(given)}; expected mothtrap.Found, a list of them "
+        "or None"
+    )
+
+
+def _finding(rule: Rule, window: Window, item: object) -> Finding:
+    if not isinstance(item, Found | Finding):
+        raise TypeError(
+            f"the rule {rule.name()} gave {_shown(item)}; expected mothtrap.Found(step=..., "
+            "message=...)"
+        )
+    values = {}
+    for name, take in _FIELDS.items():
+        try:
+            values[name] = take(getattr(item, name))
+        except (TypeError, ValueError) as err:
+            raise TypeError(
+                f"the rule {rule.name()} gave a finding whose `{name}` is {err}"
+            ) from None
+    if isinstance(item, Finding):
+        return _completed(rule, item, values)
+    last = item.last_step
+    return rule.finding(window, **{**values, "last_step": None if last is None else _whole(last)})
+
+
+def _completed(rule: Rule, finding: Finding, values: dict[str, Any]) -> Finding:
+    """Return a finding that the rule made itself, with its fields as they were checked."""
+    if finding.code != rule.code:
+        raise TypeError(
+            f"the rule {rule.name()} gave a finding of the code {_shown(finding.code)}; expected "
+            f"{rule.code}: make it with self.finding(...), or give mothtrap.Found(...)"
+        )
+    values["severity"] = values["severity"] or rule.severity
+    identity = finding.fingerprint or fingerprint(rule.code, values["layers"], values["mode"])
+    whole = msgspec.structs.replace(finding, name=rule.name(), fingerprint=identity, **values)
+    try:
+        return msgspec.msgpack.decode(msgspec.msgpack.encode(whole), type=Finding)
+    except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as err:
+        raise TypeError(
+            f"the rule {rule.name()} gave a finding with a wrong field ({err}); make it with "
+            "self.finding(...), or give mothtrap.Found(...)"
+        ) from None
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def _whole(value: Any) -> int:
+    expected = f"{_shown(value)}; expected a whole number, 0 or above, such as int(steps_S[0])"
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(expected)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(expected) from None
+    if not 0 <= number < LARGEST:
+        raise TypeError(expected)
+    return number
+
+
+def _last_step(value: Any) -> int:
+    return -1 if value is None or value == -1 else _whole(value)
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{_shown(value)}; expected a text")
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _message(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise TypeError(f"{_shown(value)}; expected a text that says what is wrong")
+    return _text(value)
+
+
+def _layers(value: Any) -> tuple[str, ...]:
+    expected = f"{_shown(value)}; expected a tuple of names, such as ('head.weight',)"
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise TypeError(expected)
+    names = tuple(value)
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(expected)
+    return tuple(map(_text, names))
+
+
+def _evidence(value: Any) -> dict[str, EvidenceValue]:
+    if not isinstance(value, dict):
+        raise TypeError(f"{_shown(value)}; expected a dict of numbers and texts by name")
+    return {_text(key): _plain(one) for key, one in value.items()}
+
+
+def _plain(value: Any) -> Any:
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, list | tuple):
+        return [_plain(one) for one in value]
+    if isinstance(value, str):
+        return _text(value)
+    whole = isinstance(value, int) and abs(value) < LARGEST
+    if value is None or isinstance(value, float) or whole:
+        return value
+    raise TypeError(f"{_shown(value)}; expected numbers, texts, or lists of them")
+
+
+def _mode(value: Any) -> str:
+    try:
+        return Mode(value).value
+    except ValueError:
+        raise TypeError(f"{_shown(value)}; expected 'train', 'eval' or 'predict'") from None
+
+
+_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "step": _whole,
+    "message": _message,
+    "severity": lambda value: None if value is None else severity_of(value),
+    "layers": _layers,
+    "evidence": _evidence,
+    "location": lambda value: None if value is None else _text(value),
+    "count": _whole,
+    "last_step": _last_step,
+    "confidence": _text,
+    "mode": _mode,
+}
+"""The fields of a finding that a rule gives; each function returns it as it is stored."""

@@ -1,0 +1,175 @@
+"""Runs rules that are not part of mothtrap so that whatever one does is its own failure alone.
+
+Such a rule is called on a thread of its own, for a limited time, with a window of its own whose
+arrays cannot be written to. Its findings are read there, too: a generator may raise, or not end.
+"""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import dataclasses
+import inspect
+import threading
+from pathlib import PurePath
+
+import msgspec
+import numpy as np
+
+from mothtrap.core.errors import CannotJudge
+from mothtrap.core.findings import Finding
+from mothtrap.core.found import findings_of
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode
+from mothtrap.core.window import Window
+from mothtrap.monitor.rule_faults import advice, line_in, one_line
+from mothtrap.monitor.rule_files import line_of
+
+LOOKS, LOOK_S = 20, 0.5
+"""A rule may take so many times so many seconds for one window; chosen by hand. Counted in short
+waits, so that a process that was stopped and goes on is not late."""
+SHOWN_RANGES = 3
+"""Ranges of missing steps that are named; chosen by hand."""
+
+
+class TooSlow(Exception):
+    """A rule did not end in time."""
+
+
+class RuleFailure(Exception):
+    """A rule that is not part of mothtrap failed; `__cause__` is what it raised."""
+
+
+def is_own(rule: Rule) -> bool:
+    """Return whether a rule is not part of mothtrap."""
+    return not type(rule).__module__.startswith("mothtrap.")
+
+
+def found_by(rule: Rule, window: Window) -> list[Finding]:
+    """Return what a rule finds in a window; it is contained where it is not part of mothtrap.
+
+    Raises:
+        CannotJudge: as the rule says.
+        RuleFailure: a rule that is not part of mothtrap raised anything else, or took too long.
+    """
+    if not is_own(rule):
+        return list(rule.check(window))
+    call = _Call(rule, window)
+    call.run()
+    if isinstance(call.error, CannotJudge):
+        raise call.error
+    if call.error is not None:
+        raise RuleFailure from call.error
+    return [_with_missing(rule, window, finding) for finding in call.findings]
+
+
+def failure_of(rule: Rule, error: BaseException) -> str:
+    """Return in one line where a rule failed, with what, and what to change."""
+    if not is_own(rule):
+        return one_line(error)
+    code = getattr(inspect.unwrap(type(rule).check), "__code__", None)
+    file = code.co_filename if code is not None else PurePath(type(rule).__module__).name
+    line = line_in(error, file)
+    place = f"{file}:{line or line_of(type(rule))}"
+    if isinstance(error, TooSlow):
+        todo = "end its loops, and look at fewer values"
+    elif line is None:
+        todo = "change what it gives there"
+    else:
+        todo = f"correct line {line}"
+    test = f"`mothtrap analyze RUN --rules {PurePath(file).name}` tries it on this run"
+    return f"{place}: {one_line(error)}{advice(error)}; {todo}: {test}"
+
+
+class _Call:
+    """One call of a rule on a thread of its own."""
+
+    def __init__(self, rule: Rule, window: Window) -> None:
+        self._rule, self._window = rule, window
+        self.findings: list[Finding] = []
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        """Call the rule, and wait until it is done, or late."""
+        name = f"mothtrap-rule-{self._rule.code}"
+        thread = threading.Thread(target=self._work, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # the process ends: no thread can be started any more
+            self._work()
+            return
+        for _ in range(LOOKS):
+            thread.join(LOOK_S)
+            if not thread.is_alive():
+                return
+        self.findings, self.error = [], TooSlow(f"it took more than {LOOKS * LOOK_S:g} seconds")
+        if thread.ident is not None:
+            # The only way to end the loop of another thread: else it takes the interpreter from
+            # the training for ever. One that waits in a call of C goes on waiting, asleep.
+            late, stop = ctypes.c_ulong(thread.ident), ctypes.py_object(SystemExit)
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(late, stop)
+
+    def _work(self) -> None:
+        try:
+            with np.errstate(all="ignore"):  # the script may have asked numpy to raise
+                window = _own_window(self._window)
+                found = findings_of(self._rule, window, self._rule.check(window))
+        except BaseException as err:  # a rule must not end the process either
+            self.error = self.error or err
+        else:
+            self.findings = [] if self.error else found
+
+
+def _own_window(window: Window) -> Window:
+    """Return a window of which a rule may replace the parts without harm to the others."""
+    series = tuple(copy.copy(each) for each in window.series)
+    matrices = tuple(copy.copy(each) for each in window.matrices)
+    return dataclasses.replace(window, series=series, matrices=matrices)
+
+
+def _with_missing(rule: Rule, window: Window, finding: Finding) -> Finding:
+    """Say in a finding which steps the rule needed and did not see."""
+    missing = missing_steps(rule.needs, window)
+    if not missing:
+        return finding
+    text = f"{finding.message}; the rule did not see {missing}"
+    return msgspec.structs.replace(finding, message=text)
+
+
+def missing_steps(needs: tuple[Need, ...], window: Window) -> str:
+    """Return in words the steps of a window of which something was due and was not captured."""
+    if not len(window.steps_S):
+        return ""
+    every_S = np.arange(window.steps_S[0], window.last_step + 1)
+    missing = np.setdiff1d(every_S, window.steps_S)
+    for need in needs:
+        shown = [
+            matrix.steps_S
+            for matrix in window.matrices
+            if matrix.kind in need.kinds
+            and matrix.statistic in need.statistics
+            and matrix.mode is Mode.TRAIN
+        ]
+        if shown and Mode.TRAIN in need.modes:
+            schedule = need.schedule or Schedule(every=need.every)
+            begin = max(every_S[0], min(int(steps_S[0]) for steps_S in shown if len(steps_S)))
+            due_S = np.array([s for s in every_S[every_S >= begin] if schedule.is_due(int(s))])
+            missing = np.union1d(missing, np.setdiff1d(due_S, np.concatenate(shown)))
+    return _in_words(missing.astype(int).tolist())
+
+
+def _in_words(steps: list[int]) -> str:
+    """Return steps as ranges, the latest ones: `12 steps (3, 8 to 10, ...)`."""
+    if not steps:
+        return ""
+    ranges: list[list[int]] = []
+    for step in steps:
+        if ranges and step == ranges[-1][1] + 1:
+            ranges[-1][1] = step
+        else:
+            ranges.append([step, step])
+    words = [f"{a}" if a == b else f"{a} to {b}" for a, b in ranges[:SHOWN_RANGES]]
+    more = f" and {len(ranges) - SHOWN_RANGES} more ranges" if len(ranges) > SHOWN_RANGES else ""
+    return f"step {words[0]}" if len(steps) == 1 else f"steps {', '.join(words)}{more}"

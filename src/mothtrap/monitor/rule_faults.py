@@ -1,0 +1,133 @@
+"""Faults of rules that are not part of mothtrap, in one sentence that says what to change."""
+
+from __future__ import annotations
+
+import dis
+import re
+import traceback
+from dataclasses import FrozenInstanceError
+from inspect import signature
+from pathlib import PurePath
+from typing import get_type_hints
+
+import msgspec
+
+from mothtrap.core.error_texts import MAX_LINE, first_line
+from mothtrap.core.errors import ConfigError, nearest
+from mothtrap.core.findings import RuleState
+from mothtrap.core.found import Found
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.rule_form import RESERVED
+from mothtrap.core.runs import RuleStatus
+
+_NONE = "window.matrix(...) is None where nothing was captured: raise mothtrap.NotEnoughData then"
+_EMPTY = (
+    "window.scalars(...) is empty where nothing was recorded: raise mothtrap.NotEnoughData then"
+)
+_READ_ONLY = "a window cannot be changed: work on a copy, `values = series.values_S.copy()`"
+_STATELESS = "rules have no state: compute everything from the window in each call"
+_ADVICE: tuple[tuple[type[BaseException], str, str], ...] = (
+    (AttributeError, r"'NoneType' object", _NONE),
+    (TypeError, r"'NoneType' object", _NONE),
+    (IndexError, r"out of (range|bounds)", _EMPTY),
+    (ValueError, r"read-only|WRITEABLE", _READ_ONLY),
+    (ValueError, r"not enough values to unpack", _EMPTY),
+    (FrozenInstanceError, r"", _STATELESS),
+    (RecursionError, r"", "it calls itself without an end"),
+    (SystemExit, r"", "a rule must not end the process: remove the call of exit"),
+    (TypeError, r"Found.*positional", "write mothtrap.Found(step=..., message=...)"),
+    (TypeError, r"positional arguments provided", "write mothtrap.Need(scalars=('loss',))"),
+    (ImportError, r"", "install that module where the training runs, or do without it"),
+)
+"""By exception and what its text matches: what to change."""
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that cannot be used, or a part of its file.
+
+    Attributes:
+        where: `file:line`.
+        code: of the rule; empty where it is not known.
+        name: of the function or class; empty where the fault is in no rule.
+        reason: what is wrong, and what to write instead.
+    """
+
+    where: str
+    reason: str
+    code: str = ""
+    name: str = ""
+
+    @property
+    def status(self) -> RuleStatus:
+        """The state of the rule in a run; where its code is not known, its place stands for it."""
+        return RuleStatus(
+            code=self.code or PurePath(self.where).name,
+            name=self.name or "rules",
+            state=RuleState.RULE_FAILED,
+            reason=f"{self.where}: {self.reason}",
+        )
+
+    def __str__(self) -> str:
+        """Return one sentence that names the rule, its place, and what to change."""
+        rule = " ".join(filter(None, ("rule", self.code, self.name))) if self.name else "file"
+        return f"{rule} of {self.where} is left out: {self.reason}; the other rules go on"
+
+
+def one_line(error: BaseException) -> str:
+    """Return type and text of an exception, also of one whose text cannot be made."""
+    try:
+        text = first_line(str(error))
+    except Exception:
+        text = ""
+    kind = type(error).__name__
+    line = f"{kind}: {text}" if text else kind
+    return line if len(line) <= MAX_LINE else f"{line[: MAX_LINE - 1]}…"
+
+
+def line_in(error: BaseException, file: str) -> int | None:
+    """Return the innermost line of a file that an exception came through, if it did."""
+    lines = [
+        frame.lineno
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename == file
+    ]
+    return lines[-1] if lines else None
+
+
+def advice(error: BaseException) -> str:
+    """Return, behind a semicolon, what to change where an exception tells; '' where not."""
+    if isinstance(error, ConfigError):
+        return ""
+    text = one_line(error)
+    for kind, pattern, said in _ADVICE:
+        if isinstance(error, kind) and re.search(pattern, text):
+            return f"; {said}"
+    unknown = re.search(r"[uU]nexpected keyword argument '(\w+)'", text)
+    return f"; {_of_argument(unknown[1], text)}" if unknown is not None else ""
+
+
+def raised_on_purpose(error: BaseException) -> bool:
+    """Return whether a `raise` made an exception, and no signal: Ctrl-C is not a rule's fault."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    return trace.tb_frame.f_code.co_code[trace.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+
+
+def _of_argument(name: str, text: str) -> str:
+    """Say which arguments there are where one is unknown; `text` is that of the exception."""
+    if "rule()" in text:
+        if name in RESERVED:
+            return RESERVED[name]
+        called = "rule"
+        known: tuple[str, ...] = ("severity", "needs", "explains", "passes")
+    elif "Found" in text:
+        called, known = "Found", tuple(get_type_hints(Found))
+    elif "finding()" in text:
+        called, known = "finding", tuple(signature(Rule.finding).parameters)[2:]
+    else:
+        called, known = "Need", Need.__struct_fields__
+    return f"the arguments of {called} are {', '.join(known)}{nearest(name, known)}"
