@@ -421,3 +421,24 @@ def test_a_watch_that_was_closed_keeps_no_model_alive(tmp_path: Path) -> None:
     del watch, setup
     gc.collect()
     assert model() is None
+
+
+def test_a_wrong_rule_does_not_reach_the_training(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = tmp_path / "my_rules.py"
+    rules.write_text(
+        "import mothtrap\n"
+        "@mothtrap.rule('ZZZ901', severity='fatal')\n"
+        "def left_out(window):\n    return []\n"
+        "@mothtrap.rule('ZZZ902')\n"
+        "def ends(window):\n    raise SystemExit(3)\n"
+    )
+    setup = made()
+    with mothtrap.watch(*setup, runs_dir=str(tmp_path), rule_files=[str(rules)]) as watch:
+        assert len(train(setup, 5, lambda _: None)) == 5
+    said = capsys.readouterr().err
+    assert f"rule ZZZ901 left_out of {rules}:2 is left out: " in said
+    assert "rule ZZZ902 ends failed and is switched off; training and the other rules" in said
+    verdict = mothtrap.open_run(str(watch.path)).verdict
+    assert verdict.startswith("2 rules were switched off: ZZZ901 left_out, ZZZ902 ends. ")
