@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 import torch
 from torch import nn
 
-from mothtrap.statistics.torch.in_place import bytes_in_place, glimpse, lies_in_place
+from mothtrap.statistics.torch.in_place import as_array, bytes_in_place, glimpse, lies_in_place
 from mothtrap.statistics.torch.raw import bytes_of
 
 
@@ -77,3 +79,61 @@ def test_memory_that_was_given_back_is_not_read() -> None:
     sharded.untyped_storage().resize_(0)
     assert not lies_in_place(sharded)
     assert bytes_in_place(sharded) is None
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.arange(6.0).reshape(2, 3),
+        torch.arange(12).reshape(3, 4).t()[1:, ::2],
+        torch.ones(1, 3).expand(4, 3),
+        torch.tensor(True),
+        torch.empty(0, 3),
+        torch.tensor([1 + 2j, 3j]).conj(),
+        torch.ones(2, dtype=torch.complex64).conj().imag,
+        torch.arange(3, dtype=torch.uint8),
+        torch.arange(3.0).half(),
+    ],
+    ids=lambda tensor: f"{tensor.dtype}{tuple(tensor.shape)}",
+)
+def test_an_array_has_the_elements_of_the_tensor(tensor: torch.Tensor) -> None:
+    found = as_array(tensor)
+    expected = tensor.clone().resolve_conj().resolve_neg().numpy()
+    assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+    assert np.array_equal(found, expected)
+
+
+def test_an_array_leaves_the_storage_resizable() -> None:
+    tensor = torch.arange(4.0)
+    assert as_array(tensor).sum() == 6.0
+    tensor.resize_(5000)
+    marked = torch.arange(4.0)
+    assert marked.numpy().sum() == 6.0
+    with pytest.raises(RuntimeError, match="not resizable"):  # or this test would show nothing
+        marked.resize_(5000)
+
+
+def test_an_array_lies_where_the_tensor_does_and_keeps_it_alive() -> None:
+    tensor = torch.arange(4.0)
+    found = as_array(tensor)
+    found[0] = 7.0
+    assert tensor[0] == 7.0
+    gone = weakref.ref(tensor)
+    del tensor
+    assert gone() is not None
+    assert found.tolist() == [7.0, 1.0, 2.0, 3.0]
+    del found
+    assert gone() is None
+
+
+def test_a_type_that_numpy_lacks_makes_no_array() -> None:
+    with pytest.raises(KeyError):
+        as_array(torch.ones(2, dtype=torch.bfloat16))
+
+
+def test_what_has_no_memory_on_the_host_makes_no_array() -> None:
+    freed = torch.ones(2)
+    freed.untyped_storage().resize_(0)
+    for tensor in (freed, torch.ones(2, device="meta")):
+        with pytest.raises(ValueError, match=r"in place|NULL"):
+            as_array(tensor)

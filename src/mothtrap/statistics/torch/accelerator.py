@@ -27,6 +27,7 @@ from mothtrap.statistics.torch.copy_streams import (
     Load,
     pinned,
 )
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.pieces import (
     Pieces,
     merged,
@@ -156,8 +157,7 @@ class Accelerator:
 
     def memory(self, size: int) -> Bytes:
         """Host memory that the devices can write to, uint8, shape (size,)."""
-        found: Bytes = self._memory(size).numpy()
-        return found
+        return as_array(self._memory(size))
 
     def bring(self, number: torch.Tensor) -> PendingNumber:
         """Begin to bring a tensor of one element over, in a load of its own.
@@ -354,7 +354,7 @@ class Flight:
 def _host(load: Load, begin: int, end: int) -> Floats:
     if load.host is None:
         raise DeviceFailed(load.failure or "it was never sent")
-    found: Floats = load.host[begin:end].numpy().copy()
+    found: Floats = as_array(load.host[begin:end]).copy()
     return found
 
 
@@ -363,7 +363,7 @@ def _uploaded(copy_stream: CopyStream, load: Load, table: npt.NDArray[np.int64])
     host = copy_stream.numbers(table.size)
     load.held.append(host)
     own = host[: table.size].view(torch.int64)
-    own.numpy()[:] = table.reshape(-1)
+    as_array(own)[:] = table.reshape(-1)
     return copy_stream.upload(own)
 
 

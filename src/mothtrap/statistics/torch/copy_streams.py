@@ -16,6 +16,8 @@ from typing import Any, Final, Protocol
 
 import torch
 
+from mothtrap.statistics.torch.in_place import as_array
+
 MIN_NUMBERS: Final = 1 << 14
 """Smallest piece of host memory for numbers: 128 kB, of statistics 1,800 pieces of tensors."""
 FIRST_PAUSE_S: Final = 2e-5
@@ -57,7 +59,7 @@ class Load:
         self.host = host
         mark = host[self.size : self.size + 1]
         mark.zero_()
-        self._mark = mark.numpy()
+        self._mark = as_array(mark)
         return mark
 
     def has_arrived(self) -> bool:

@@ -13,6 +13,7 @@ import torch
 
 from mothtrap.statistics.segments import constant_row, summarize_segments
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats, merge
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.plain import SERIAL_SIZE, to_host
 
 EXACT: Final = ("nan", "inf", "zero", "min", "max", "mean", "deviation_l2", "abs_sum", "l2")
@@ -71,7 +72,7 @@ def _host_row(flat_N: torch.Tensor, columns: Collection[str]) -> Floats:
     first = np.zeros(1, dtype=np.intp)
     rows = []
     for block_N in torch.split(flat_N, SERIAL_SIZE):
-        values_N: Floats = block_N.to(torch.float64).numpy()
+        values_N: Floats = as_array(block_N.to(torch.float64))
         if values_N.any():
             rows.append(summarize_segments(values_N, first, columns)[0])
         else:  # gradients that nothing flowed to: much faster told than reduced

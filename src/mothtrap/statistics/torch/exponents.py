@@ -17,7 +17,8 @@ import torch
 
 from mothtrap.statistics.exponents import BINS, LOWEST_POWER, Counts, count_exponents
 from mothtrap.statistics.torch import compiled, one_byte
-from mothtrap.statistics.torch.plain import SERIAL_SIZE, flat_elements
+from mothtrap.statistics.torch.in_place import as_array
+from mothtrap.statistics.torch.plain import SERIAL_SIZE, flat_elements, has_own_dispatch
 
 _COUNTED: Final = 2 * BINS
 _ACCELERATOR_BLOCK: Final = 1 << 24
@@ -40,13 +41,17 @@ def count_exponents_of(tensors: Sequence[torch.Tensor]) -> Counts:
     """
     found = np.zeros((len(tensors), 2, BINS), np.int64)
     with torch.no_grad():
-        flats = {i: flat_elements(t)[0] for i, t in enumerate(tensors) if not t.is_meta}
+        flats = {i: flat_elements(t)[0] for i, t in enumerate(tensors) if _has_values(t)}
         full = {i: flat_N for i, flat_N in flats.items() if flat_N.numel()}
         here = {i: flat_N for i, flat_N in full.items() if flat_N.is_cpu}
         there = {i: flat_N for i, flat_N in full.items() if i not in here}
         for index, counts_2B in (_on_host(here) | _on_accelerators(there)).items():
             found[index] = counts_2B
     return found
+
+
+def _has_values(tensor: torch.Tensor) -> bool:
+    return not (tensor.is_meta or has_own_dispatch(tensor))
 
 
 def _on_host(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
@@ -71,7 +76,7 @@ def _in_blocks(flat_N: torch.Tensor) -> Counts:
         if place_13[0, 2] >= 0:
             found += compiled.tallies(place_13)[0, :_COUNTED].reshape(2, BINS)
         else:
-            found += count_exponents(wide_N.numpy())
+            found += count_exponents(as_array(wide_N))
     return found
 
 
@@ -82,7 +87,7 @@ def _on_accelerators(flats: dict[int, torch.Tensor]) -> dict[int, Counts]:
         by_device.setdefault(flat_N.device, []).append(index)
     found: dict[int, Counts] = {}
     for order in by_device.values():
-        host = torch.stack([count_there(flats[i]) for i in order]).cpu().numpy()
+        host = as_array(torch.stack([count_there(flats[i]) for i in order]).cpu())
         found |= dict(zip(order, host.reshape(-1, 2, BINS), strict=True))
     return found
 

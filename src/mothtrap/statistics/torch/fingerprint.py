@@ -8,6 +8,7 @@ from typing import Final
 import torch
 import xxhash
 
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import digest
 
@@ -32,7 +33,8 @@ def fingerprint(tensors: Sequence[torch.Tensor]) -> int:
             else:
                 sums.append(_bit_sum(tensor))
         if sums:
-            hashed.update(torch.stack([s.to(sums[0].device) for s in sums]).cpu().numpy().tobytes())
+            there = torch.stack([s.to(sums[0].device) for s in sums])
+            hashed.update(as_array(there.cpu()).tobytes())
     return hashed.intdigest()
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ctypes
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
+
+from mothtrap.statistics.dtypes import NATIVE, dtype_of
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -15,6 +17,7 @@ GLIMPSES: Final = 32
 """Places of a tensor that are looked at to see whether it was written to. Chosen by hand."""
 PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 """Types whose tensors have no ways of their own."""
+_NUMPY: Final = {getattr(torch, name): dtype_of(name) for name in NATIVE}
 
 
 def lies_in_place(tensor: torch.Tensor) -> bool:
@@ -48,6 +51,44 @@ def bytes_in_place(tensor: torch.Tensor) -> Bytes | None:
         return None
     there = (ctypes.c_uint8 * tensor.nbytes).from_address(tensor.data_ptr())
     return np.frombuffer(memoryview(there), np.uint8)
+
+
+class _Memory:
+    """Memory of a tensor, as numpy asks for it; keeps the tensor alive."""
+
+    __slots__ = ("__array_interface__", "tensor")
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        dtype = _NUMPY[tensor.dtype]
+        self.tensor = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "shape": tuple(tensor.shape),
+            "typestr": dtype.str,
+            "strides": tuple(stride * dtype.itemsize for stride in tensor.stride()),
+            "data": (tensor.data_ptr(), False),
+        }
+
+
+def as_array(tensor: torch.Tensor) -> npt.NDArray[Any]:
+    """Return a numpy array over the memory of a tensor, as `Tensor.numpy` does.
+
+    The storage of the tensor can still be resized: `Tensor.numpy` forbids that for good, and a
+    buffer or a batch of the user's that grows later would end the training. The array keeps the
+    tensor alive, but not its memory: read it before the user's code goes on.
+
+    Args:
+        tensor: strided, on the host, and of a type that numpy has.
+
+    Raises:
+        KeyError: numpy has no such type.
+        ValueError: the tensor has no memory on the host.
+    """
+    if not tensor.is_cpu:
+        raise ValueError(f"cannot read a tensor on {tensor.device} in place: copy it first")
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    return np.asarray(_Memory(tensor))
 
 
 def glimpse(tensor: torch.Tensor) -> bytes:

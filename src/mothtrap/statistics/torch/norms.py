@@ -18,6 +18,7 @@ from mothtrap.statistics.products import dot
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.chunks import HOST_CHUNK, UNDERFLOW_RMS
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.plain import SERIAL_SIZE
 from mothtrap.statistics.torch.rows import summarize
 
@@ -116,7 +117,7 @@ def _finite_part(tensor: torch.Tensor) -> tuple[int, int, float]:
     square = 0.0
     with np.errstate(all="ignore"):  # NaN and Inf are data here
         for block in _blocks(tensor.detach()):
-            values_N = (block if block.dtype is torch.float32 else block.float()).numpy()
+            values_N = as_array(block if block.dtype is torch.float32 else block.float())
             unordered = int(np.count_nonzero(np.isnan(values_N)))
             nan += unordered
             if unordered == values_N.size:
@@ -170,9 +171,9 @@ def _quick_norms(tensors: Sequence[torch.Tensor]) -> Floats:
         if wholes:
             # No public function gives the norms of a list; torch's clip_grad_norm_ uses it.
             parts = torch.stack(torch._foreach_norm(wholes, 2, dtype=torch.float32))
-            np.add.at(squares, owners, parts.numpy().astype(np.float64) ** 2)
+            np.add.at(squares, owners, as_array(parts).astype(np.float64) ** 2)
         if chunked:
-            parts_C = torch.cat(chunked).numpy().astype(np.float64)
+            parts_C = as_array(torch.cat(chunked)).astype(np.float64)
             counts = [chunks for _, chunks in chunk_owners]
             starts = np.cumsum([0, *counts[:-1]])
             squares[[i for i, _ in chunk_owners]] += np.add.reduceat(parts_C**2, starts)

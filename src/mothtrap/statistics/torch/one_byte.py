@@ -19,6 +19,7 @@ import torch
 from mothtrap.statistics.exponents import BINS, Counts, count_exponents
 from mothtrap.statistics.summary import COLUMN, WIDTH, Floats
 from mothtrap.statistics.torch import compiled
+from mothtrap.statistics.torch.in_place import as_array
 
 VALUES: Final = 256
 _BLOCK: Final = 1 << 18  # elements at a time: what numpy makes of them stays in a CPU's cache
@@ -40,7 +41,7 @@ def tallies(flats: Sequence[torch.Tensor]) -> Counts:
     found = np.zeros((len(flats), VALUES), np.int64)
     for tally_V, byte_N in zip(found, bytes_T, strict=True):
         for block_N in torch.split(byte_N, _BLOCK):
-            tally_V += np.bincount(block_N.numpy(), minlength=VALUES)
+            tally_V += np.bincount(as_array(block_N), minlength=VALUES)
     return found
 
 
@@ -110,7 +111,7 @@ def values(dtype: torch.dtype) -> Floats:
     byte_V = torch.arange(VALUES, dtype=torch.uint8)
     held_V = byte_V != 0 if dtype is torch.bool else byte_V.view(dtype)
     with np.errstate(invalid="ignore"):  # of NaN
-        found: Floats = held_V.to(torch.float32).numpy().astype(np.float64)
+        found: Floats = as_array(held_V.to(torch.float32)).astype(np.float64)
     found.setflags(write=False)
     return found
 

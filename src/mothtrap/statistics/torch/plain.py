@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from mothtrap.statistics.summary import Floats
+from mothtrap.statistics.torch.in_place import as_array
 
 SERIAL_SIZE: Final = 15 * 2048
 """Elements at a time on a CPU. From 32768 on (2.13) torch splits an operation over threads,
@@ -19,9 +20,26 @@ _SPARSE_COMPRESSED = (torch.sparse_csr, torch.sparse_csc, torch.sparse_bsr, torc
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor without autograd, of a distributed one this worker's shard."""
+    """Return the tensor without autograd, of a distributed one this worker's shard.
+
+    One that `has_own_dispatch` is returned as it is.
+    """
+    if has_own_dispatch(tensor):
+        return tensor
     to_local = getattr(tensor, "to_local", None)
     return (to_local() if to_local is not None else tensor).detach()
+
+
+def has_own_dispatch(tensor: torch.Tensor) -> bool:
+    """Return whether an operation on a tensor calls a `__torch_dispatch__` of the user's.
+
+    It may count calls or draw random numbers, so such a tensor is not read. The types of PyTorch
+    itself only compute.
+    """
+    kind = type(tensor)
+    if kind.__torch_dispatch__ is torch._C._disabled_torch_dispatch_impl:  # private; tested
+        return False
+    return not kind.__module__.startswith("torch.")
 
 
 def flat_elements(tensor: torch.Tensor) -> tuple[torch.Tensor, int]:
@@ -77,7 +95,7 @@ def to_host(parts: Sequence[torch.Tensor]) -> list[Floats]:
         # Metal has no float64; integers beyond 2^24 lose their last digits there.
         wide = torch.float32 if device.type == "mps" else torch.float64
         joined = [torch.cat([parts[i] for i in order]).to(wide) for order in by_dtype.values()]
-        host = (torch.cat(joined) if len(joined) > 1 else joined[0]).cpu().numpy()
+        host = as_array((torch.cat(joined) if len(joined) > 1 else joined[0]).cpu())
         at = 0
         for index in (i for order in by_dtype.values() for i in order):
             end = at + parts[index].numel()

@@ -16,7 +16,7 @@ from mothtrap.statistics.dtypes import array_of
 from mothtrap.statistics.numpy import move_bytes
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.statistics.torch.in_place import lies_in_place
+from mothtrap.statistics.torch.in_place import as_array, lies_in_place
 from mothtrap.statistics.torch.plain import local
 
 
@@ -74,8 +74,7 @@ def bytes_of(tensor: torch.Tensor) -> npt.NDArray[np.uint8]:
     if values.layout is not torch.strided:
         values = values.to_dense()
     values = values.resolve_conj().resolve_neg().cpu().contiguous()
-    found: npt.NDArray[np.uint8] = values.reshape(-1).view(torch.uint8).numpy()
-    return found
+    return as_array(values.reshape(-1).view(torch.uint8))
 
 
 def digest(tensor: torch.Tensor) -> int:

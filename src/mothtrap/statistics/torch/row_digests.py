@@ -10,7 +10,7 @@ import torch
 
 from mothtrap.statistics.digest import COLUMNS, Digests, digest_bits, digest_rows
 from mothtrap.statistics.torch.dtypes import type_name
-from mothtrap.statistics.torch.in_place import bytes_in_place
+from mothtrap.statistics.torch.in_place import as_array, bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 
@@ -49,10 +49,7 @@ def _bits(tensor: torch.Tensor, columns: int) -> npt.NDArray[Any]:
         values = values.reshape(rows, values.numel() // max(1, rows))
         if values.shape[1] > columns:
             values = values[:, :: -(-values.shape[1] // columns)]
-        found: npt.NDArray[Any] = (
-            values.contiguous().view(_INTEGERS[values.element_size()]).cpu().numpy()
-        )
-    return found
+        return as_array(values.contiguous().view(_INTEGERS[values.element_size()]).cpu())
 
 
 def sample_digests(tensor: torch.Tensor) -> list[int]:

@@ -17,7 +17,7 @@ from mothtrap.statistics.segments import constant_row
 from mothtrap.statistics.summary import COLUMN, EMPTY, Floats, columns_for, merge
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.passes import reduce_all
-from mothtrap.statistics.torch.plain import flat_elements
+from mothtrap.statistics.torch.plain import flat_elements, has_own_dispatch
 
 _VALUES: Final = {"nan", "zero"}
 """One of these columns is wanted wherever values are read."""
@@ -35,7 +35,8 @@ def summarize(tensors: Sequence[torch.Tensor], statistics: Collection[str]) -> F
         tensors: of any shape, layout and real, integer, boolean (as 0 and 1) or complex
             type. A complex tensor is taken as its real and imaginary parts, two elements
             each; a sparse one with the zeros that it leaves out; a distributed one as this
-            worker's shard. A tensor without data (on `meta`) has the row `EMPTY`.
+            worker's shard. One that cannot be read (on `meta`, or of a type with a
+            `__torch_dispatch__` of the user's) has the row `EMPTY`.
         statistics: ids out of `summary.STATISTICS`; columns that none needs may be NaN.
 
     Returns:
@@ -95,7 +96,7 @@ def _rows(tensors: Sequence[torch.Tensor], columns: frozenset[str]) -> Floats:
     flats: dict[int, torch.Tensor] = {}
     implicit: dict[int, int] = {}
     for index, tensor in enumerate(tensors):
-        if tensor.is_meta:
+        if tensor.is_meta or has_own_dispatch(tensor):
             rows_TF[index] = EMPTY
             continue
         flat, zeros = flat_elements(tensor)

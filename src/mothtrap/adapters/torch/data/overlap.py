@@ -15,6 +15,7 @@ from mothtrap.adapters.torch.data.data_sources import Source
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.row_digests import row_digests
 from mothtrap.tracing import frames
 from mothtrap.tracing.copied_rows import (
@@ -268,7 +269,7 @@ class OverlapObserver:
         found.rows.append(digest_R)
         if found.sample.room:
             rows = thinned(tensor.detach()[: found.sample.room])
-            found.sample.add(rows.to(torch.float64).numpy(), digest_R)
+            found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 
     def _by_hand(self, location: str | None, rows: int) -> str:
         """Name calls by their line and size; what is left at the end counts with the rest."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
@@ -18,6 +19,8 @@ from torch.utils.data import (
     SubsetRandomSampler,
     WeightedRandomSampler,
 )
+
+from mothtrap.statistics.torch.in_place import as_array
 
 Indices = npt.NDArray[np.int64]
 
@@ -86,11 +89,11 @@ def data_of(loader: DataLoader[Any]) -> tuple[object, Indices] | None:
         return None
     sampler: Any = loader.sampler
     chosen = sampler.indices if type(sampler) is SubsetRandomSampler else range(length)
-    index_N = np.asarray(chosen, dtype=np.int64)
+    index_N = _indices(chosen)
     for _ in range(_SUBSETS):
         if type(data) is not Subset:
             break
-        index_N = np.asarray(data.indices, dtype=np.int64)[index_N]
+        index_N = _indices(data.indices)[index_N]
         data = data.dataset
     return data, np.unique(index_N)
 
@@ -112,6 +115,11 @@ def samples_of(loader: DataLoader[Any], drawn: object) -> tuple[int, ...]:
         indices = [int(data.indices[i]) for i in indices]
         data = data.dataset
     return tuple(indices)
+
+
+def _indices(given: Any) -> Indices:
+    values = as_array(given.cpu()) if isinstance(given, torch.Tensor) else given
+    return np.array(values, np.int64)
 
 
 def _length(sized: Any) -> int | None:

@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing import next_tokens
 
 MAX_TARGETS = 65536
@@ -111,7 +112,7 @@ def without_labels(forward: Forward, target: torch.Tensor, ignored: Any) -> Forw
         for place in reversed(places):
             tokens = forward.inputs[place].to("cpu")
             if _lies_along(tokens, target) and next_tokens.agree(
-                tokens.numpy(), target.numpy(), offset, ignored
+                as_array(tokens), as_array(target), offset, ignored
             ):
                 return _without(forward, place)
     return forward
@@ -241,8 +242,8 @@ def _only_reshapes(node: Node, source: Node | None) -> bool:
 def _input_offsets(
     forward: Forward, term: LossTerm, target: torch.Tensor, ignored: Any
 ) -> tuple[int, ...] | None:
-    tokens = [given.numpy() for given in sequences(forward.inputs, term.classes)]
-    return next_tokens.offsets(tokens, target.numpy(), ignored)
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.offsets(tokens, as_array(target), ignored)
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:

@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.job.graph import LossTerm
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.core.facts.data import NonfiniteInput, TargetOrder
+from mothtrap.statistics.torch.in_place import as_array
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -122,7 +123,7 @@ class TargetOrderObserver:
         if last.is_floating_point():
             _add_values(known, step, last)
         elif last.dtype is torch.int64:
-            labels = last.reshape(-1).cpu().numpy()
+            labels = as_array(last.reshape(-1).cpu())
             if labels.min(initial=0) >= 0 and labels.max(initial=0) < BINS:
                 _add_counts(known, step, np.bincount(labels).tolist())
 
@@ -179,7 +180,7 @@ def _counts(term: LossTerm, flat: torch.Tensor) -> list[int] | None:
         return [zeros, ones] if zeros + ones == len(flat) else None
     if flat.is_floating_point() or not term.classes:
         return None
-    labels = flat.cpu().numpy()
+    labels = as_array(flat.cpu())
     labels = labels[(labels >= 0) & (labels < term.classes)]
     width = -(-term.classes // BINS)
     size = -(-term.classes // width)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.in_place import as_array
 
 MAX_BYTES = 256 << 20
 """Arrays beside a test. Chosen by hand: what a repository can bear at most."""
@@ -117,7 +118,7 @@ class SourceRenderer:
         if not hasattr(np, kind) and kind != "bool":
             values = values.view({1: torch.uint8, 2: torch.int16}[tensor.itemsize])
         trained = ", requires_grad=True" if tensor.requires_grad else ""
-        return f"tensor({self._key(tensor, values.numpy())!r}, torch.{kind}{trained})"
+        return f"tensor({self._key(tensor, as_array(values))!r}, torch.{kind}{trained})"
 
     def _key(self, value: Any, array: npt.NDArray[Any]) -> str:
         if id(value) not in self._keys:

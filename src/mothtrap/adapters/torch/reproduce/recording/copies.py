@@ -275,7 +275,9 @@ class Copies:
         # Arrays have no version: what is the same is seen by looking.
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
-            self._known[mark] = _Known(weakref.ref(array), 0, weakref.ref(copy), self.batch)
+            # Not of the array: numpy resizes no array that has a weak reference.
+            reference = weakref.ref(copy)
+            self._known[mark] = _Known(reference, 0, reference, self.batch)
         self.used[copy.key] = copy
         return {"array": copy.key}
 

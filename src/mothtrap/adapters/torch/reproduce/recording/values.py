@@ -14,6 +14,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.reproduce.recording.generators import KINDS, generator_of
 from mothtrap.core.errors import DamagedSnapshotError
 from mothtrap.core.snapshots import Array, Tree
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import copy_bytes, describe
 
@@ -112,8 +113,10 @@ def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) 
     size = math.prod(array.shape) * dtype.itemsize
     if size != array.data.nbytes:
         raise DamagedSnapshotError(f"an array has {array.data.nbytes:,} bytes, not {size:,}")
-    # Of empty ones frombuffer wants nothing to do.
-    flat = torch.from_numpy(np.array(array.data)).view(dtype) if size else torch.empty(0).to(dtype)
+    # In memory of torch's own: a script may resize what it is given, as it could when recorded.
+    flat = torch.empty(size, dtype=torch.uint8)
+    as_array(flat)[:] = array.data
+    flat = flat.view(dtype)
     tensor = flat.reshape(array.shape)
     strides = tree.get("strides")
     if strides is not None:

@@ -14,6 +14,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.snapshots import ReferenceDigests
 from mothtrap.statistics.digest import digest_bytes
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.statistics.torch.raw import digest
 
 MAX_LOSSES = 256
@@ -107,6 +108,6 @@ def _hex(tensor: torch.Tensor) -> str:
         and not tensor.is_neg()
     ):
         name = type_name(tensor.dtype)
-        data = tensor.detach().numpy().reshape(-1).view(np.uint8)
+        data = as_array(tensor.detach()).reshape(-1).view(np.uint8)
         return f"{digest_bytes(data, name, tensor.shape):016x}"
     return f"{digest(tensor):016x}"
