@@ -13,7 +13,6 @@ UNBOUND = {"reader/run.py:Run"}
 KNOWN = {
     "adapters/tensorflow/handle.py:TensorFlowHandle": 12,
     "adapters/torch/data/loaders.py:LoaderObserver": 11,
-    "adapters/torch/forward/forwards.py:ForwardObserver": 11,
     "adapters/torch/hooks/tracer.py:Tracer": 16,
     "adapters/torch/job/naming.py:NameBook": 12,
     "adapters/torch/losses/backwards.py:LossObserver": 12,

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.unheard import aside
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.captures import Dropped, NumberLogged
 from mothtrap.core.records import MEASURED, logged_name
@@ -120,7 +121,8 @@ class Logged:
             self._tell_once(f"a {kind} as a name", reason, reason)
             return False
         try:
-            act(name, value)
+            with aside(self._recorder.unheard):
+                act(name, value)
         except Exception as err:  # whatever an object of the user's raises
             reason = f"a value was no {wanted} ({in_one_line(err)})"
             self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
@@ -173,7 +175,7 @@ class LoggedTensors:
             recorder.notes.observe(Dropped(step=self._step, what="tensors", count=1, reason=reason))
             return
         own = isinstance(value, OWN_ARRAYS)
-        tensor = np.asarray(value) if own else value
+        tensor = np.asarray(self._as_numbers(value)) if own else value
         copier: Any = arithmetic if own else recorder.captures.reducer
         dtype, shape, _ = copier.describe(tensor)
         label = f"{name}#{call}" if call else name
@@ -182,3 +184,11 @@ class LoggedTensors:
             self._ids[label] = recorder.tensors.define(info)
         with recorder.captures.held() if may_be_next else nullcontext():
             recorder.captures.reduce("metric", [self._ids[label]], [tensor], reducer=copier)
+
+    def _as_numbers(self, value: Any) -> Any:
+        """Read tensors inside of lists as the framework does: numpy would leave marks on them."""
+        if isinstance(value, list | tuple):
+            return [self._as_numbers(part) for part in value]
+        arithmetic_of_framework: Any = self._recorder.captures.reducer
+        is_tensor = hasattr(value, "numpy") and not isinstance(value, OWN_ARRAYS)
+        return arithmetic_of_framework.to_numpy(value) if is_tensor else value

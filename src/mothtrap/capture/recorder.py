@@ -21,6 +21,7 @@ from mothtrap.capture.step_rows import Collected, StepRows
 from mothtrap.capture.step_sampling import StepSampler
 from mothtrap.capture.step_times import StepTimes
 from mothtrap.capture.tensor_registry import Tensors
+from mothtrap.capture.unheard import Unheard
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.workers import WorkerEnded
@@ -57,6 +58,7 @@ class Recorder(Generic[ArrayT]):
         ends: the step that is closed next is the last one of this process.
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
+        unheard: hides what hooks do from the user's own modes; see `capture.unheard`.
         deferring: called with name, value and taker of what users log; True: the value comes
             later, when a program that it was given in has run.
     """
@@ -92,6 +94,7 @@ class Recorder(Generic[ArrayT]):
         )
         self.changes = Changes(self.plan, self.tensors.announce)
         self.deferring: list[Callable[[str, Any, Callable[[Any], None]], bool]] = []
+        self.unheard: Unheard | None = None
         self.logs: Callable[[bool], int] = lambda _: self.plan.step
         self.moment: Callable[[], Moment] = lambda: "within"
         self.boundary: Callable[[int], None] = lambda _: None

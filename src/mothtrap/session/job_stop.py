@@ -12,10 +12,11 @@ import os
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import Any
 
 from mothtrap.capture.recorder import Recorder
+from mothtrap.capture.unheard import heard
 from mothtrap.core.actions import in_job
 from mothtrap.core.adapters import Environment, JobStore
 from mothtrap.core.config import Config
@@ -84,6 +85,7 @@ class JobStop:
         self._functions, self._store = functions, store
         self._tell: Callable[[Fact], None] = lambda _: None
         self._say: Callable[[str], None] = lambda _: None
+        self._heard: Callable[[], AbstractContextManager[Any]] = nullcontext
         self._end_loop = end_loop
         self._lock = threading.Lock()
         self._agreed = threading.Event()
@@ -114,6 +116,7 @@ class JobStop:
     def connect(self, recorder: Recorder[Any], say: Callable[[str], None]) -> None:
         """Be asked by a recorder between two steps; facts go there, lines for the user to `say`."""
         recorder.boundary, self._tell, self._say = self.boundary, recorder.notes.observe, say
+        self._heard = lambda: heard(recorder.unheard)
 
     # On the thread of requests
 
@@ -197,7 +200,8 @@ class JobStop:
     def _save(self) -> None:
         for save in list(_savers):
             try:
-                save()
+                with self._heard():
+                    save()
             except Exception as err:  # whatever a function of the script's raises
                 name = getattr(save, "__name__", "a function")
                 self._say(f"mothtrap: on_stop: {name} raised {type(err).__name__}: {err}")
@@ -217,7 +221,8 @@ class JobStop:
             self._say(f"mothtrap: {call.function!r} is not called: it is not configured in_job")
             return
         try:
-            function_named(call.function)(call.event)
+            with self._heard():
+                function_named(call.function)(call.event)
         except (Exception, ConfigError) as err:  # whatever a function of the user's raises
             self._say(f"mothtrap: {call.function} raised {type(err).__name__}: {err}")
 

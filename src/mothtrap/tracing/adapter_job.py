@@ -84,7 +84,11 @@ class AdapterJob:
         began = self._clock()
         self._depth += 1
         try:
-            return act(*args)
+            unheard = self.recorder.unheard
+            if unheard is None:
+                return act(*args)
+            with unheard.in_modes() if unheard.modes() else unheard.plain():
+                return act(*args)
         except TrialEnded as ended:
             if self._depth > 1:
                 raise

@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.hooks.object_hooks import ObjectHooks
 from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
+from mothtrap.adapters.torch.job.unheard import UNHEARD
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.adapter_job import traced
@@ -47,7 +48,9 @@ def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
         models.append(target)
     if not models:
         raise TypeError(f"cannot watch a {type(targets[0]).__qualname__} as a model")
-    return ObjectHooks(Tracer(traced(job)), models, targets[len(models) :])
+    tracer = Tracer(traced(job))
+    with UNHEARD.enter():
+        return ObjectHooks(tracer, models, targets[len(models) :])
 
 
 def attach_process(job: Job) -> ProcessHooks:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mothtrap.adapters.torch.forward import fast_path
 
@@ -106,22 +107,22 @@ def test_what_comes_back_after_it_was_closed_is_told() -> None:
     assert way.fast_path.close() == []
 
 
-def test_an_interruption_while_an_output_is_looked_at_is_the_users() -> None:
-    class Interrupts(torch.overrides.TorchFunctionMode):
+def test_modes_of_the_user_see_nothing_and_what_returns_inside_of_them_is_told() -> None:
+    class Functions(torch.overrides.TorchFunctionMode):
         def __torch_function__(self, *_: Any) -> Any:
-            raise self.error
+            raise AssertionError("an operation was seen")
+
+    class Operations(TorchDispatchMode):
+        def __torch_dispatch__(self, *_: Any) -> Any:
+            raise AssertionError("an operation was seen")
 
     way, value = Way(), torch.ones(2)
     way.open()
-    for error in (KeyboardInterrupt(), ValueError()):
-        mode = Interrupts()
-        mode.error = error
+    for mode in (Functions(), Operations()):
         with mode:
-            if isinstance(error, Exception):
-                assert way.call(value) is value
-            else:
-                with pytest.raises(KeyboardInterrupt):
-                    way.call(value)
+            assert way.call(value) is value
+    assert way.told == [(LAYER, value)] * 2
+    assert way.fast_path.close() == []
 
 
 def test_nothing_is_held_longer_than_it_is_told() -> None:
@@ -172,7 +173,7 @@ def looked_at(values: list[Tensor], look: Any, *, of: nn.Module = LAYER) -> tupl
     """A fast path that looks at what a module returns, and what it has noted."""
     torch_questions = torch._C._functorch.peek_interpreter_stack, torch._C._get_tracing_state
     made = fast_path.compiled.Passage(
-        lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look
+        lambda *_: None, Tensor, torch.strided, Tensor.detach, *torch_questions, look, ()
     )
     made.open(ROOT, True, 100, None, set(), {id(of)})
     for value in values:

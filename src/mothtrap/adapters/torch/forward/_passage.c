@@ -14,7 +14,7 @@
 typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
-    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look;
+    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look, *modes;
     PyObject *noted; /* list of (reference to a module, reference to its output, values, version,
                         what the look at them has found) */
     PyObject *at_once; /* set of identities of modules whose outputs are told and not noted */
@@ -198,14 +198,30 @@ static int note(Passage *self, PyObject *module, PyObject *output)
     return append(self, module, output, kept, version, found);
 }
 
+/* Whether modes of the user's would see what is asked of a tensor here. */
+static int is_heard(Passage *self)
+{
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(self->modes); i++) {
+        PyObject *entered = PyObject_CallNoArgs(PyTuple_GET_ITEM(self->modes, i));
+        int heard = entered == NULL ? let_go() : PyObject_IsTrue(entered);
+        Py_XDECREF(entered);
+        if (heard)
+            return heard;
+    }
+    return 0;
+}
+
 /* What came back from a part: note it, or tell of it; -1 with an exception of the user's. */
 static int take_in(Passage *self, PyObject *module, PyObject *output, unsigned long opening)
 {
     int untraced = was(PyObject_CallNoArgs(self->tracing), Py_None);
     if (untraced <= 0)
         return untraced;
-    if (self->opening == opening && (PyObject *)Py_TYPE(output) == self->tensor)
-        return note(self, module, output);
+    if (self->opening == opening && (PyObject *)Py_TYPE(output) == self->tensor) {
+        int heard = is_heard(self);
+        if (heard <= 0)
+            return heard < 0 ? -1 : note(self, module, output);
+    }
     return tell(self, module, output);
 }
 
@@ -275,11 +291,11 @@ static PyObject *close_way(Passage *self, PyObject *Py_UNUSED(args))
 
 static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
 {
-    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look;
-    static char *words[] = {"tell",       "tensor",  "strided", "detach",
-                            "transforms", "tracing", "look",    NULL};
-    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOOO", words, &tell, &tensor, &strided,
-                                     &detach, &transforms, &tracing, &look))
+    PyObject *tell, *tensor, *strided, *detach, *transforms, *tracing, *look, *modes;
+    static char *words[] = {"tell",    "tensor", "strided", "detach", "transforms",
+                            "tracing", "look",   "modes",   NULL};
+    if (!PyArg_ParseTupleAndKeywords(args, names, "OOOOOOOO!", words, &tell, &tensor, &strided,
+                                     &detach, &transforms, &tracing, &look, &PyTuple_Type, &modes))
         return NULL;
     PyObject *noted = PyList_New(0);
     Passage *self = noted == NULL ? NULL : (Passage *)type->tp_alloc(type, 0);
@@ -295,6 +311,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
     self->transforms = Py_NewRef(transforms);
     self->tracing = Py_NewRef(tracing);
     self->look = Py_NewRef(look);
+    self->modes = Py_NewRef(modes);
     self->noted = noted;
     return (PyObject *)self;
 }
@@ -309,6 +326,7 @@ static int traverse(Passage *self, visitproc visit, void *arg)
     Py_VISIT(self->transforms);
     Py_VISIT(self->tracing);
     Py_VISIT(self->look);
+    Py_VISIT(self->modes);
     Py_VISIT(self->noted);
     Py_VISIT(self->at_once);
     Py_VISIT(self->looked_at);
@@ -325,6 +343,7 @@ static int clear(Passage *self)
     Py_CLEAR(self->transforms);
     Py_CLEAR(self->tracing);
     Py_CLEAR(self->look);
+    Py_CLEAR(self->modes);
     Py_CLEAR(self->noted);
     Py_CLEAR(self->at_once);
     Py_CLEAR(self->looked_at);
@@ -369,7 +388,8 @@ static PyType_Slot slots[] = {
     {Py_tp_doc,
      "passage(method, module, ...) calls a method of a module, and notes what it returns.\n\n"
      "What is no `tensor`, or comes back after the way was closed, is told by\n"
-     "`tell(module, output)`. `look`: takes an output of some modules at once; or None."},
+     "`tell(module, output)`. `look`: takes an output of some modules at once; or None.\n"
+     "`modes`: tuple of functions; while one returns more than 0, all outputs are told."},
     {Py_tp_new, make},
     {Py_tp_dealloc, dealloc},
     {Py_tp_traverse, traverse},

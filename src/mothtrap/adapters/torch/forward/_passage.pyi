@@ -26,6 +26,7 @@ class Passage:
         transforms: Callable[[], object],
         tracing: Callable[[], object],
         look: Callable[[torch.Tensor], bytes | None] | None,
+        modes: tuple[Callable[[], int], ...],
     ) -> None: ...
     def __call__(
         self, method: Callable[..., Any], module: nn.Module, *args: Any, **kwargs: Any

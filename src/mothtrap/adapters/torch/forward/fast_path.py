@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.job.unheard import dispatch_modes, function_modes
 from mothtrap.statistics.torch.compiled import row_reader
 
 try:
@@ -38,6 +39,7 @@ def fast_path(tell: Callable[[nn.Module, Any], None]) -> compiled.Passage | None
             torch._C._functorch.peek_interpreter_stack,
             torch._C._get_tracing_state,
             row_reader(),
+            (function_modes, dispatch_modes),
         )
         if compiled is not None
         else None

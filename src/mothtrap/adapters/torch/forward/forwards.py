@@ -72,6 +72,8 @@ class ForwardObserver:
         roots_called: forwards of roots so far.
         left: called when a forward returned, with the module and its output; None while its
             exception is on its way.
+        loss_called: called when a loss function of the framework returned, with its name, its
+            result and its arguments.
     """
 
     def __init__(self, job: Job, optimizers: OptimizerObserver) -> None:
@@ -107,6 +109,7 @@ class ForwardObserver:
         self._was_light = False
         self._latest_root: tuple[weakref.ref[nn.Module], Root] | None = None
         self.left = job.contained(self._left)
+        self.loss_called = job.contained(self._loss_function_called)
         self.new_step()
 
     def new_step(self) -> None:
@@ -162,7 +165,8 @@ class ForwardObserver:
         if self._takes_inputs and self._in_root:
             self._job.contain(self._take_inputs, module, args, kwargs)
         if self._reach_looks and self._in_root:
-            self._job.contain_part("reach of gradients", self.reach.entered, module, args)
+            part = self._job.contain_part, "reach of gradients"
+            self._job.contain(*part, self.reach.entered, module, args)
         if self.looks.active and self._in_root:
             self._job.contain(self._look, self.looks.entered, module, args, kwargs)
         self._running.append(id(module))
@@ -376,7 +380,7 @@ class ForwardObserver:
         if asked is not Mode.PREDICT:
             self.evaluated_losses.model_returned(output)
 
-    def loss_called(
+    def _loss_function_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]
     ) -> None:
         """A loss function of the framework returned; under no_grad no graph tells of it."""
@@ -386,15 +390,14 @@ class ForwardObserver:
         if asked is Mode.EVAL:
             result, args = self._without_graph(result), [_without_graph(each) for each in args]
         if result.requires_grad and self._is_observed():
+            contain_part = self._job.contain_part
             if not self._job.light:
-                digests, part = self.inputs.digests, self._job.contain_part
-                self._job.contain(part, "digests", digests.loss_called, args, kwargs)
+                contain_part("digests", self.inputs.digests.loss_called, args, kwargs)
             if self._trains and not (self._running and self._in_root):
-                contain, part = self._job.contain, self._job.contain_part
-                contain(part, "snapshots", self.recording.loss_called, name, args, kwargs)
+                contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
         # What has a graph is looked at in the backward.
         if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
-            self._job.contain(self._loss_called, name, result, args, kwargs)
+            self._loss_called(name, result, args, kwargs)
 
     def _loss_called(
         self, name: str, result: torch.Tensor, args: Sequence[Any], kwargs: Mapping[str, Any]

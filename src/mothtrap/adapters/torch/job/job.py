@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.job.readable import outside_transforms
 from mothtrap.adapters.torch.job.step_sampling import StepSampling
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.adapters.torch.job.unheard import UNHEARD
 from mothtrap.capture.grouper import (
     BackwardBegan,
     ClosedStep,
@@ -77,6 +78,7 @@ class Job(abc.ABC):
         self.random_states = RandomStates()
         self.sampling = StepSampling(self)
         self.recorder.logs, self.recorder.moment = self._logged, self._moment
+        self.recorder.unheard = UNHEARD
         job.observer = self
         self._step_code: CodeType | None = None
 

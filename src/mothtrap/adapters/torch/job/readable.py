@@ -9,6 +9,8 @@ import torch
 from torch import nn
 from torch._functorch import pyfunctorch
 
+from mothtrap.statistics.torch.plain import has_own_dispatch, local
+
 SPARSE = (
     torch.sparse_coo,
     torch.sparse_csr,
@@ -27,13 +29,22 @@ def shows_values() -> bool:
 
 
 def is_readable(tensor: torch.Tensor) -> bool:
-    """Return whether the values of a tensor exist: it is not traced, batched, faked or captured."""
+    """Return whether the values of a tensor exist: it is not traced, batched, faked or captured.
+
+    Where only a `__torch_dispatch__` of the user's can read them they do not.
+    """
     return (
         tensor.device.type != "meta"
         and type(tensor).__name__ not in ("FakeTensor", "FunctionalTensor")
+        and not has_own_dispatch(tensor)
         and shows_values()
         and not (tensor.is_cuda and torch.cuda.is_current_stream_capturing())
     )
+
+
+def may_be_nonzero(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is not all zeros, or cannot be read; this worker's part counts."""
+    return has_own_dispatch(tensor) or bool(local(tensor).any())
 
 
 def has_own_values(tensor: torch.Tensor) -> bool:
@@ -76,6 +87,8 @@ def kind_of_unread(tensor: torch.Tensor) -> str | None:
         return "sparse"
     if tensor.layout is torch.strided and tensor.is_quantized:
         return "quantized"
+    if has_own_dispatch(tensor):
+        return type(tensor).__name__
     return None
 
 

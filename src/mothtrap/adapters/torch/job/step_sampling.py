@@ -21,6 +21,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.adapters.torch.job.unheard import UNHEARD
 from mothtrap.capture.grouper import ClosedStep, Grouper
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.step_sampling import LongSteps
@@ -169,8 +170,10 @@ class StepSampling:
         """
         if isinstance(tensors, tuple | list) and len(tensors) == 1:
             tensors = tensors[0]
-        known = type(tensors) is torch.Tensor and tensors.is_cpu and tensors.numel() == 1
-        if not known or math.isfinite(tensors.item()) or not self._is_here():
+        with UNHEARD.enter():
+            known = type(tensors) is torch.Tensor and tensors.is_cpu and tensors.numel() == 1
+            finite = not known or math.isfinite(tensors.item())
+        if finite or not self._is_here():
             return True
         self._job.contain(self.resume)
         return False

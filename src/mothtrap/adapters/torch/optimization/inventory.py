@@ -14,11 +14,11 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.multiples import Multiples
 from mothtrap.adapters.torch.job.naming import Root, class_name, has_stand_ins
+from mothtrap.adapters.torch.job.readable import may_be_nonzero
 from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.reach import values_digest
 from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
-from mothtrap.statistics.torch.plain import local
 from mothtrap.tracing.identity import ByIdentity
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _count(hidden: _Hidden, step: int) -> None:
             continue
         mark = (id(gradient), gradient._version)
         if not reached and hidden.marks.get(id(parameter)) != mark:
-            reached = bool(local(gradient).any())
+            reached = may_be_nonzero(gradient)
         hidden.marks[id(parameter)] = mark
     hidden.reached_steps += reached
     if reached and hidden.since is None:

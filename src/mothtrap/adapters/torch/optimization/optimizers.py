@@ -28,6 +28,7 @@ from mothtrap.core.records import GradientState
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.torch.dtypes import type_name
+from mothtrap.statistics.torch.plain import has_own_dispatch
 from mothtrap.tracing.gradient_order import GradientOrder
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.trainers_at_work import computes_in_closure
@@ -209,7 +210,7 @@ class OptimizerObserver:
         known = parameter_list.gradient_ids
         ids: list[int] = []
         gradients: list[torch.Tensor] = []
-        for place, owner in enumerate(parameter_list.parameters):
+        for place, owner in parameter_list.readable:
             gradient = owner.grad
             if gradient is not None:
                 tensor_id = known[place]
@@ -229,14 +230,24 @@ class OptimizerObserver:
     ) -> tuple[list[int], list[torch.Tensor]]:
         found = parameter_list.values.get(kind)
         if found is None:
-            own = [p for p in parameter_list.parameters if self._own_kind(p) == kind]
+            own = [p for _, p in parameter_list.readable if self._own_kind(p) == kind]
             found = parameter_list.values[kind] = [self.parameter_id(p) for p in own], own
         return found
 
     def _parameter_list(self, known: Known, optimizer: Optimizer) -> OptimizerParameters:
         if not known.parameter_list.is_of(optimizer):
             known.parameter_list = OptimizerParameters(list(parameters(optimizer)))
+            self._tell_unread(known.parameter_list)
         return known.parameter_list
+
+    def _tell_unread(self, parameter_list: OptimizerParameters) -> None:
+        for parameter in parameter_list.parameters:
+            if has_own_dispatch(parameter):
+                self._notes.blind(
+                    self._job.grouper.step,
+                    f"values and gradients of parameters of type {type(parameter).__name__}",
+                    "to read them would call its own __torch_dispatch__",
+                )
 
     def rates(self, known: Known, optimizer: Optimizer, *, late: bool = False) -> None:
         """Note the learning rate of the step; behind it (`late`) where it is known only then."""

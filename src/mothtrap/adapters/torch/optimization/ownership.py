@@ -13,7 +13,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.multiples import Multiples
 from mothtrap.adapters.torch.job.naming import Root, class_name, has_stand_ins
-from mothtrap.adapters.torch.job.readable import is_plain, is_readable
+from mothtrap.adapters.torch.job.readable import is_plain, is_readable, may_be_nonzero
 from mothtrap.adapters.torch.optimization.initial import looks_drawn_uniformly, looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
@@ -233,7 +233,7 @@ def _count(parameter: torch.Tensor, watched: _Watched, step: int) -> None:
         watched.reached_steps += 1
         watched.since = step if watched.since is None else watched.since
         watched.mark = (weakref.ref(gradient), gradient._version)
-        watched.nonzero = watched.nonzero or bool(local(gradient).any())
+        watched.nonzero = watched.nonzero or may_be_nonzero(gradient)
 
 
 def _class_of(root: Root) -> str:

@@ -10,6 +10,7 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.statistics.torch.in_place import PLAIN
+from mothtrap.statistics.torch.plain import has_own_dispatch
 from mothtrap.statistics.torch.team import TEAM
 
 
@@ -18,6 +19,7 @@ class OptimizerParameters:
 
     Attributes:
         parameters: held strongly, as the optimizer does.
+        readable: places and parameters whose values and gradients can be read.
         gradient_ids: numbers of their gradients; None of one that was not asked for yet.
         values: by kind, numbers of their values, and those that are of the kind.
         names: of all, once they are final.
@@ -25,6 +27,7 @@ class OptimizerParameters:
 
     def __init__(self, own: Sequence[torch.Tensor]) -> None:
         self.parameters = own
+        self.readable = [(i, p) for i, p in enumerate(own) if not has_own_dispatch(p)]
         self.gradient_ids: list[int | None] = [None] * len(own)
         self.values: dict[str, tuple[list[int], list[torch.Tensor]]] = {}
         self.names: list[tuple[str, torch.Tensor]] | None = None

@@ -311,6 +311,6 @@ def _has_gradient(module: nn.Module) -> bool:
 
 def values_digest(tensors: list[torch.Tensor]) -> int:
     """Digest of the first values of tensors, by which a later change is noticed."""
-    own = [local(t.detach()) for t in tensors]
+    own = [local(t) for t in tensors]
     parts = [t.reshape(-1)[:COMPARED_ELEMENTS] for t in own if is_plain(t)]
     return hash(tuple(arithmetic.digest(part) for part in parts))

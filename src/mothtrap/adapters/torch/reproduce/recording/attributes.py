@@ -153,9 +153,8 @@ class Attributes:
             self._left_bytes -= tensor.nbytes
             if known is not None and known.tensor() is tensor and known.version == version >= 0:
                 copy = known.copy
-            if copy is None:  # unseen by modes of the user's
-                with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-                    copy = tensor.detach().clone()
+            if copy is None:
+                copy = tensor.detach().clone()
         seen = self._seen[id(tensor)] = _Seen(tensor, version, copy)
         return seen
 

@@ -136,11 +136,10 @@ class Beforehand:
         if not self.notes:
             return
         self.notes = False
-        with torch._C.DisableTorchFunction():
-            for _, own in self._models.items():
-                noted, own.noted = own.noted, []
-                if own.step == self._step:
-                    self._compare(own, noted)
+        for _, own in self._models.items():
+            noted, own.noted = own.noted, []
+            if own.step == self._step:
+                self._compare(own, noted)
 
     def _compare(self, own: _Model, noted: list[_Known]) -> None:
         for known in noted:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
@@ -146,10 +145,6 @@ class Recording:
         number = self._loader_of.get(iterator) if self.active else None
         if number is None or threading.get_ident() != self._thread():
             return
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            self._note_batch(number, batch)
-
-    def _note_batch(self, number: int, batch: object) -> None:
         site = frames.user_location() or ""
         notes = self._later if self._job.grouper.between_steps else self._now
         self._copies.batch += 1
@@ -190,19 +185,18 @@ class Recording:
         notes = self._later if self._job.grouper.between_steps else self._now
         if notes.events:
             mark_batches(notes, evaluated=not trains, used=trains)
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            if notes is self._later and not self._begun:
-                self.before.new_step()
-                self._begun = True
-            self.before.before_forward(module)
-            if not trains and len(latest_evaluations(notes)) >= MAX_EVALUATIONS:
-                return
-            full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
-            if not (full and self._is_full(notes)):
-                if frame is None:
-                    frame = frames.user_frame()
-                    site = frames.location(frame)
-                self._note_forward(notes, module, root, args, kwargs, trains, frame, site or "")
+        if notes is self._later and not self._begun:
+            self.before.new_step()
+            self._begun = True
+        self.before.before_forward(module)
+        if not trains and len(latest_evaluations(notes)) >= MAX_EVALUATIONS:
+            return
+        full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
+        if not (full and self._is_full(notes)):
+            if frame is None:
+                frame = frames.user_frame()
+                site = frames.location(frame)
+            self._note_forward(notes, module, root, args, kwargs, trains, frame, site or "")
 
     def _note_forward(
         self,
@@ -237,19 +231,18 @@ class Recording:
         notes = self._later if self._job.grouper.between_steps else self._now
         if not self.active:
             return
-        with torch._C.DisableTorchFunction(), torch._C._DisableTorchDispatch():
-            for tensor in tensors_in((*args, *kwargs.values())):
-                if tensor.requires_grad:
-                    break
-            else:
-                return
-            full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
-            if full and self._is_full(notes):
-                return
-            site = frames.user_location() or ""
-            what, names = f"an argument of {function} at {site}", ("input", "target")
-            given, named = self._arguments(what, names, args, kwargs)
-            self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))
+        for tensor in tensors_in((*args, *kwargs.values())):
+            if tensor.requires_grad:
+                break
+        else:
+            return
+        full = len(notes.events) >= MAX_EVENTS or self._bytes > self._limit_bytes
+        if full and self._is_full(notes):
+            return
+        site = frames.user_location() or ""
+        what, names = f"an argument of {function} at {site}", ("input", "target")
+        given, named = self._arguments(what, names, args, kwargs)
+        self._add(notes, LossCalled(site=site, function=function, args=given, kwargs=named))
 
     def backward_began(self) -> None:
         """A backward was entered: what comes next is another micro-batch."""
