@@ -112,7 +112,8 @@ class TrainingThread:
         if self._is_of_autograd():
             return not self.is_elsewhere()
         before = self._job.thread
-        if (not before or self._may_take_over()) and self._take_over(before):
+        begins = optimizer is None  # else it is in the middle of a step
+        if (not before or self._may_take_over(begins)) and self._take_over(before):
             return True
         self.several = True
         if not self._is_said:
@@ -175,10 +176,10 @@ class TrainingThread:
             self.moved()
         return True
 
-    def _may_take_over(self) -> bool:
+    def _may_take_over(self, begins: bool) -> bool:
         if self._thread is not None and not self._thread.is_alive():
             return True  # though another thread may bear its number by now
-        if self._here.missed < EARLY and _waits_for_threads(self._job.thread):
+        if begins and self._here.missed < EARLY and _waits_for_threads(self._job.thread):
             return True
         now, (activity, since_s) = self.activity(), self._seen
         if now != activity:

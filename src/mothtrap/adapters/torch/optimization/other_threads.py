@@ -57,6 +57,8 @@ class OtherThreads(Generic[KnownT]):
 
     def unshared(self) -> list[tuple[KnownT, Optimizer]]:
         """Return the optimizers of which the gradients are this thread's alone."""
+        if not self._thread.several:
+            return self._known.turned()
         return [] if self.shared else self.own()
 
     def adopt(self, known: KnownT) -> None:
