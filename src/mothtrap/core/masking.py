@@ -115,7 +115,8 @@ def shareable(value: T) -> T:
         value: texts, numbers, lists, tables, structs and dataclasses in any depth. Lists of texts
             count as command lines and as lines of one text; other objects stay.
     """
-    return _shareable(value)
+    found: T = _shareable(value)
+    return found
 
 
 def _shareable(value: Any) -> Any:
