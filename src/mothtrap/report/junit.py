@@ -47,9 +47,9 @@ def page(document: Document) -> str:
             skipped += 1
             reason = f"{status.state.replace('_', ' ')}: {status.reason}"
             ET.SubElement(case, "skipped", message=_safe(reason))
-    for text in summary.damage:
+    for damage in summary.damage:
         case = ET.SubElement(suite, "testcase", classname="mothtrap", name="damaged data")
-        ET.SubElement(case, "error", type="damaged data", message=_safe(text))
+        ET.SubElement(case, "error", type="damaged data", message=_safe(damage))
     errors += len(summary.damage)
     counts = {
         "tests": len(names) + len(summary.damage),

@@ -276,7 +276,7 @@ class Tracer(Parts):
 
     def _parameters_shared(self) -> None:
         self.observers.drop(PARTS_OF_ONE_THREAD)
-        if not self.guard.acts and math.isinf(self.guard.limit):
+        if not self.guard.acts and math.isinf(self.guard.policy.limit):
             self.observers.drop(frozenset({"guard"}))
         self.forwards.reach.looks = self.forwards.narrow.looks = False
         why = "several threads train the same parameters"
