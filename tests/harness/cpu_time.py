@@ -16,7 +16,7 @@ import pytest
 from tests.harness import running
 
 USUAL_S = 8.0
-"""What a test without the mark `full` should stay below on an idle machine; chosen by hand."""
+"""Limit on an idle machine for tests without the mark `full`; chosen by hand."""
 SHOWN = 25
 _SPENT = "cpu_s"
 _TICKS = os.sysconf("SC_CLK_TCK")

@@ -50,7 +50,7 @@ IMPORTED = (
     "safetensors",
 )
 OF_BOOSTING = ("joblib", "narwhals", "pandas", "polars", "scipy.stats")
-"""What libraries that boost trees import, in environments that have them."""
+"""Imports of libraries that boost trees; environments without those libraries lack them."""
 
 
 class Preloaded:
