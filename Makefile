@@ -23,13 +23,15 @@ KEPT := build/bench/capture.jsonl
 FAMILIES := $(patsubst requirements/%.txt,%,$(wildcard requirements/*.txt))
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test lint bench peers faults venv docs site families
+.PHONY: help demo test test-full lint bench peers faults venv docs site families
 .PHONY: $(FAMILIES:%=test-%) $(FAMILIES:%=smoke-%)
 .PRECIOUS: .venv-%/.installed
 
 help:
 	@echo "make demo    train a small network with a mistake, see it named, then repaired"
 	@echo "make test    run the tests (JOBS=2 to choose the number of processes)"
+	@echo "make test-full"
+	@echo "             run them all, also those that take long"
 	@echo "make test-NAME, make smoke-NAME"
 	@echo "             the tests of $(FAMILIES), or the quickest of them, in .venv-NAME"
 	@echo "make lint    ruff, codespell and mypy"
@@ -43,7 +45,10 @@ demo: $(FOR_DEMO)
 	@$(BIN)/mothtrap demo
 
 test: $(WITH_TORCH)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cpu-times $(PYTEST)
+
+test-full:
+	HARNESS=full $(MAKE) test
 
 $(FAMILIES:%=test-%): test-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -n 2 --dist worksteal $$(sed -n 's/^# tests: //p' requirements/$*.txt)

@@ -1,11 +1,14 @@
 """Property tests try the same cases in every run; HYPOTHESIS_PROFILE=explore tries new ones."""
 
+import gc
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import settings
 from tests.browser import browser
+from tests.harness.cpu_time import CpuTimes
 from tests.harness.running import FULL, ready
 
 __all__ = ["browser"]  # a fixture of every folder
@@ -16,6 +19,7 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
+sys.dont_write_bytecode = False  # pytest keeps its rewritten tests: half of the time to collect
 # A shell's job in the background ignores Ctrl-C, and so would all that is started here.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -36,6 +40,27 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         return
     config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("full")])
     items[:] = [item for item in items if not item.get_closest_marker("full")]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--cpu-times` and `--cpu-limit`."""
+    parser.addoption("--cpu-times", action="store_true", help="show the most expensive tests")
+    parser.addoption(
+        "--cpu-limit", type=float, help="fail when a test takes more CPU seconds than this"
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Measure what tests cost: workers measure, and the first process reports."""
+    limit_s = config.getoption("--cpu-limit")
+    if config.getoption("--cpu-times") or limit_s is not None:
+        config.pluginmanager.register(CpuTimes(limit_s))
+
+
+def pytest_collection_finish() -> None:
+    """Spare every later garbage collection all that was imported and collected up to now."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

@@ -304,7 +304,8 @@ def test_where_nothing_can_be_stored_training_goes_on(plain: Outcome, tmp_path: 
         "tempfile.mkdtemp = full\n"
         "from mothtrap.cli import main\nmain(sys.argv[1:])\n"
     )
-    words = observed([SCRIPT], runs_dir=tmp_path / "runs", name="seen")[len(MOTHTRAP) :]
+    target = ["--", *PYTHON, SCRIPT]
+    words = observed(target, runs_dir=tmp_path / "runs", name="seen")[len(MOTHTRAP) :]
     seen = run([sys.executable, "-c", code, *words], cwd=tmp_path)
     same_training(seen, plain)
     (line,) = [line for line in seen.stderr.splitlines() if line.startswith("mothtrap: ")]

@@ -49,6 +49,8 @@ IMPORTED = (
     "numpy.ma",
     "safetensors",
 )
+OF_BOOSTING = ("joblib", "narwhals", "pandas", "polars", "scipy.stats")
+"""Imports of libraries that boost trees; environments without those libraries lack them."""
 
 
 class Preloaded:
@@ -65,6 +67,11 @@ class Preloaded:
         self.torchrun = _command(
             folder / "torchrun", shlex.join([str(python), "-m", "torch.distributed.run"])
         )
+
+    @property
+    def pid(self) -> int | None:
+        """The process that forks; None before `begin`."""
+        return self._process.pid if self._process else None
 
     def begin(self, environment: Mapping[str, str]) -> None:
         """Start the process that forks, unless it has been."""
@@ -99,6 +106,9 @@ def serve(address: str) -> None:
 
     for module in IMPORTED:
         importlib.import_module(module)
+    for module in OF_BOOSTING:
+        with suppress(ModuleNotFoundError):
+            importlib.import_module(module)
     del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
     rule_classes()
     _leave_libraries()

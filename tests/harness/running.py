@@ -65,6 +65,11 @@ def ready() -> str:
     return PYTHON[0]
 
 
+def preloaded_pid() -> int | None:
+    """Return the process from which programs are forked; None before it was started."""
+    return _preloaded.pid if _preloaded else None
+
+
 def start(
     command: Sequence[str | Path],
     *,

@@ -135,7 +135,8 @@ def test_a_module_sees_the_same_surroundings(tmp_path: Path) -> None:
 def test_the_console_script_is_the_same_door(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(TRAINING, encoding="utf-8")
     script = Path(sys.executable).parent / "mothtrap"
-    command = [script, *observed(["train.py"], runs_dir=tmp_path, name="seen")[len(MOTHTRAP) :]]
+    words = observed(["--", *PYTHON, "train.py"], runs_dir=tmp_path, name="seen")
+    command = [script, *words[len(MOTHTRAP) :]]
     seen = run(command, cwd=tmp_path)
     assert (seen.returncode, seen.stdout) == (0, "trained\n")
     assert (tmp_path / "seen").is_dir()

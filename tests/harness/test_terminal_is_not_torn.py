@@ -75,7 +75,10 @@ def test_a_finding_stands_on_a_line_of_its_own_beside_a_progress_bar(tmp_path: P
     assert any(line.startswith("training: 100%") for line in shown)
 
 
-@pytest.mark.parametrize("watched", [False, True], ids=["plain", "observed"])
+@pytest.mark.parametrize(
+    "watched",
+    [pytest.param(False, id="plain", marks=pytest.mark.full), pytest.param(True, id="observed")],
+)
 def test_ctrl_c_ends_the_script_as_it_always_does(watched: bool, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(ENDLESS, encoding="utf-8")

@@ -59,8 +59,10 @@ WHOLE = SAMPLED | {
 BESIDE = {"forked_loader", "mp_spawn"}
 LONG = {"gan", "language_model", "train_eval_train"}
 """Programs of more steps than are watched in full: the later ones are light by default."""
+GENERATED = {"compile_inductor"}
+"""Takes half a minute to compile; by default aot_eager and the tests of taps stand for it."""
 CHOSEN = {
-    "everything": PROGRAMS.keys() - WHOLE,  # which take all that and more
+    "everything": PROGRAMS.keys() - WHOLE - GENERATED,  # the first take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
     "default": SAMPLED | LONG,

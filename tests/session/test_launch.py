@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.harness.running import ITSELF, MOTHTRAP, environment, finish, run, start
+from tests.harness.running import ITSELF, MOTHTRAP, PYTHON, environment, finish, run, start
 
 import mothtrap
 from mothtrap.core.config import Config, inherited_config
@@ -244,7 +244,7 @@ def test_an_exception_before_the_first_step_is_in_the_verdict(tmp_path: Path) ->
 def test_an_exception_of_a_helper_process_is_not_the_end_of_the_job(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(FAILS, encoding="utf-8")
-    command = [*ITSELF, "-m", "mothtrap", "run", "--name", "seen", script, "helper"]
+    command = [*MOTHTRAP, "run", "--name", "seen", "--", *PYTHON, script, "helper"]
     seen = run(command, cwd=tmp_path)
     assert seen.returncode == 0
     assert "KeyError" in seen.stderr  # it was raised

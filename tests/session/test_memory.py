@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
-from tests.harness.running import environment, run
+from tests.harness.running import PYTHON, environment, run
 
 from mothtrap.core.facts.captures import Dropped
 from mothtrap.reader.run import open_run
@@ -20,7 +19,7 @@ BOUND_MB = 6 * QUEUE_MB
 
 
 def trained(folder: Path, writer: str, queue_mb: float) -> dict[str, float]:
-    command = [sys.executable, str(SCRIPT), writer, str(queue_mb)]
+    command = [*PYTHON, SCRIPT, writer, str(queue_mb)]
     outcome = run(command, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
     assert outcome.returncode == 0, outcome.stderr
     found: dict[str, float] = json.loads(outcome.stdout.splitlines()[-1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -35,8 +34,9 @@ for cell in {cells!r}:
 """
 
 
-@pytest.fixture
-def run(tmp_path: Path) -> mothtrap.Run:
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> mothtrap.Run:
+    tmp_path = tmp_path_factory.mktemp("notebook")
     command = [sys.executable, "-c", NOTEBOOK.format(cells=CELLS)]
     environ = os.environ | {"JPY_SESSION_NAME": "/home/me/first steps.ipynb"}
     environ["IPYTHONDIR"] = str(tmp_path / "ipython")

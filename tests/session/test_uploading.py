@@ -6,7 +6,6 @@ import hashlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -216,7 +215,9 @@ with mothtrap.watch(model, optimizer, name="watched", overhead=0.0) as dbg:
 
 
 def test_a_watched_model_is_sent_by_a_thread(s3_url: str, tmp_path: Path) -> None:
-    outcome = run([sys.executable, "-c", WATCHED], cwd=tmp_path, env=here(MOTHTRAP_RUNS_DIR=s3_url))
+    script = tmp_path / "train.py"
+    script.write_text(WATCHED, encoding="utf-8")
+    outcome = run([*PYTHON, script], cwd=tmp_path, env=here(MOTHTRAP_RUNS_DIR=s3_url))
     assert outcome.returncode == 0, outcome.stderr
     found = open_run(f"{s3_url}/watched")
     assert (found.state, found.steps, found.damage) == ("finished", 20, ())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tests.harness.running import environment, observed, run
+from tests.harness.running import PYTHON, environment, observed, run
 from torch import nn
 
 import mothtrap
@@ -386,7 +386,7 @@ def test_a_script_that_raises_says_so_in_its_run(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     lines = SESSION.replace("trun()", "").replace("print(dbg)", "raise ValueError('no data')")
     script.write_text(lines, encoding="utf-8")
-    assert run([sys.executable, script], cwd=tmp_path).returncode == 1
+    assert run([*PYTHON, script], cwd=tmp_path).returncode == 1
     stored = mothtrap.open_run(tmp_path / "runs" / "session")
     assert (stored.steps, stored.state) == (12, "crashed")
     [end] = stored.observations(WorkerEnded)

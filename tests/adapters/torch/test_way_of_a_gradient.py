@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
+
+from tests.harness.running import PYTHON, run
 
 SCRIPT = Path(__file__).parents[3] / "scripts" / "gradient_hops.py"
 MOST_FILES = 12
 
 
 def test_a_gradient_crosses_at_most_twelve_files(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, str(SCRIPT)], capture_output=True, text=True, check=True, cwd=tmp_path
-    )
+    done = run([*PYTHON, SCRIPT], cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
     *files, count = done.stdout.splitlines()
     assert files[0].startswith("adapters/torch/hooks/")
     assert files[-1] == "store/segments.py"

@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tests.harness.running import MOTHTRAP, PYTHON, run, show
 
 from mothtrap.core.config import Config
 from mothtrap.core.fact import UnknownFact
@@ -40,21 +38,9 @@ def old(runs: Path) -> Run:
     return open_run("old", runs)
 
 
-def command(*words: str | Path, cwd: Path) -> dict[str, Any]:
-    done = subprocess.run(
-        [sys.executable, "-m", "mothtrap", *map(str, words), "--format", "json"],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    said: dict[str, Any] = json.loads(done.stdout)
-    return said
-
-
 def test_it_shows_as_before(runs: Path) -> None:
     expected = json.loads((FOLDER / "show.json").read_text(encoding="utf-8"))
-    shown = command("show", "runs/old", cwd=runs.parent)
+    shown = show(Path("runs/old"), cwd=runs.parent)
     for finding in shown["findings"]:
         del finding["title"]  # it had none
     shown["overhead"] = {key: shown["overhead"][key] for key in expected["overhead"]}
@@ -84,14 +70,9 @@ def test_its_snapshot_is_replayed(runs: Path) -> None:
     pytest.importorskip("torch")
     shutil.copy(FOLDER / "train.py", runs.parent)
     words = ("replay", "old", "--step", "20", "--runs-dir", runs, "--cwd", runs.parent)
-    script = ("--", sys.executable, "train.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "mothtrap", *map(str, words), "--format", "json", *script],
-        cwd=runs.parent,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    script = ("--", *PYTHON, "train.py")
+    done = run([*MOTHTRAP, *words, "--format", "json", *script], cwd=runs.parent)
+    assert done.returncode == 0, done.stderr
     said = json.loads(done.stdout)
     assert (said["step"], said["match"], said["loss"], said["holder"]) == (
         20,

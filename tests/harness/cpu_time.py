@@ -1,0 +1,84 @@
+"""CPU seconds of every test, with those of the programs that it starts.
+
+Counted are the test's own process, the processes that it waited for, and the programs that were
+forked from a preloaded one. On a busy machine the same test takes up to twice as many CPU
+seconds, so only a limit far above what tests take can fail a run.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness import running
+
+USUAL_S = 8.0
+"""Limit on an idle machine for tests without the mark `full`; chosen by hand."""
+SHOWN = 25
+_SPENT = "cpu_s"
+_TICKS = os.sysconf("SC_CLK_TCK")
+_BEGAN = pytest.StashKey[float]()
+
+
+def spent() -> float:
+    """Return the CPU seconds that this process and its programs have used so far."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    pid = running.preloaded_pid()
+    return sum(u.ru_utime + u.ru_stime for u in used) + (_of_children(pid) if pid else 0.0)
+
+
+def _of_children(pid: int) -> float:
+    """CPU seconds of the processes that a process waited for; the fields are in `man 5 proc`."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return sum(int(field) for field in fields[13:15]) / _TICKS
+
+
+class CpuTimes:
+    """A plug-in of pytest: measures where tests run, reports where results are collected."""
+
+    def __init__(self, limit_s: float | None) -> None:
+        self._limit_s = limit_s
+        self._by_test: dict[str, float] = {}
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
+        item.stash[_BEGAN] = spent()
+        return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        if call.when == "teardown":
+            item.user_properties.append((_SPENT, spent() - item.stash[_BEGAN]))
+            item.user_properties.append(("full", item.get_closest_marker("full") is not None))
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        told = dict(report.user_properties)
+        if _SPENT in told and not told["full"]:
+            self._by_test[report.nodeid] = float(told[_SPENT])  # type: ignore[arg-type]
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        too_expensive = self._limit_s is not None and self._above(self._limit_s)
+        if too_expensive and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        write = terminalreporter
+        total_s = sum(self._by_test.values())
+        write.section(f"most expensive of {total_s:.0f} CPU seconds")
+        dearest = sorted(self._by_test.items(), key=lambda one: -one[1])[:SHOWN]
+        refused = f"; above {self._limit_s:g} the run fails" if self._limit_s else ""
+        for name, seconds in dearest:
+            write.line(f"{seconds:6.2f} s  {name}")
+        for name, seconds in self._above(USUAL_S):
+            write.line(
+                f"{name} took {seconds:.1f} CPU seconds, at most {USUAL_S:g} are usual: make it "
+                f"cheaper, or mark it `full` where a cheaper test covers it{refused}",
+                red=True,
+            )
+
+    def _above(self, limit_s: float) -> list[tuple[str, float]]:
+        return [(name, seconds) for name, seconds in self._by_test.items() if seconds > limit_s]
