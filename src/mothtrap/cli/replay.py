@@ -130,7 +130,7 @@ def command(
 
 
 def _agreed(start: Start, *, anyway: bool) -> None:
-    """Show what is going to be executed; ask where a run of somebody else names it."""
+    """Show what is going to be executed; ask where a run of another user names it."""
     click.echo(f"mothtrap: starts {start.words}", err=True)
     if not start.foreign or anyway:
         return

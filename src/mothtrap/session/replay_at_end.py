@@ -51,7 +51,7 @@ def replay_at_end(run: Path) -> None:
 
 
 def _refuse_foreign(start: Start) -> None:
-    """A resumed run may have steps of an attempt that somebody else made: nobody can be asked."""
+    """Refuse a step that another user recorded, as a resumed run may hold: no question is asked."""
     if start.foreign:
         raise ReplayError(
             f"the step was recorded on {start.foreign}; `mothtrap replay` asks before it starts it"

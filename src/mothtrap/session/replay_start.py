@@ -38,7 +38,7 @@ class Start:
     def words(self) -> str:
         """Return the command as one would type it.
 
-        Secrets are masked in a command of the user's. That of somebody else is shown whole, since
+        Secrets are masked in a command of the user's. That of another user is shown whole, since
         it is to be looked at.
         """
         if not self.command:

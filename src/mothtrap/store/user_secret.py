@@ -1,4 +1,4 @@
-"""A random secret of the user, kept in a file that nobody else can read."""
+"""A random secret of the user, kept in a file that only this user can read."""
 
 from __future__ import annotations
 
