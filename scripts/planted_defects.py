@@ -120,7 +120,7 @@ DEFECTS = (
         "reader/merging.py",
         "key=lambda f: (f.severity.rank, f.step, f.code)",
         "key=lambda f: (f.severity.rank, -f.step, f.code)",
-        ("tests/reader", "tests/monitor/test_afterwards.py"),
+        ("tests/reader/test_merging.py", "tests/reader/test_run.py"),
     ),
     Defect(
         "report: the share of the cost is a hundredth",
