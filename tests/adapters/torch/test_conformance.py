@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import io
-import runpy
+import re
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -80,14 +80,19 @@ FAULTY = (
     *("loss_scale_collapse", "symmetric_initialization", "router_collapse"),
 )
 """Faulty programs, among whose facts, tensors and scalars is each that one process can have."""
+STEPS = 40
 
 
 def run_faulty(name: str) -> None:
+    """Run a faulty program for a few steps: its facts are looked for here, not its fault."""
     folder = Path(__file__).parents[2] / "faulty"
+    text = (folder / f"{name}.py").read_text(encoding="utf-8")
+    short = re.sub(r"\brange\(\d{3}\)", f"range({STEPS})", text)
+    code = compile(short, str(folder / f"{name}.py"), "exec")
     with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
         patch.setattr(sys, "argv", [name])
         patch.syspath_prepend(folder)
-        runpy.run_path(str(folder / f"{name}.py"), run_name="__main__")
+        exec(code, {"__name__": "__main__"})
 
 
 def train_in_odd_order() -> None:
