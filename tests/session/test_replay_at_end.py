@@ -95,7 +95,7 @@ def test_nothing_is_replayed_or_printed_where_no_step_went_bad(
     assert capsys.readouterr().err == ""
 
 
-def test_a_step_that_somebody_else_recorded_is_not_started(
+def test_a_step_that_another_user_recorded_is_not_started(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A resumed run holds attempts that may come from elsewhere."""

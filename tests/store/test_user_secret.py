@@ -1,4 +1,4 @@
-"""A secret of the user is made once, and nobody else can read it."""
+"""The secret of a user is made once, and no other user can read it."""
 
 from __future__ import annotations
 

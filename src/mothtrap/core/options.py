@@ -13,6 +13,8 @@ from mothtrap.core.config import Config
 Option = Literal["on_nonfinite", "max_gradient_norm", "snapshots", "digests", "redact"]
 
 EVERY: Final[frozenset[Option]] = frozenset(get_args(Option))
+GUARDING: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm")
+"""Options that decide which steps are applied."""
 WITHOUT_SNAPSHOTS: Final[frozenset[Option]] = frozenset({"redact"})
 """Honored by adapters that act on no step: they keep no inputs that would have to be redacted."""
 

@@ -50,6 +50,11 @@ class Settings:
         if option in self.honored and (option, why) not in self._reported:
             self._report(option, why, self._grouper.step)
 
+    def no_guard(self, why: str) -> None:
+        """Report, once, that steps of some kind cannot be left out, whatever is wrong with them."""
+        for option in options.GUARDING:
+            self.no_effect(option, why)
+
     def _report(self, option: Option, why: str, step: int) -> None:
         setting = options.asked(self._config).get(option)
         if setting is not None and (option, why) not in self._reported:

@@ -81,6 +81,9 @@ IN_FULL_STEPS: Final = (
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
 )
 
+SHARED: Final = "several threads train the same parameters"
+"""Reason why gradients and updates are not reported."""
+
 PARTS_OF_ONE_THREAD: Final = frozenset(
     {
         *("updates", "optimizer facts", "rounding", "reach of gradients", "half precision"),

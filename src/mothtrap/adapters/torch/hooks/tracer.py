@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import os
 import sys
 from typing import Any
@@ -15,8 +14,13 @@ from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.hooks.ending import Ending
 from mothtrap.adapters.torch.hooks.onset import Onset
 from mothtrap.adapters.torch.hooks.readiness import Readiness
-from mothtrap.adapters.torch.hooks.reports import PARTS_OF_ONE_THREAD, REPORTS_OF_ONE_THREAD
+from mothtrap.adapters.torch.hooks.reports import (
+    PARTS_OF_ONE_THREAD,
+    REPORTS_OF_ONE_THREAD,
+    SHARED,
+)
 from mothtrap.adapters.torch.job.devices import use_devices
+from mothtrap.adapters.torch.job.distributed import in_group
 from mothtrap.adapters.torch.job.memory import MemoryObserver
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.job.observers import BackwardRoot, Observers
@@ -71,13 +75,11 @@ from mothtrap.core.facts.optimizers import (
     RoundedUpdates,
     UnownedParameter,
 )
-from mothtrap.core.options import Option
 from mothtrap.statistics.torch.reducers import DigestingReducer
 from mothtrap.tracing.adapter_job import AdapterJob
 
-GUARDING: tuple[Option, ...] = ("on_nonfinite", "max_gradient_norm")
 BY_HAND = "by hand"
-"""Stands for the optimizer where there is none and `step_given` is called instead."""
+"""Name of the optimizer if there is none, and `step_given` is called."""
 
 
 class Tracer(Parts):
@@ -252,7 +254,7 @@ class Tracer(Parts):
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
         self.contain(lambda: self.feed(Ended()))
-        self.contain(self._say_threads)
+        self.contain(self.training_thread.report)
         self.contain(self._ending.report)
         if self._process == os.getpid():
             self._ending.report_unstepped(self._backwards)
@@ -267,26 +269,19 @@ class Tracer(Parts):
         self.contain(self.optimizers.other_threads.moved)
         self.contain(self.forwards.thread_moved)
 
-    def _left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
-        others = self.optimizers.other_threads
-        self.contain_part("other threads", others.left_out, optimizer, roots)
+    def _left_out(self, *trained: Any) -> None:
+        self.contain_part("other threads", self.optimizers.other_threads.left_out, *trained)
 
     def _activity(self) -> object:
         return self.grouper.step, self._backwards, self.forwards.roots_called
 
     def _parameters_shared(self) -> None:
         self.observers.drop(PARTS_OF_ONE_THREAD)
-        if not self.guard.acts and math.isinf(self.guard.policy.limit):
+        if not self.guard.acts and not self.guard.bounds_norms:
             self.observers.drop(frozenset({"guard"}))
         self.forwards.reach.looks = self.forwards.narrow.looks = False
-        why = "several threads train the same parameters"
-        self.job.cannot(why, REPORTS_OF_ONE_THREAD)
-        self.training_thread.unsaid.append(("gradients and updates", why))
-
-    def _say_threads(self) -> None:
-        self.training_thread.mark_backwards()
-        while self.training_thread.unsaid:
-            self.job.blind(*self.training_thread.unsaid.pop())
+        self.job.cannot(SHARED, REPORTS_OF_ONE_THREAD)
+        self.training_thread.unsaid.append(("gradients and updates", SHARED))
 
     # What they do
 
@@ -383,7 +378,7 @@ class Tracer(Parts):
             self.contain_parts(told["gradients_final"], known, optimizer)
 
     def _began_by_hand(self, optimizer: Optimizer) -> None:
-        self._report_unguarded()
+        self.job.settings.no_guard("the script updates the weights itself")
         known = self.optimizers.add(optimizer)
         self.feed(StepBegan(known.name))
         self.contain_parts(self.observers.told["stepping"], optimizer)
@@ -400,10 +395,6 @@ class Tracer(Parts):
         self.feed(StepEnded(name) if changed else StepCancelled(name))
         self.contain_parts(self.observers.told["applied"], optimizer)
 
-    def _report_unguarded(self) -> None:
-        for option in GUARDING:
-            self.job.settings.no_effect(option, "the script updates the weights itself")
-
     def _step_given(self, loss: Any, given: Given) -> None:
         if given.makes_step:  # before the values are taken: they are not of the step before
             self.contain_part("checkpoints", self.saved_weights.step_begins)
@@ -413,7 +404,7 @@ class Tracer(Parts):
         if loss is not None:
             self.job.try_value("losses given to step()", loss, self.losses.given)
         if given.makes_step:
-            self._report_unguarded()
+            self.job.settings.no_guard("the script updates the weights itself")
             self.feed(StepEnded(BY_HAND))
 
     def _read_gradients(self, known: Known, optimizer: Optimizer) -> None:
@@ -460,7 +451,7 @@ class Tracer(Parts):
     def closing(self, closed: ClosedStep) -> None:
         """Let every witness add what it has to a step that is over."""
         if self.training_thread.several:
-            self._say_threads()
+            self.training_thread.report()
         self.contain_parts(self.observers.told["closing"], closed)
         self.contain_parts(self.observers.told["closed"], closed.step)
         if not self.light or self.recorder.depths.in_group:
@@ -503,11 +494,6 @@ class Tracer(Parts):
         self.forwards.inputs.loaders.passed_unobserved()
         self.recording.passed_unobserved(whole)
         self.forwards.passed_unobserved()
-
-
-def in_group() -> bool:
-    """Return whether other processes train with this one."""
-    return torch.distributed.is_available() and torch.distributed.is_initialized()
 
 
 def _first_parameters(optimizer: Optimizer) -> list[torch.Tensor]:

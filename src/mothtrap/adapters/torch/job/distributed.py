@@ -29,6 +29,11 @@ TOLD_EVERY = 100
 """Steps without the wrapper after which it is told (again)."""
 
 
+def in_group() -> bool:
+    """Return whether other processes train with this one."""
+    return torch.distributed.is_available() and torch.distributed.is_initialized()
+
+
 def is_distributed(tensor: torch.Tensor) -> bool:
     """Return whether a tensor is spread over workers (a `DTensor`); loads nothing to find out."""
     return hasattr(tensor, "placements") and hasattr(tensor, "device_mesh")

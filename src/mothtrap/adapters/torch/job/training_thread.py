@@ -150,6 +150,12 @@ class TrainingThread:
         """The calling thread constructs an optimizer: what it trains from now on is new."""
         self._here.missed = 0
 
+    def report(self) -> None:
+        """Record what the run does not contain; called when a step closes, and at the end."""
+        self.mark_backwards()
+        while self.unsaid:
+            self._job.blind(*self.unsaid.pop())
+
     def mark_backwards(self) -> None:
         """Mark the observed thread, so that PyTorch marks the threads of its backwards."""
         if self._token is None:

@@ -8,6 +8,7 @@ import numpy.typing as npt
 import torch
 
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
 
 BINARY = ("binary_cross_entropy", "binary_cross_entropy_with_logits")
@@ -34,5 +35,5 @@ def add_targets(baseline: ConstantBaseline, inputs: LossInputs) -> None:
 
 
 def _on_host(values: torch.Tensor, dtype: torch.dtype) -> npt.NDArray[Any]:
-    """Copy values to the host, whatever their type: numpy does not know all of torch's."""
-    return values.to("cpu", dtype, copy=True).numpy()
+    """Return values on the host, in a type that numpy knows."""
+    return as_array(values.to("cpu", dtype))

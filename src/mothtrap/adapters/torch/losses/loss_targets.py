@@ -189,10 +189,9 @@ def _telling_columns(
 
 
 def _first_rows(values: torch.Tensor) -> npt.NDArray[Any]:
-    """Copy the first rows to the host; numpy does not know all of torch's types of floats."""
+    """Return the first rows on the host, in a type that numpy knows."""
     dtype = torch.float64 if values.is_floating_point() else values.dtype
-    rows = values[:MAX_ROWS].detach().to("cpu", dtype, copy=True)
-    return rows.numpy()
+    return as_array(values[:MAX_ROWS].detach().to("cpu", dtype))
 
 
 def _outside_share(term: LossTerm, finite_N: torch.Tensor) -> float | None:

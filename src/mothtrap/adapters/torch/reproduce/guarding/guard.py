@@ -43,7 +43,8 @@ class Guard:
 
     Attributes:
         policy: what becomes of an unsound step.
-        acts: whether anything is done with one but telling.
+        acts: an unsound step is not applied.
+        bounds_norms: `max_gradient_norm` is set.
         own_hooks: hooks of ours that an optimizer bears itself.
         stopped: the fault for which the job was stopped.
     """
@@ -56,6 +57,7 @@ class Guard:
             lambda: tracer.recorder.before_guard_stops(),
         )
         self.acts = self.policy.acts
+        self.bounds_norms = math.isfinite(self.policy.limit)
         # What the state before a bad step is needed for must be known before the step.
         self._waits = self.acts or self.policy.limit < math.inf or tracer.config.snapshots > 0
         self.own_hooks = 0
