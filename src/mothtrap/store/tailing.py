@@ -155,8 +155,9 @@ class SegmentReader:
         at = len(MAGIC) + len(schema)
         metadata = sealing.metadata_bytes(data, at)
         mark = sealing.find_mark(data, at, metadata) if metadata and metadata > 0 else None
-        whole = mark is not None and mark.end <= len(data)
-        return whole and sealing.matches(data, at, mark, sealing.schema_seed(schema))
+        if mark is None or mark.end > len(data):
+            return False
+        return sealing.matches(data, at, mark, sealing.schema_seed(schema))
 
     def _schema_of_footer(self, data: Data) -> bytes:
         """Return the schema message by the footer of a sealed segment, if batches fit it."""
