@@ -22,7 +22,7 @@ from mothtrap.store.durability import sync_folder
 from mothtrap.store.segments import SegmentWriter, is_sealed
 from mothtrap.store.tailing import SegmentReader
 from mothtrap.store.unpacking import numbers, where_equal
-from mothtrap.store.worker_log import DEFINED
+from mothtrap.store.worker_log import AGAIN
 
 TABLES = ("stats", "scalars", "events")
 """Tables that are compacted; tensors kept whole are not: most do not become smaller."""
@@ -118,11 +118,11 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _second_definitions(batch: pa.RecordBatch, record_N: npt.NDArray[np.int64]) -> int:
-    """Return where the second record with definitions begins: they are not all in one batch."""
+    """Return where a record defines tensors again: not in one batch with the first time."""
     if "type" not in batch.schema.names:
         return 0
-    defining = np.unique(record_N[where_equal(batch.column("type"), DEFINED)])
-    return int(np.searchsorted(record_N, defining[1])) if len(defining) > 1 else 0
+    again = np.flatnonzero(where_equal(batch.column("type"), AGAIN))
+    return int(np.searchsorted(record_N, record_N[again[0]])) if len(again) else 0
 
 
 def _count(path: Path) -> int:

@@ -24,7 +24,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers, slices, where_equal
-from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
+from mothtrap.store.worker_log import AGAIN, DEFINED, STEP, Commit, Defined
 
 _TIME = b'{"wall_s":'
 """Begins the text of a commit; its number follows, then a comma and the rest."""
@@ -164,7 +164,7 @@ class EventColumns:
         for kind, text, at in zip(kinds, texts, place.tolist(), strict=True):
             if kind in self._unread:
                 unread.append(text.decode())
-            elif kind == DEFINED:
+            elif kind in (DEFINED, AGAIN):
                 row = self._decode(text, _DEFINED)
                 if row is not None:
                     defined.append((row.id, row.tensor))

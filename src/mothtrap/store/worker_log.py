@@ -38,6 +38,8 @@ from mothtrap.store.size_limit import SizeLimit
 
 STEP = "step"
 DEFINED = "defined"
+AGAIN = "defined_again"
+"""An event of type `defined` once more, in the next batch: for readers that miss the first."""
 
 _KEY_FIELDS = (
     pa.field("record", pa.int64(), nullable=False),
@@ -71,8 +73,9 @@ _LEAST_BATCH_BYTES = 1 << 12
 """Statistics that are joined in one batch, at least, about; chosen by hand: the header of a batch
 has under 1 kB."""
 _PARTS = 8
-"""Batches in which the records of one append are written, at most, so that damage to one costs
-only its own records. Chosen by hand: a batch takes some 50 us to write."""
+"""Batches in which the first append is written, at most, and each later one in one less, so that
+damage to a batch never costs more than about this share of a run. Chosen by hand: a batch takes
+some 50 us to write."""
 
 # Bounds for what a reader believes; chosen by hand, far above what any training has.
 Size = Annotated[int, msgspec.Meta(ge=0)]
@@ -138,6 +141,7 @@ class WorkerLog:
         logs = (self._stats, self._scalars, self._events, self._raw)
         self._next_record = max(log.next_seq for log in logs) << 32
         self._defined: Definitions = ()
+        self._parts = _PARTS
         self._syncer = Syncer((self._raw, self._stats, self._scalars, self._events), durability)
         self._clock = RollClock(roll_s)
         self.trouble: OSError | None = None
@@ -168,9 +172,9 @@ class WorkerLog:
         self._next_record += len(numbered)
         for number, record in numbered:
             self._raw.append(number, record.key, record.raw)
-        for batch in _stats_batches(numbered, self._room):
+        for batch in _stats_batches(numbered, self._room, self._parts):
             self._stats.append(batch)
-        parts = list(_parts(numbered))
+        parts = list(_divided(numbered, self._parts))
         told = [part for part in parts if any(record.scalars for _, record in part)]
         if told:
             self._scalars.append(*map(_scalars_batch, told))
@@ -178,6 +182,7 @@ class WorkerLog:
             again = [self._defined, *map(_definitions, parts)]
             self._events.append(*map(_events_batch, parts, again))
             self._defined = again[-1]
+            self._parts = max(1, self._parts - 1)
             self._clock.wrote()
 
     def tend(self) -> None:
@@ -204,9 +209,9 @@ _Numbered = Sequence[tuple[int, StepRecord]]
 Definitions = Sequence[tuple[int, TensorInfo]]
 
 
-def _parts(numbered: _Numbered) -> Iterator[_Numbered]:
+def _divided(numbered: _Numbered, parts: int) -> Iterator[_Numbered]:
     """Divide records into those of each batch."""
-    size = -(-len(numbered) // _PARTS)
+    size = -(-len(numbered) // parts)
     for start in range(0, len(numbered), size or 1):
         yield numbered[start : start + size]
 
@@ -253,11 +258,11 @@ class _Room:
         return np.concatenate(parts, out=joined_NF)
 
 
-def _stats_batches(numbered: _Numbered, room: _Room) -> Iterator[pa.RecordBatch]:
+def _stats_batches(numbered: _Numbered, room: _Room, parts: int) -> Iterator[pa.RecordBatch]:
     """Some records in each batch, of summaries of one width; good until the next one."""
     group: list[tuple[int, StepRecord]] = []
     whole = sum(record.summary_TF.nbytes for _, record in numbered)
-    most = min(_BATCH_BYTES, max(_LEAST_BATCH_BYTES, whole // _PARTS))
+    most = min(_BATCH_BYTES, max(_LEAST_BATCH_BYTES, whole // parts))
     size = 0
     for number, record in numbered:
         if not len(record.tensor_T):
@@ -296,8 +301,9 @@ def _scalars_batch(numbered: _Numbered) -> pa.RecordBatch:
 
 def _events(record: StepRecord, again: Definitions) -> list[tuple[str, str]]:
     rows = [
-        (DEFINED, jsonable.text(Defined(id=int(number), tensor=tensor)))
-        for number, tensor in (*again, *record.defined)
+        (kind, jsonable.text(Defined(id=int(number), tensor=tensor)))
+        for kind, tensors in ((AGAIN, again), (DEFINED, record.defined))
+        for number, tensor in tensors
     ]
     rows += [(fact.tag_of(o), fact.to_json(o)) for o in record.observations]
     commit = Commit(

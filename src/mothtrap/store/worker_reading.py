@@ -25,7 +25,7 @@ from mothtrap.core.tensors import TensorInfo
 from mothtrap.store.statistic_columns import summaries
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers
-from mothtrap.store.worker_log import DEFINED, STEP, Commit, Defined
+from mothtrap.store.worker_log import AGAIN, DEFINED, STEP, Commit, Defined
 
 ColumnsT = TypeVar("ColumnsT")
 RowsT = TypeVar("RowsT")
@@ -146,7 +146,7 @@ class EventReader:
         self._folder, self._unread = folder, unread
         self._rows = _EventRows(folder, "events")
         self._damage: list[str] = []
-        self._defined: dict[int, TensorInfo] = {}
+        self._defined: set[int] = set()
 
     @property
     def bytes_read(self) -> int:
@@ -174,11 +174,10 @@ class EventReader:
         for _, kind, text in events:
             if kind in self._unread:
                 unread.append(text)
-            elif kind == DEFINED:
+            elif kind in (DEFINED, AGAIN):
                 row = self._decode(text, _DEFINED)
-                # Definitions are written twice, against damage.
-                if row is not None and self._defined.get(row.id) != row.tensor:
-                    self._defined[row.id] = row.tensor
+                if row is not None and (kind == DEFINED or row.id not in self._defined):
+                    self._defined.add(row.id)
                     defined.append((row.id, row.tensor))
             else:
                 observation = self._decode(text, functools.partial(fact.decode, kind))

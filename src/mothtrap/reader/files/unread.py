@@ -1,4 +1,4 @@
-"""Checks of the parts of a run that were not read yet.
+"""Checks of the parts of a run that no question has needed yet.
 
 Numbers are read on demand, so a reader that never asks for them would not learn that they are
 lost. These checks read what is left, compare it with its checksums, and keep none of it.
@@ -215,7 +215,7 @@ def attempt_damage(attempt: Path, tails: dict[str, SegmentTail], *, ended: bool)
     Args:
         attempt: its folder.
         tails: as of `tail_damage`.
-        ended: no process writes to it any more.
+        ended: its job has ended.
     """
     try:
         layout.read_source(attempt)

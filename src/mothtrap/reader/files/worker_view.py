@@ -148,12 +148,12 @@ class WorkerView:
 
     @property
     def has_read_statistics(self) -> bool:
-        """True once the statistics were read, so that `damage` reports theirs."""
+        """Return whether the statistics were asked for, so that `damage` tells theirs."""
         return self._statistic_rows is not None
 
     @property
     def lacks_events(self) -> bool:
-        """True if events are lost, maybe the one that says how the worker ended."""
+        """Return whether events are lost, maybe the one that says how the worker ended."""
         if self.ended is not None:
             return False
         none_left = not len(self.commits) and self._has_numbers()
