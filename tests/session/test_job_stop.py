@@ -143,6 +143,21 @@ def test_a_worker_that_has_saved_waits_for_those_that_still_save() -> None:
     assert sorted(ended[1:]) == ["ended 0", "ended 1"]
 
 
+def test_a_worker_without_anything_to_save_waits_for_those_that_the_guard_stops_too() -> None:
+    shelf = Shelf()
+    worker = threading.Thread(target=_stop(1, 2, shelf).save)
+    worker.start()
+    shelf.leave("stop/guard/0", "0")
+    for _ in range(600):
+        if "saved/guard/1" in shelf.texts:
+            break
+        worker.join(0.1)
+    assert worker.is_alive()
+    shelf.leave("saved/guard/0", "yes")
+    worker.join(60)
+    assert not worker.is_alive()
+
+
 def test_what_was_given_to_on_stop_is_called_once_whatever_it_raises() -> None:
     calls: list[str] = []
 

@@ -104,7 +104,7 @@ def _connection(parts: urllib.parse.SplitResult, deadline: Deadline) -> http.cli
     """Return what speaks HTTP, with its connection made by a deadline."""
     secure = parts.scheme == "https"
     make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
-    connection = make(parts.hostname or "", parts.port, timeout=deadline.left_s)
+    connection = make(parts.hostname or "", parts.port)
     # The one hook of http.client for how it connects, with and without TLS (Python 3.11 to 3.14).
     connection._create_connection = lambda address, *_: deadline.connect(address)  # type: ignore[attr-defined]
     return connection

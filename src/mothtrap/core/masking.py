@@ -47,7 +47,7 @@ _NAMED = re.compile(
     r"[ \t]*:[ \t]*[a-z_][\w.\[\] |]{0,40}?[ \t]*=[ \t]*(?=[rbfu]{0,2}['\"])"
     r"|[ \t]*(?:=>|:=|==?|:)[ \t]*|[ \t]+(?=['\"])|(?<=['\"]),[ \t]*(?=['\"])|>(?=[^<\s]+</)))"
     r"(?:[rbfu]{0,2}(?P<quote>\\?(?:'''|\"\"\"|['\"]))(?P<quoted>(?:(?!(?P=quote)).)*)"
-    r"|(?P<bare>[^\s'\"]+?)(?=[,;&)\]}>]*(?:\s|$|['\"])|</|[,;&]\s*[\w.-]+\s*[=:]))"
+    r"|(?P<bare>[^\s'\"]+?)(?=[,;&)\]}>]{0,8}(?:\s|$|['\"])|</|[,;&]\s{0,8}[\w.-]{1,60}\s{0,8}[=:]))"
 )
 """A name, what separates it from its value, and the value; of a text in small letters."""
 _FLAG = re.compile(r"(?<!\S)(?P<name>--[\w.-]+)(?P<sep>[ \t]+['\"]?)(?P<value>[^\s'\"-][^\s'\"]*)")
@@ -58,8 +58,9 @@ _CODE = re.compile(
     re.IGNORECASE,
 )
 """A value that is an expression of a program or a placeholder."""
-_ORDINARY = re.compile(r"(?:[A-Za-z]*\d{0,3}(?:[^A-Za-z0-9]+|$))*|[\d.,eE+-]*")
-"""Words with small numbers, such as `block1_conv2`, and numbers."""
+_ORDINARY = re.compile(r"(?:[A-Za-z]*\d{0,3}(?:[^A-Za-z0-9]++|$))*+|[\d.,eE+-]*")
+"""Words with small numbers, such as `block1_conv2`, and numbers. Nothing of a word is tried again:
+a line of dashes would take for ever."""
 _HEX = re.compile(r"[0-9a-f]*|[0-9A-F]*")
 _HEADERS = ("authorization", "bearer", "basic", "cookie", "x-", "-token")
 _SMALL = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})

@@ -78,7 +78,7 @@ HEADER = re.compile(
     re.IGNORECASE,
 )
 CURL_USER = re.compile(
-    r"(?P<name>\bcurl\b[^\n]*?\s(?:-u|--user)[ =]?\s*['\"]?[^\s:'\"]+:)[^\s'\"]+"
+    r"(?P<name>\bcurl\b[^\n]{0,500}?\s(?:-u|--user)[ =]?\s*['\"]?[^\s:'\"]+:)[^\s'\"]+"
 )
 SERVICES = ("wandb", "weights & biases", "kaggle", "comet", "neptune", "datadog", "clearml")
 KAGGLE = re.compile(r"(?P<name>\"username\"\s*:\s*\"[^\"]*\",\s*\"key\"\s*:\s*\")[0-9a-f]{32}")

@@ -151,10 +151,11 @@ def missing_steps(needs: tuple[Need, ...], window: Window) -> str:
             if matrix.kind in need.kinds
             and matrix.statistic in need.statistics
             and matrix.mode is Mode.TRAIN
+            and len(matrix.steps_S)
         ]
         if shown and Mode.TRAIN in need.modes:
             schedule = need.schedule or Schedule(every=need.every)
-            begin = max(every_S[0], min(int(steps_S[0]) for steps_S in shown if len(steps_S)))
+            begin = max(every_S[0], min(int(steps_S[0]) for steps_S in shown))
             due_S = np.array([s for s in every_S[every_S >= begin] if schedule.is_due(int(s))])
             missing = np.union1d(missing, np.setdiff1d(due_S, np.concatenate(shown)))
     return _in_words(missing.astype(int).tolist())

@@ -203,13 +203,14 @@ class JobStop:
     def save(self) -> None:
         """Call the functions of `on_stop`, once: the guard ends the training here.
 
-        Every worker comes here at the same step, as the guards of all agree on it.
+        Every worker comes here at the same step, as the guards of all agree on it. One that has
+        nothing to save waits, too: often one worker alone saves.
         """
-        if self._stopped or not _savers:
+        if self._stopped:
             return
         self._stopped += 1
+        self._common_step("guard")
         self._save()
-        self._others = [f"saved/guard/{rank}" for rank in range(self._workers)]
         self._wait_for_others("guard")
 
     def _save(self) -> None:
