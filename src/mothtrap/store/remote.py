@@ -11,6 +11,7 @@ import hashlib
 import os
 import re
 import sys
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
@@ -40,7 +41,10 @@ def cache_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return `MOTHTRAP_CACHE`, or the place of this platform for such files."""
     if given := environ.get("MOTHTRAP_CACHE"):
         return Path(given)
-    home = Path(environ.get("HOME", "~")).expanduser()
+    try:
+        home = Path(environ.get("HOME", "~")).expanduser()
+    except RuntimeError:  # a container's user without an entry in its list of users
+        home = Path(tempfile.gettempdir(), f"mothtrap-{os.getuid()}")
     if sys.platform == "darwin":
         return home / "Library" / "Caches" / "mothtrap"
     if sys.platform == "win32":
