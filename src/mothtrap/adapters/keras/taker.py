@@ -70,7 +70,8 @@ class Made:
         found = [each.half_squares() for each in self.applied if each.squares is not None]
         losses = all(math.isfinite(loss.value) for loss in self.losses)
         return losses and all(
-            squares is not None and math.sqrt(2 * squares.sum()) < limit * (1 - ROUNDING)
+            squares is not None
+            and math.sqrt(2 * squares.sum(dtype=np.float64)) < limit * (1 - ROUNDING)
             for squares in found
         )
 

@@ -74,8 +74,9 @@ class ConstantBaseline:
             self._sums_F, self._squares_F = np.zeros(columns), np.zeros(columns)
             self._is_binary, self._factor = is_binary, factor
         self._rows += len(rows_RF)
-        self._sums_F += rows_RF.sum(axis=0)
-        self._squares_F += np.square(rows_RF).sum(axis=0)
+        with np.errstate(all="ignore"):  # targets may be infinite; the script may ask to raise
+            self._sums_F += rows_RF.sum(axis=0)
+            self._squares_F += np.square(rows_RF).sum(axis=0)
 
     def set_unknown(self) -> None:
         """Give up on the loss: it is weighted, or not of a kind that is known here."""
@@ -91,7 +92,8 @@ class ConstantBaseline:
             return None
         mean_F = self._sums_F / self._rows
         if not self._is_binary:
-            variance_F = np.maximum(self._squares_F / self._rows - np.square(mean_F), 0)
+            with np.errstate(all="ignore"):
+                variance_F = np.maximum(self._squares_F / self._rows - np.square(mean_F), 0)
             return self._factor * float(variance_F.mean())
         if not (mean_F.min() >= 0 and mean_F.max() <= 1):
             return None

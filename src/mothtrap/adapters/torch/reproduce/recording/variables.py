@@ -48,6 +48,8 @@ _CONTAINERS = (list, tuple, set, *_MAPPINGS)
 _GENERATORS = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
 SAMPLED = 512
 """Elements of an array that are compared. Chosen by hand: some 10 microseconds."""
+SAMPLED_OF_FILE = 16
+"""Elements of an array that lies in a file (`np.memmap`): each may be a read from a disk."""
 MAX_TEXT = 1000
 """Characters of a text."""
 
@@ -263,7 +265,8 @@ def _mark_of_array(array: Any) -> Any:
     sample = b""
     if array.size and not array.dtype.hasobject:
         flat = array.reshape(-1) if array.flags.c_contiguous else array.flat
-        sample = np.array(flat[:: max(1, array.size // SAMPLED)]).tobytes()
+        count = SAMPLED_OF_FILE if isinstance(array, np.memmap) else SAMPLED
+        sample = np.array(flat[:: max(1, array.size // count)]).tobytes()
     return ((id(array), array.ctypes.data, array.shape, array.strides, array.dtype, sample),)
 
 
