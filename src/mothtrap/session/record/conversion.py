@@ -22,7 +22,8 @@ def as_array(value: Any) -> npt.NDArray[Any]:
     Raises:
         Exception: whatever the value raises where it is no array.
     """
-    for step in ("detach", "cpu"):
+    # A copy: numpy would forbid for good that the storage of a tensor of the user's is resized.
+    for step in ("detach", "cpu", "clone"):
         if hasattr(value, step):
             value = getattr(value, step)()
     if type(value).__module__ == "torch" and str(getattr(value, "dtype", "")) == "torch.bfloat16":
