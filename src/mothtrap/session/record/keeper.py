@@ -255,6 +255,7 @@ class RecordKeeper:
 def _text(text: Any) -> bytes:
     if not isinstance(text, str):
         raise TypeError(f"expected a text, not a {type(text).__name__}")
+    _check_size("text", len(text))  # before it is masked, which takes time
     return storable(without_secrets(text)).encode()
 
 
