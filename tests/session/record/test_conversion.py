@@ -1,4 +1,4 @@
-"""What a script logs is read, and left as it was."""
+"""Values that a script logs are read, and left as they were."""
 
 from __future__ import annotations
 
