@@ -22,7 +22,7 @@ OF_NUMPY = {
     "adapters/torch/reproduce/fault_localization/source_rendering.py": {"value"},
     "adapters/torch/reproduce/recording/copies.py": {"array"},
     "adapters/torch/reproduce/recording/generators.py": {"words"},
-    "adapters/torch/reproduce/recording/variables.py": {"flat[::max(1, array.size // SAMPLED)]"},
+    "adapters/torch/reproduce/recording/variables.py": {"flat[::max(1, array.size // count)]"},
     "adapters/torch/reproduce/replaying/fitting.py": {"found", "recorded"},
     "adapters/torch/reproduce/snapshots/copying.py": {"values"},
     "adapters/torch/data/samplers.py": {"values"},
