@@ -190,7 +190,8 @@ def reported_once(lines: Sequence[str], parts: Sequence[str], error: str) -> Non
     failures = [line for line in lines if error in line]
     assert len(failures) == len(parts), lines
     for part in parts:
-        said = f"mothtrap: {part} failed and is switched off; training goes on ("
+        others = " and the other rules go on" if part.startswith("rule ") else " goes on"
+        said = f"mothtrap: {part} failed and is switched off; training{others} ("
         if part == "start-up hook":
             said = "mothtrap: cannot watch torch in this process ("
         assert sum(line.startswith(said) for line in failures) == 1, lines

@@ -112,11 +112,6 @@ def writing(window: Window):
     window.matrix("weight", "l2").values_ST[0] = 0.0
 
 
-@mothtrap.rule("ZZZ906", needs=(mothtrap.Need(kinds=("weight",), statistics=("l3",)),))
-def unknown(window: Window):
-    """It asks for what there is not."""
-
-
 @pytest.mark.parametrize(
     ("suite", "test", "message"),
     [
@@ -142,7 +137,6 @@ def unknown(window: Window):
         ),
         (suite_of(curious), "is_documented", "the first line is no sentence"),
         (suite_of(hasty), "is_documented", "lacks: What to do"),
-        (suite_of(unknown), "is_made_as_rules_are", "no statistics: l3"),
     ],
 )
 def test_each_test_can_fail(suite: RuleTests, test: str, message: str) -> None:

@@ -55,7 +55,7 @@ def job(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
             command,
             cwd=tmp_path,
-            env=environment(),
+            env={**environment(), "MOTHTRAP_CACHE": str(tmp_path / "cache")},
             stdout=said,
             stderr=said,
             start_new_session=True,

@@ -52,7 +52,7 @@ def read_plain(path: Path, most_bytes: int, *, follow: bool = True) -> bytes:
     Raises:
         OSError: as `open_plain`, or the file is longer than `most_bytes`.
     """
-    with os.fdopen(open_plain(path, follow=follow), "rb") as file:
+    with open(open_plain(path, follow=follow), "rb") as file:
         data = file.read(min(most_bytes, os.fstat(file.fileno()).st_size) + 1)
     if len(data) > most_bytes:
         raise OSError(errno.EFBIG, f"it has more than {most_bytes:,} bytes", str(path))
