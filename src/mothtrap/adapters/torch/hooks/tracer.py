@@ -263,7 +263,7 @@ class Tracer(Parts):
     # Threads
 
     def _thread_moved(self) -> None:
-        """The calling thread is observed from now on, in the place of another one."""
+        """Observe the calling thread from now on, instead of another one."""
         self._backward_depth = 0
         self.contain(self.sampling.resume)
         self.contain(self.optimizers.other_threads.moved)
