@@ -65,22 +65,22 @@ WRONG = [
     ("step", True, "a whole number"),
     ("step", "3", "a whole number"),
     ("step", 2**70, "a whole number"),
-    ("message", None, "a text that says what is wrong"),
-    ("message", " ", "a text that says what is wrong"),
+    ("message", None, "a string that says what is wrong"),
+    ("message", " ", "a string that says what is wrong"),
     ("severity", "fatal", "'error', 'warning' or 'info'"),
     ("severity", ["error"], "'error', 'warning' or 'info'"),
     ("layers", "head", "a tuple of names"),
     ("layers", [["head"]], "a tuple of names"),
     ("layers", None, "a tuple of names"),
     ("evidence", [1], "a dict"),
-    ("evidence", {"a": {}}, "numbers, texts, or lists"),
-    ("evidence", {3: 1}, "a text"),
-    ("evidence", {"a": 2**70}, "numbers, texts"),
+    ("evidence", {"a": {}}, "numbers, strings, or lists"),
+    ("evidence", {3: 1}, "a string"),
+    ("evidence", {"a": 2**70}, "numbers, strings"),
     ("count", 1.5, "a whole number"),
     ("last_step", "x", "a whole number"),
     ("mode", "training", "'train', 'eval' or 'predict'"),
-    ("location", 3, "a text"),
-    ("confidence", None, "a text"),
+    ("location", 3, "a string"),
+    ("confidence", None, "a string"),
 ]
 
 
@@ -96,7 +96,7 @@ def test_a_wrong_field_is_named(kind: object, field: str, value: object, expecte
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"code": "XXX"}, r"make it with self\.finding"), ({"fixes": 3}, r"a wrong field \(.*fixes")],
+    [({"code": "XXX"}, r"use self\.finding"), ({"fixes": 3}, r"a wrong field \(.*fixes")],
 )
 def test_a_finding_made_by_hand_is_of_its_rule_and_whole(
     changes: dict[str, object], message: str
@@ -107,11 +107,11 @@ def test_a_finding_made_by_hand_is_of_its_rule_and_whole(
 
 @pytest.mark.parametrize("given", [3, "odd", b"odd", {"step": 3}, True, [None], ["odd"], [{}]])
 def test_what_is_no_finding_is_named(given: object) -> None:
-    with pytest.raises(TypeError, match=r"the rule given gave .*; expected mothtrap\.Found"):
+    with pytest.raises(TypeError, match=r"the rule given returned .*; expected mothtrap\.Found"):
         findings_of(Given(), SEEN, given)
 
 
 def test_findings_without_an_end_are_refused() -> None:
-    with pytest.raises(ValueError, match="more than 1,000 findings of one window"):
+    with pytest.raises(ValueError, match="more than 1,000 findings for one window"):
         findings_of(Given(), SEEN, itertools.repeat(found()))
     assert len(findings_of(Given(), SEEN, [found()] * MAX_FINDINGS)) == MAX_FINDINGS

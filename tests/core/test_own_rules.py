@@ -110,7 +110,7 @@ def test_what_is_no_finding_is_named(said: object) -> None:
     def told(window):
         return said
 
-    with pytest.raises(TypeError, match=r"the rule told gave .*expected mothtrap\.Found"):
+    with pytest.raises(TypeError, match=r"the rule told returned .*expected mothtrap\.Found"):
         told().check(window(steps=1))
 
 
@@ -161,5 +161,5 @@ def test_what_cannot_be_a_rule_is_an_error_at_once(made: object, message: str) -
 
 @pytest.mark.parametrize("code", ["los901", "LOS1", "L901", "LOS9011", ""])
 def test_a_code_is_capitals_and_three_digits(code: str) -> None:
-    with pytest.raises(ConfigError, match="capitals and three digits"):
+    with pytest.raises(ConfigError, match="capital letters and three digits"):
         mothtrap.rule(code)

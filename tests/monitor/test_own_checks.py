@@ -60,12 +60,12 @@ def raised(error: BaseException) -> Any:
         (raised(KeyboardInterrupt()), "KeyboardInterrupt; correct line"),
         (raised(GeneratorExit()), "GeneratorExit"),
         (raised(Unspeakable()), "Unspeakable; correct line"),
-        (recursive, "RecursionError: .*; it calls itself without an end"),
+        (recursive, "RecursionError: .*; it never stops calling itself"),
         (lambda w: w.matrix("weight", "l2").steps_S, r"window\.matrix\(\.\.\.\) is None where"),
         (lambda w: w.scalars("nothing")[0], r"window\.scalars\(\.\.\.\) is empty where"),
         (lambda w: w.steps_S.__setitem__(0, 5), "a window cannot be changed: work on a copy"),
         (lambda w: setattr(w, "series", ()), "FrozenInstanceError.*rules have no state"),
-        (lambda w: "odd", r"the rule odd gave 'odd'; .*; change what it gives there"),
+        (lambda w: "odd", r"rule odd returned 'odd'; .*; change the value that it returns there"),
     ],
 )
 def test_a_failure_is_one_sentence_with_the_place_and_what_to_change(act: Any, said: str) -> None:

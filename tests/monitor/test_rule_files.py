@@ -101,7 +101,7 @@ def {name}(window):
         ("raise SystemExit(3)", r"file of .*py:1 .*SystemExit: 3; a rule must not end the process"),
         ("raise KeyboardInterrupt", r"file of .*py:1 .*KeyboardInterrupt; correct line 1"),
         ("\nx = ", r"file of .*py:2 .*cannot be read: SyntaxError.*; correct line 2"),
-        ("x = 1", r"file of .*holds no rule; write @mothtrap\.rule\('ACT901'\) above a function"),
+        ("x = 1", r"file .*contains no rule; write @mothtrap\.rule\('ACT901'\) above a function"),
         (PLAIN.replace("ZZZ903", "nope"), r"rule nope Anything .*such as ACT901; got 'nope'"),
         (
             PLAIN.replace("    def check", "    limit: int\n    def check"),

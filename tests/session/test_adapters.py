@@ -118,7 +118,7 @@ def test_settings_that_an_adapter_does_not_honor_are_said_before_the_first_step(
         model.fit_round()
     assert watch.path is not None
     sentences = [
-        "on_nonfinite = stop has no effect: steps of tests cannot be left out, and are applied as "
+        "on_nonfinite = stop has no effect: steps of tests cannot be skipped, and are applied as "
         "they are",
         "max_gradient_norm = 2 has no effect: gradients of tests are not checked before they are "
         "applied",

@@ -35,7 +35,7 @@ def test_an_option_that_is_not_honored_is_reported_once() -> None:
     made, said, facts = settings("snapshots", on_nonfinite="raise", snapshot_at=(1,))
     for step in range(3):
         made.check(step)
-    sentence = "steps of toy cannot be left out, and are applied as they are"
+    sentence = "steps of toy cannot be skipped, and are applied as they are"
     assert said == [f"mothtrap: on_nonfinite = raise has no effect: {sentence}"]
     assert [fact.step for fact in facts] == [0]
 

@@ -1,4 +1,4 @@
-"""A limit for a whole exchange over a socket; timeouts of sockets begin anew with each byte."""
+"""Time limit for a whole exchange over a socket; socket timeouts restart with each byte."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from contextlib import suppress
 
 
 class Deadline:
-    """Ends a connection when its time is over; the reader or writer then gets an error.
+    """Closes a connection when its time is over; the reader or writer then gets an error.
 
-    Use as a context around the exchange. It acts on the connection itself, so that it does not
-    matter which object (TLS, a buffered file) reads from it.
+    Use as a context around the exchange. It acts on the connection itself, so it works
+    for every object (TLS, a buffered file) that reads from it.
 
     Args:
-        timeout_s: for the whole exchange.
+        timeout_s: Limit for the whole exchange.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -29,7 +29,7 @@ class Deadline:
         """Return the seconds that are left.
 
         Raises:
-            TimeoutError: none are.
+            TimeoutError: The time is over.
         """
         left_s = self._until_s - time.monotonic()
         if left_s <= 0:

@@ -12,18 +12,18 @@ from typing import Any
 from mothtrap.actions._deadline import Deadline
 
 TIMEOUT_S = 15.0
-"""For the whole exchange; that of Apprise for each step of one."""
+"""Limit for the whole exchange; Apprise applies the same limit to each step."""
 
 
 class _Server(smtplib.SMTP):
-    """A mail server to which a deadline connects; with a context, the first byte is of TLS."""
+    """Mail server with a deadline; with a context, the connection starts with TLS."""
 
     def __init__(self, deadline: Deadline, context: ssl.SSLContext | None) -> None:
         super().__init__(timeout=deadline.left_s)
         self._deadline, self._context = deadline, context
 
     def _get_socket(self, host: str, port: int, _: float) -> socket.socket:
-        # The one hook of smtplib for how it connects, which SMTP_SSL replaces, too.
+        # The only hook of smtplib for connecting; SMTP_SSL replaces it, too.
         made = self._deadline.connect((host, port))
         self._host = host  # STARTTLS checks the certificate against it
         if self._context is None:

@@ -23,7 +23,7 @@ from mothtrap.core.errors import ActionError, ConfigError, DeliveryError
 from mothtrap.core.events import Event
 
 TIMEOUT_S = 10.0
-"""For the whole exchange, redirects included; chosen by hand."""
+"""Limit for the whole exchange, including redirects; chosen by hand."""
 MAX_ANSWER_BYTES = 64 << 10
 """Bytes of an answer that are read; the rest is never fetched; chosen by hand."""
 MAX_REDIRECTS = 3
@@ -101,17 +101,17 @@ class Webhook:
 
 
 def _connection(parts: urllib.parse.SplitResult, deadline: Deadline) -> http.client.HTTPConnection:
-    """Return what speaks HTTP, with its connection made by a deadline."""
+    """Return an HTTP connection that a deadline opens and limits."""
     secure = parts.scheme == "https"
     make = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     connection = make(parts.hostname or "", parts.port)
-    # The one hook of http.client for how it connects, with and without TLS (Python 3.11 to 3.14).
+    # The only hook of http.client for connecting, with and without TLS (Python 3.11 to 3.14).
     connection._create_connection = lambda address, *_: deadline.connect(address)  # type: ignore[attr-defined]
     return connection
 
 
 def _drain(answer: http.client.HTTPResponse) -> None:
-    """Read some of the answer, and leave the rest."""
+    """Read part of the answer, and discard the rest."""
     read = 0
     while read < MAX_ANSWER_BYTES and (part := answer.read1(8192)):
         read += len(part)

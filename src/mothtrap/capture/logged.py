@@ -188,7 +188,7 @@ class LoggedTensors:
             recorder.captures.reduce("metric", [self._ids[label]], [tensor], reducer=copier)
 
     def _as_numbers(self, value: Any) -> Any:
-        """Read tensors inside of lists as the framework does: numpy would leave marks on them."""
+        """Read tensors inside lists as the framework does; numpy would forbid resizing them."""
         if isinstance(value, list | tuple):
             return [self._as_numbers(part) for part in value]
         arithmetic_of_framework: Any = self._recorder.captures.reducer

@@ -58,7 +58,7 @@ class Recorder(Generic[ArrayT]):
         ends: the step that is closed next is the last one of this process.
         looks: the facts that are needed, and the steps in which observers looked for them.
         boundary: called between two steps with the number of the next; may end the training.
-        unheard: hides what hooks do from the user's own modes; see `capture.unheard`.
+        unheard: hides the operations of hooks from the user's modes; see `capture.unheard`.
         left_out: says whether the calling thread trains without being observed, so that what it
             logs belongs to no step of the run.
         before_guard_stops: called when an adapter's guard is about to end the training.

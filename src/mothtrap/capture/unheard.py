@@ -1,4 +1,4 @@
-"""Contexts that hide hooks from what a user has put around the operations of the framework."""
+"""Contexts that hide the operations of hooks from modes and tensor types of the user."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Context = Callable[[], AbstractContextManager[Any]]
 
 
 class Unheard(NamedTuple):
-    """Contexts of a framework in which neither modes nor types of the user's see an operation.
+    """Contexts of a framework in which no mode and no tensor type of the user sees an operation.
 
     Attributes:
         modes: returns how many modes need the second, slower context.
         plain: the context where there is no such mode.
         in_modes: the context where there is one.
-        heard: undoes `plain`, around functions of the user's that are called inside of it.
+        heard: undoes `plain`, around functions of the user that are called inside it.
     """
 
     modes: Callable[[], int]
@@ -30,10 +30,10 @@ class Unheard(NamedTuple):
 
 
 def aside(unheard: Unheard | None) -> AbstractContextManager[Any]:
-    """Return a context for operations of ours; None: the framework needs none."""
+    """Return a context for operations of mothtrap; None if the framework needs none."""
     return nullcontext() if unheard is None else unheard.enter()
 
 
 def heard(unheard: Unheard | None) -> AbstractContextManager[Any]:
-    """Return a context for functions of the user's that a hook calls."""
+    """Return a context for functions of the user that a hook calls."""
     return nullcontext() if unheard is None else unheard.heard()

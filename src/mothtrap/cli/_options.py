@@ -21,7 +21,7 @@ format_option = click.option(
 
 
 def warn_of_damage(run: Run) -> None:
-    """Say on stderr what of a run cannot be read, for commands that show no verdict."""
+    """Warn on stderr about damage to a run, in commands that show no verdict."""
     from mothtrap.report.style import Style
 
     for text in run.damage:

@@ -130,14 +130,14 @@ def command(
 
 
 def _agreed(start: Start, *, anyway: bool) -> None:
-    """Show what is going to be executed; ask where a run of another user names it."""
+    """Show the command to execute; ask for confirmation if it comes from another user."""
     click.echo(f"mothtrap: starts {start.words}", err=True)
     if not start.foreign or anyway:
         return
     if not sys.stdin.isatty():
         raise Refusal(
-            f"this run was recorded on {start.foreign}, and its command and folder are used here. "
-            "Look at them, then say --anyway, or give your own with --cwd DIR -- COMMAND"
+            f"this run was recorded on {start.foreign}, and its command and folder would be used. "
+            "Check them, then pass --anyway, or pass your own with --cwd DIR -- COMMAND"
         )
     click.confirm(f"It was recorded on {start.foreign}. Execute it here?", abort=True, err=True)
 

@@ -131,8 +131,8 @@ class ReportsSettings(Protocol):
         Does nothing where the user has not asked for the option.
 
         Args:
-            option: that cannot be honored there.
-            why: names the steps, or says what about them is in the way.
+            option: has no effect on these steps.
+            why: names the steps, or the reason.
         """
 
 
@@ -155,7 +155,7 @@ class Job(Protocol):
 
     @property
     def settings(self) -> ReportsSettings:
-        """Return what reports settings that have no effect."""
+        """Return the reporter of settings that have no effect."""
 
     @property
     def now(self) -> StepKey:

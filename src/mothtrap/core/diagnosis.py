@@ -93,7 +93,7 @@ def verdict(diagnosis: Diagnosis, *, steps: int, others: bool = False) -> str:
     Args:
         diagnosis: of the run.
         steps: train steps that were judged.
-        others: some rules were switched off; it is what the others found.
+        others: some rules were switched off; the verdict covers the other rules.
     """
     roots = problems(diagnosis)
     if roots:

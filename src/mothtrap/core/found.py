@@ -1,4 +1,4 @@
-"""Findings as rules give them: every field is checked, and a wrong one is named."""
+"""Findings that rules return: every field is checked, and errors name the wrong field."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from mothtrap.core.window import Window
 
 MAX_FINDINGS = 1000
-"""Findings of one window that a rule may give; chosen by hand: more is a loop without an end."""
+"""Most findings that a rule may return for a window; more is an endless loop. Chosen by hand."""
 LARGEST = 2**63
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A fault from `step` on, as a rule gives it.
+    """A fault that a rule reports, starting at `step`.
 
-    `severity` is that of the rule when None. `layers` are module paths or names of
-    tensors, the most affected first; `location` is `file:line` of what is to be changed.
-    `last_step` is the last captured step at which it held, by default `step`.
+    `severity` None means the severity of the rule. `layers` are module paths or names of
+    tensors, the most affected first; `location` is the `file:line` to change.
+    `last_step` is the last captured step with the fault, by default `step`.
     """
 
     step: int
@@ -45,11 +45,11 @@ class Found:
 
 
 def findings_of(rule: Rule, window: Window, given: object) -> list[Finding]:
-    """Make findings of what a rule gave.
+    """Convert the return value of a rule to findings.
 
     Args:
-        rule: gave it.
-        window: of which it was given.
+        rule: returned it.
+        window: the window that the rule evaluated.
         given: None, a `Found` or `Finding`, or an iterable of them, such as a generator.
 
     Raises:
@@ -59,8 +59,8 @@ def findings_of(rule: Rule, window: Window, given: object) -> list[Finding]:
     items = list(itertools.islice(_items(rule, given), MAX_FINDINGS + 1))
     if len(items) > MAX_FINDINGS:
         raise ValueError(
-            f"the rule {rule.name()} gave more than {MAX_FINDINGS:,} findings of one window; give "
-            "one for each fault, and end the loop"
+            f"the rule {rule.name()} returned more than {MAX_FINDINGS:,} findings "
+            "for one window; return one for each fault, and end the loop"
         )
     return [_finding(rule, window, item) for item in items]
 
@@ -81,16 +81,16 @@ def _items(rule: Rule, given: object) -> Iterable[object]:
     if isinstance(given, Iterable) and not isinstance(given, str | bytes | dict):
         return given
     raise TypeError(
-        f"the rule {rule.name()} gave {_shown(given)}; expected mothtrap.Found, a list of them "
-        "or None"
+        f"the rule {rule.name()} returned {_shown(given)}; expected mothtrap.Found, a list of "
+        "them, or None"
     )
 
 
 def _finding(rule: Rule, window: Window, item: object) -> Finding:
     if not isinstance(item, Found | Finding):
         raise TypeError(
-            f"the rule {rule.name()} gave {_shown(item)}; expected mothtrap.Found(step=..., "
-            "message=...)"
+            f"the rule {rule.name()} returned {_shown(item)}; expected "
+            "mothtrap.Found(step=..., message=...)"
         )
     values = {}
     for name, take in _FIELDS.items():
@@ -98,7 +98,7 @@ def _finding(rule: Rule, window: Window, item: object) -> Finding:
             values[name] = take(getattr(item, name))
         except (TypeError, ValueError) as err:
             raise TypeError(
-                f"the rule {rule.name()} gave a finding whose `{name}` is {err}"
+                f"the rule {rule.name()} returned a finding whose `{name}` is {err}"
             ) from None
     if isinstance(item, Finding):
         return _completed(rule, item, values)
@@ -110,8 +110,8 @@ def _completed(rule: Rule, finding: Finding, values: dict[str, Any]) -> Finding:
     """Return a finding that the rule made itself, with its fields as they were checked."""
     if finding.code != rule.code:
         raise TypeError(
-            f"the rule {rule.name()} gave a finding of the code {_shown(finding.code)}; expected "
-            f"{rule.code}: make it with self.finding(...), or give mothtrap.Found(...)"
+            f"the rule {rule.name()} returned a finding with the code {_shown(finding.code)}; "
+            f"expected {rule.code}: use self.finding(...) or mothtrap.Found(...)"
         )
     values["severity"] = values["severity"] or rule.severity
     identity = finding.fingerprint or fingerprint(rule.code, values["layers"], values["mode"])
@@ -120,8 +120,8 @@ def _completed(rule: Rule, finding: Finding, values: dict[str, Any]) -> Finding:
         return msgspec.msgpack.decode(msgspec.msgpack.encode(whole), type=Finding)
     except (msgspec.ValidationError, TypeError, ValueError, OverflowError) as err:
         raise TypeError(
-            f"the rule {rule.name()} gave a finding with a wrong field ({err}); make it with "
-            "self.finding(...), or give mothtrap.Found(...)"
+            f"the rule {rule.name()} returned a finding with a wrong field ({err}); use "
+            "self.finding(...) or mothtrap.Found(...)"
         ) from None
 
 
@@ -149,13 +149,13 @@ def _last_step(value: Any) -> int:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{_shown(value)}; expected a text")
+        raise TypeError(f"{_shown(value)}; expected a string")
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _message(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        raise TypeError(f"{_shown(value)}; expected a text that says what is wrong")
+        raise TypeError(f"{_shown(value)}; expected a string that says what is wrong")
     return _text(value)
 
 
@@ -171,7 +171,7 @@ def _layers(value: Any) -> tuple[str, ...]:
 
 def _evidence(value: Any) -> dict[str, EvidenceValue]:
     if not isinstance(value, dict):
-        raise TypeError(f"{_shown(value)}; expected a dict of numbers and texts by name")
+        raise TypeError(f"{_shown(value)}; expected a dict of numbers and strings by name")
     return {_text(key): _plain(one) for key, one in value.items()}
 
 
@@ -184,7 +184,7 @@ def _plain(value: Any) -> Any:
     whole = isinstance(value, int) and abs(value) < LARGEST
     if value is None or isinstance(value, float) or whole:
         return value
-    raise TypeError(f"{_shown(value)}; expected numbers, texts, or lists of them")
+    raise TypeError(f"{_shown(value)}; expected numbers, strings, or lists of them")
 
 
 def _mode(value: Any) -> str:
@@ -206,4 +206,4 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "confidence": _text,
     "mode": _mode,
 }
-"""The fields of a finding that a rule gives; each function returns it as it is stored."""
+"""Fields of a finding; each function checks a value and returns it as stored."""

@@ -15,7 +15,7 @@ from mothtrap.core.texts import storable_value
 
 T = TypeVar("T")
 UnixTime = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
-"""Seconds since 1970; a time that no clock shows (here: after the year 5000) is damage."""
+"""Seconds since 1970, around the year 5000; a later time counts as damage."""
 
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _building = threading.Lock()
@@ -46,10 +46,10 @@ def encode(value: object) -> bytes:
 
 
 def shown(value: object) -> bytes:
-    r"""Encode a value for people and other tools: without secrets, and with visible characters.
+    r"""Encode a value for people and other tools, without secrets and invisible characters.
 
-    Control characters and those that turn the direction of text are written as `\\u202e` and the
-    like: the value stays the same, and the text cannot steer a terminal or mislead its reader.
+    Control characters and characters that change the text direction are written as escapes such
+    as `\\u202e`. The value stays the same, and the text cannot control a terminal or mislead.
     """
     line = encode(shareable(value)).decode()
     return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], line).encode()

@@ -1,7 +1,7 @@
-"""Masks secrets in whatever is stored of a run or shown of it.
+"""Mask secrets in everything that is stored or shown of a run.
 
-A secret is found by its format (see `secret_formats`) or by the name that it is given to. Nothing
-else is masked: commits, digests, names of files and tensors, and numbers stay.
+A secret is found by its format (see `secret_formats`) or by its name. Commits, digests, names of
+files and tensors, and numbers are not masked.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ _SURE = frozenset(
     {"password", "passwd", "passphrase", "pwd", "secret", "apikey", "accesskey", "secretkey"}
     | {"authtoken", "accesstoken", "accountkey", "privatekey", "credential", "credentials"}
 )
-"""Last words of a name whose value is a secret, whatever it looks like."""
+"""Last words of a name whose value is always a secret."""
 _LIKELY = frozenset({"key", "token", "auth", "authorization", "signature", "cookie", "pat", "pass"})
-"""Last words of a name whose value is a secret where it looks like one, or an argument."""
+"""Last words of a name whose value is a secret if it looks like one or is an argument."""
 _MAKES_SURE = frozenset(
     {"api", "access", "secret", "private", "account", "encryption", "signing", "subscription"}
     | {"license", "client", "auth", "service", "storage", "shared", "admin", "deploy", "refresh"}
@@ -49,7 +49,7 @@ _NAMED = re.compile(
     r"(?:[rbfu]{0,2}(?P<quote>\\?(?:'''|\"\"\"|['\"]))(?P<quoted>(?:(?!(?P=quote)).)*)"
     r"|(?P<bare>[^\s'\"]+?)(?=[,;&)\]}>]{0,8}(?:\s|$|['\"])|</|[,;&]\s{0,8}[\w.-]{1,60}\s{0,8}[=:]))"
 )
-"""A name, what separates it from its value, and the value; of a text in small letters."""
+"""A name, a separator, and the value, in lowercase text."""
 _FLAG = re.compile(r"(?<!\S)(?P<name>--[\w.-]+)(?P<sep>[ \t]+['\"]?)(?P<value>[^\s'\"-][^\s'\"]*)")
 _BEFORE = re.compile(r"(?P<word>\b[A-Za-z]+ )?(?P<name>[\w.-]*)$")
 _CODE = re.compile(
@@ -105,7 +105,7 @@ def arguments_without_secrets(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 def names_secret(name: str) -> bool:
-    """Return whether a text that is given to a name is a secret, by the name alone."""
+    """Return whether the value of a name is a secret, judging by the name alone."""
     return _strength(name) > 0
 
 
@@ -146,7 +146,7 @@ def _replaced(value: Any, fields: Sequence[str], replace: Any) -> Any:
 
 
 def _lines_without_secrets(lines: Sequence[str]) -> list[str]:
-    """Mask in texts that may be the words of a command, or lines of a private key."""
+    """Mask secrets in texts that may be words of a command or lines of a private key."""
     found: list[str] = []
     inside = False
     for line in arguments_without_secrets(lines):
@@ -191,7 +191,7 @@ def _of_flag(found: re.Match[str]) -> str:
 
 
 def _without_named(text: str) -> str:
-    """Mask the values that a text gives to names of secrets."""
+    """Mask the values that a text assigns to secret names."""
     small = text.lower()
     if len(small) != len(text):  # some letters have two small ones
         small = text.translate(_SMALL)
@@ -206,7 +206,7 @@ def _without_named(text: str) -> str:
 
 
 def _gives_secret(text: str, found: re.Match[str], value: str) -> bool:
-    """Return whether a value that a text gives to a name is a secret."""
+    """Return whether a value that a text assigns to a name is a secret."""
     begin, end = found.span("last")
     before = _BEFORE.search(text, max(0, begin - 60), begin)
     word, name = (before["word"] or "", before["name"]) if before is not None else ("", "")
@@ -236,7 +236,7 @@ def _is_given_secret(name: str, value: str) -> bool:
 
 
 def _strength(name: str) -> int:
-    """Return 2 where any value of the name is a secret, 1 where one that looks so is, else 0."""
+    """Return 2 if every value of the name is a secret, 1 if only values that look so, else 0."""
     words = [word.lower() for word in _WORD.findall(re.split(r"[./\[]", name.rstrip("'\"]"))[-1])]
     if not words:
         return 0
@@ -251,7 +251,7 @@ def _strength(name: str) -> int:
 
 
 def _is_argument(name: str, value: str) -> bool:
-    """Return whether `name=value` is an argument, and no line of a program."""
+    """Return whether `name=value` is an argument rather than a line of a program."""
     named = re.fullmatch(r"[-+]*[A-Za-z_][\w.-]*", name) is not None
     return named and (name.startswith("-") or not _CODE.fullmatch(value))
 

@@ -1,7 +1,7 @@
-"""Settings that an adapter has to act on, and the reasons why one does not.
+"""Settings that an adapter must support, and the reasons why an adapter does not.
 
-A handle names those that it honors (`core.adapters.Handle.honors`). Others that a user asks for
-are reported at the first step, see `tracing.settings`.
+A handle lists the settings that it supports (`core.adapters.Handle.honors`). Other settings that
+a user asks for are reported at the first step, see `tracing.settings`.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ EVERY: Final[frozenset[Option]] = frozenset(get_args(Option))
 GUARDING: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm")
 """Options that decide which steps are applied."""
 WITHOUT_SNAPSHOTS: Final[frozenset[Option]] = frozenset({"redact"})
-"""Honored by adapters that act on no step: they keep no inputs that would have to be redacted."""
+"""Supported by adapters that act on no step: they keep no inputs that need redaction."""
 
 NO_EFFECT: Final[dict[Option, str]] = {
-    "on_nonfinite": "steps of {} cannot be left out, and are applied as they are",
+    "on_nonfinite": "steps of {} cannot be skipped, and are applied as they are",
     "max_gradient_norm": "gradients of {} are not checked before they are applied",
     "snapshots": "no snapshots are taken of {}, so no step can be replayed",
-    "digests": "no digests of tensors are taken of {}",
+    "digests": "no tensor digests are computed for {}",
     "redact": "inputs of {} cannot be redacted, so no snapshots are taken",
 }
 """Why an adapter does not honor an option; `{}` is its framework."""
 
 
 def asked(config: Config) -> dict[Option, str]:
-    """Return the options that a configuration asks for, each as the user reads it."""
+    """Return the options that a configuration asks for, each as it is shown to the user."""
     found: dict[Option, str] = {}
     if config.on_nonfinite != "report":
         found["on_nonfinite"] = f"on_nonfinite = {config.on_nonfinite}"

@@ -40,7 +40,7 @@ def rule(
 
     Args:
         code: two or more capitals and three digits that no other rule has.
-        severity: of findings that do not say theirs; `warning` unless it is given.
+        severity: default severity of findings; `warning` unless given.
         needs: what must be captured; a class may say it in its body instead.
         explains: names of the rules whose findings this one causes.
         passes: a finding becomes a note when the rule later finds it no more.
@@ -81,8 +81,8 @@ def _of_class(made: type, given: dict[str, Any]) -> type[Rule]:
 def _of_function(function: Callable[..., Any], given: dict[str, Any]) -> type[Rule]:
     if not inspect.isfunction(function) or inspect.iscoroutinefunction(function):
         raise ConfigError(
-            f"@rule stands above {function!r}; it makes a rule of a function (`def`, not `async "
-            "def`) or of a class"
+            f"@rule decorates {function!r}; it must decorate a function (`def`, not `async def`) "
+            "or a class"
         )
     name = function.__name__
     settings = _settings(name, function)

@@ -1,4 +1,4 @@
-"""The form of a rule that is not part of mothtrap: what is wrong is refused by its name."""
+"""Check the definition of a custom rule, and name the part that is wrong."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ _ANNOTATED = ("code", "called", "title", "severity", "needs", "explains", *_FLAG
 
 
 def check_code(code: object) -> None:
-    """Raise ConfigError unless a code can be one of a rule."""
+    """Raise ConfigError unless a code is a valid rule code."""
     if not isinstance(code, str) or not CODE.fullmatch(code):
         raise ConfigError(
-            f"a rule's code is capitals and three digits, such as ACT901; got {_shown(code)}; "
+            f"a rule code is capital letters and three digits, such as ACT901; got {_shown(code)}; "
             "write @mothtrap.rule('ACT901')"
         )
 
 
 def completed(made: type[Rule]) -> type[Rule]:
-    """Return a class as a rule whose form is right: a frozen dataclass that gives findings.
+    """Turn a class into a rule: a frozen dataclass whose `check` returns findings.
 
     Args:
         made: derives from `Rule`; its code and needs are set.
 
     Raises:
-        ConfigError: a part of it is wrong; says which, and what to write instead.
+        ConfigError: a part of it is wrong; names the part and the fix.
     """
     who = made.__name__
     for name, instead in RESERVED.items():
@@ -81,7 +81,7 @@ def completed(made: type[Rule]) -> type[Rule]:
 
 
 def give_findings(made: type[Rule]) -> None:
-    """Let the `check` of a class return a list of findings, whatever it gave them in."""
+    """Let the `check` of a class return a list of findings, whatever it returned them in."""
     check = made.check
 
     @functools.wraps(check)
@@ -101,7 +101,7 @@ def _complaints(made: type[Rule]) -> Iterator[str]:
     for name in ("called", "title"):
         value: object = getattr(made, name)
         if not isinstance(value, str):
-            yield f"`{name}` is {_shown(value)}; expected a text"
+            yield f"`{name}` is {_shown(value)}; expected a string"
     try:
         severity_of(made.severity)
     except TypeError as err:
@@ -142,12 +142,12 @@ def _of_need(need: Need) -> Iterator[str]:
             if value not in tuple(known or ()):
                 yield (
                     f"`{field}` names {value!r}, which does not exist"
-                    f"{nearest(value, known or ())}; there are: "
+                    f"{nearest(value, known or ())}; valid names: "
                     f"{', '.join(filter(None, known or ()))}"
                 )
     if bool(need.kinds) != bool(need.statistics):
         missing, other = ("statistics", "kinds") if need.kinds else ("kinds", "statistics")
-        yield f"it has `{other}` but no `{missing}`; give both: which tensors, and what of them"
+        yield f"it has `{other}` but no `{missing}`; give both, tensors and statistics"
     facts: object = need.facts
     if not _is_of(facts, type) or not all(issubclass(fact, Fact) for fact in need.facts):
         yield (
@@ -218,24 +218,24 @@ def check_threshold(who: str, name: str, default: object) -> None:
         )
     if name.startswith("_") or hasattr(Rule, name):
         raise ConfigError(
-            f"{who}: the threshold `{name}` has the name of a part of every rule; call it "
-            f"otherwise, such as `{name.strip('_')}_limit`"
+            f"{who}: the threshold `{name}` has a name that every rule uses; rename it "
+            f"to another one, such as `{name.strip('_')}_limit`"
         )
     if not isinstance(default, SETTINGS):
         raise ConfigError(
-            f"{who}: the threshold `{name}` is {_shown(default)}; expected a number, a text, or "
+            f"{who}: the threshold `{name}` is {_shown(default)}; expected a number, a string, or "
             "True or False"
         )
 
 
 def _check_made(who: str, made: type[Rule]) -> None:
-    """Make the rule once: what its own `__init__` does wrong is known before the training."""
+    """Create the rule once, so that errors in its `__init__` are known before training."""
     try:
         rule = made()
         hash(rule)
     except Exception as err:  # whatever it raises
         raise ConfigError(
-            f"{who} cannot be made: {type(err).__name__}: {err}; a rule has no __init__ and no "
+            f"{who} cannot be created: {type(err).__name__}: {err}; a rule has no __init__ and no "
             "state: make thresholds fields, `limit: float = 1.0`"
         ) from err
 

@@ -8,7 +8,7 @@ from mothtrap.core.errors import ConfigError
 
 _PARTING = frozenset("/\\\0")
 MAX_NAME_BYTES = 200
-"""A folder's name may have 255 bytes; the rest is for what is added to it, as `-2`."""
+"""A folder name may have 255 bytes; the rest is for suffixes such as `-2`."""
 
 
 def check_name(name: str, label: str) -> None:

@@ -11,7 +11,7 @@ from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.jsonable import UnixTime
 
 SHOWN_OFF = 4
-"""Rules that a verdict names as switched off; chosen by hand."""
+"""Most switched-off rules that a verdict names; chosen by hand."""
 
 STOPPED = 3
 """Exit code of a job that was stopped on request."""
@@ -71,7 +71,7 @@ class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def switched_off(rules: Sequence[RuleStatus]) -> str:
-    """Return the sentence that a verdict begins with where rules were switched off; else ''."""
+    """Return the first sentence of a verdict if rules were switched off; else ''."""
     off = [rule for rule in rules if rule.state is RuleState.RULE_FAILED]
     if not off:
         return ""
@@ -86,7 +86,7 @@ def switched_off(rules: Sequence[RuleStatus]) -> str:
 
 
 def _cut(reason: str) -> str:
-    """Return the beginning of a reason, without what to do: the verdict names the fault alone."""
+    """Return the start of a reason without the advice: the verdict only names the fault."""
     return reason.partition("; ")[0]
 
 

@@ -38,7 +38,7 @@ _TOKENS = (
 TOKEN = re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(_TOKENS)})")
 """Tokens with a documented prefix."""
 LONG = re.compile(r"(?<![\w.~+/=:-])[\w.~+/=:-]{20,}")
-"""Texts that may hold one: looking for these first takes a fifth of the time."""
+"""Texts that may contain a token; searching for these first takes a fifth of the time."""
 
 PRIVATE_KEY = re.compile(
     r"(?P<begin>-----BEGIN [A-Z0-9 ]*PRIVATE KEY[A-Z ]*-----).*?"
@@ -57,7 +57,7 @@ IN_DATABASE_URL = re.compile(
     r"|clickhouse|snowflake|cockroachdb|db2|sqlserver)(?:\+\w+)*://)[^\s'\"<>@/:]*:[^\s'\"<>]*@",
     re.IGNORECASE,
 )
-"""A user with a password; `/`, `?` and `#` may be in that of a database."""
+"""A user with a password; a database password may contain `/`, `?` and `#`."""
 USER_IN_URL = re.compile(r"(?<=://)(?=[^\s/@]*\d)[A-Za-z0-9_~.-]{20,}@")
 """A token in the place of a user."""
 WEBHOOK = re.compile(

@@ -24,7 +24,7 @@ def readable(message: str) -> str:
 
 
 def printable(text: str) -> str:
-    r"""Escape what could steer a terminal: names and messages of a run are data.
+    r"""Escape characters in a text of a run that could control a terminal.
 
     Control characters, newlines included, and signs that reorder text are written as
     escapes; a tab becomes a space.

@@ -17,7 +17,7 @@ _START = _at_start()
 
 
 def working_folder() -> Path:
-    """Return the working folder; if it was deleted, that in which the process was started."""
+    """Return the working folder; if it was deleted, the folder in which the process started."""
     try:
         return Path.cwd()
     except OSError:

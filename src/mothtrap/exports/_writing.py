@@ -96,7 +96,7 @@ def follow_run(
 
 
 def _with_damage(written: Written, run: Run) -> Written:
-    """Add what of the run cannot be read to what was left out."""
+    """Add the damage of the run to the list of omitted parts."""
     return replace(written, left_out=tuple(dict.fromkeys((*written.left_out, *run.damage))))
 
 

@@ -54,7 +54,7 @@ def judge_again(
         rules: in force.
         quiet: what is not to be heard of.
         reference: opens, for a worker, the run to compare with.
-        switched_off: states of rules that could not be made.
+        switched_off: states of rules that could not be created.
     """
     monitors: list[Monitor] = []
     for number, histories in groupby(run.histories(), key=itemgetter(0)):

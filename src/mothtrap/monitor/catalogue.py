@@ -33,7 +33,7 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
         files: Python files with further rules.
 
     Raises:
-        ConfigError: a file is not there, or no Python file.
+        ConfigError: a file does not exist, or is not a Python file.
     """
     return _known(files)[0]
 
@@ -77,7 +77,7 @@ def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut,
 
 
 def _with_own_codes(faults: Iterable[LeftOut], found: Iterable[str]) -> Iterable[LeftOut]:
-    """Leave the code to the rule that has it, where another one claims it, too."""
+    """Keep a code with its first rule if another rule claims it, too."""
     taken = set(found)
     for fault in faults:
         yield msgspec.structs.replace(fault, code="") if fault.code in taken else fault
@@ -85,7 +85,7 @@ def _with_own_codes(faults: Iterable[LeftOut], found: Iterable[str]) -> Iterable
 
 
 def _taken(rule: type[Rule], found: Mapping[str, type[Rule]]) -> str:
-    """Say which other rule has the code or the name of a rule; '' where none has."""
+    """Name the other rule with the code or name of a rule; '' if there is none."""
     other = found.get(rule.code)
     if other is not None:
         return (
@@ -203,7 +203,7 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
         return rule(**values)
     except Exception as err:  # of a rule that checks its thresholds
         raise ConfigError(
-            f"configuration: {rule.name()} refuses [rules.{rule.code}]: {type(err).__name__}: {err}"
+            f"configuration: {rule.name()} rejects [rules.{rule.code}]: {type(err).__name__}: {err}"
         ) from err
 
 

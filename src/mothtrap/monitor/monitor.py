@@ -101,7 +101,7 @@ class Monitor:
             every: after the dense first steps judge each so many records, whatever it
                 costs; None: as the clock allows.
             reference: another run that the windows are to show beside this one.
-            switched_off: states of rules that could not be made.
+            switched_off: states of rules that could not be created.
         """
         self._switched_off = tuple(switched_off)
         needs = [need for rule in rules for need in rule.needs]

@@ -1,7 +1,7 @@
-"""Runs rules that are not part of mothtrap so that whatever one does is its own failure alone.
+"""Run custom rules so that a failure of one affects nothing else.
 
-Such a rule is called on a thread of its own, for a limited time, with a window of its own whose
-arrays cannot be written to. Its findings are read there, too: a generator may raise, or not end.
+A custom rule runs on a separate thread for a limited time, with a copy of the window whose arrays
+are read-only. Its findings are read on that thread, too: a generator may raise or never end.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from mothtrap.monitor.rule_faults import advice, line_in, one_line
 from mothtrap.monitor.rule_files import line_of
 
 LOOKS, LOOK_S = 20, 0.5
-"""A rule may take so many times so many seconds for one window; chosen by hand. Counted in short
-waits, so that a process that was stopped and goes on is not late."""
+"""Number and length of the waits for one window; chosen by hand. Short waits keep a process that
+was stopped and continued from counting as late."""
 SHOWN_RANGES = 3
 """Ranges of missing steps that are named; chosen by hand."""
 
@@ -48,7 +48,7 @@ def is_own(rule: Rule) -> bool:
 
 
 def found_by(rule: Rule, window: Window) -> list[Finding]:
-    """Return what a rule finds in a window; it is contained where it is not part of mothtrap.
+    """Return the findings of a rule in a window; custom rules are isolated.
 
     Raises:
         CannotJudge: as the rule says.
@@ -66,7 +66,7 @@ def found_by(rule: Rule, window: Window) -> list[Finding]:
 
 
 def failure_of(rule: Rule, error: BaseException) -> str:
-    """Return in one line where a rule failed, with what, and what to change."""
+    """Return one line that says where and how a rule failed, and what to change."""
     if not is_own(rule):
         return one_line(error)
     code = getattr(inspect.unwrap(type(rule).check), "__code__", None)
@@ -76,7 +76,7 @@ def failure_of(rule: Rule, error: BaseException) -> str:
     if isinstance(error, TooSlow):
         todo = "end its loops, and look at fewer values"
     elif line is None:
-        todo = "change what it gives there"
+        todo = "change the value that it returns there"
     else:
         todo = f"correct line {line}"
     test = f"`mothtrap analyze RUN --rules {PurePath(file).name}` tries it on this run"
@@ -84,7 +84,7 @@ def failure_of(rule: Rule, error: BaseException) -> str:
 
 
 class _Call:
-    """One call of a rule on a thread of its own."""
+    """One call of a rule on a separate thread."""
 
     def __init__(self, rule: Rule, window: Window) -> None:
         self._rule, self._window = rule, window
@@ -123,7 +123,7 @@ class _Call:
 
 
 def _own_window(window: Window) -> Window:
-    """Return a window of which a rule may replace the parts without harm to the others."""
+    """Return a copy of a window that a rule may change without affecting other rules."""
     series = tuple(copy.copy(each) for each in window.series)
     matrices = tuple(copy.copy(each) for each in window.matrices)
     return dataclasses.replace(window, series=series, matrices=matrices)
@@ -139,7 +139,7 @@ def _with_missing(rule: Rule, window: Window, finding: Finding) -> Finding:
 
 
 def missing_steps(needs: tuple[Need, ...], window: Window) -> str:
-    """Return in words the steps of a window of which something was due and was not captured."""
+    """Describe the steps of a window at which a needed value was due but not captured."""
     if not len(window.steps_S):
         return ""
     every_S = np.arange(window.steps_S[0], window.last_step + 1)

@@ -1,4 +1,4 @@
-"""Faults of rules that are not part of mothtrap, in one sentence that says what to change."""
+"""Describe faults of custom rules in one sentence that says what to change."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _ADVICE: tuple[tuple[type[BaseException], str, str], ...] = (
     (ValueError, r"read-only|WRITEABLE", _READ_ONLY),
     (ValueError, r"not enough values to unpack", _EMPTY),
     (FrozenInstanceError, r"", _STATELESS),
-    (RecursionError, r"", "it calls itself without an end"),
+    (RecursionError, r"", "it never stops calling itself"),
     (SystemExit, r"", "a rule must not end the process: remove the call of exit"),
     (TypeError, r"Found.*positional", "write mothtrap.Found(step=..., message=...)"),
     (TypeError, r"positional arguments provided", "write mothtrap.Need(scalars=('loss',))"),
     (ImportError, r"", "install that module where the training runs, or do without it"),
 )
-"""By exception and what its text matches: what to change."""
+"""Advice by type of exception and pattern of its text."""
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,7 +60,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def status(self) -> RuleStatus:
-        """The state of the rule in a run; where its code is not known, its place stands for it."""
+        """The state of the rule in a run, with its place if the code is not known."""
         return RuleStatus(
             code=self.code or PurePath(self.where).name,
             name=self.name or "rules",
@@ -75,7 +75,7 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def one_line(error: BaseException) -> str:
-    """Return type and text of an exception, also of one whose text cannot be made."""
+    """Return type and text of an exception, even if its `__str__` raises."""
     try:
         text = first_line(str(error))
     except Exception:
@@ -96,7 +96,7 @@ def line_in(error: BaseException, file: str) -> int | None:
 
 
 def advice(error: BaseException) -> str:
-    """Return, behind a semicolon, what to change where an exception tells; '' where not."""
+    """Return the advice that fits an exception, after a semicolon; '' if there is none."""
     if isinstance(error, ConfigError):
         return ""
     text = one_line(error)
@@ -118,7 +118,7 @@ def raised_on_purpose(error: BaseException) -> bool:
 
 
 def _of_argument(name: str, text: str) -> str:
-    """Say which arguments there are where one is unknown; `text` is that of the exception."""
+    """List the valid arguments if one is unknown; `text` is the text of the exception."""
     if "rule()" in text:
         if name in RESERVED:
             return RESERVED[name]

@@ -41,9 +41,9 @@ def rules_in(path: str | Path) -> tuple[type[Rule], ...]:
 
 
 def read_rules(path: str | Path) -> Read:
-    """Return the rules of a file, sorted by code, and those that are left out.
+    """Return the usable rules of a file, sorted by code, and the rules that are left out.
 
-    The file is run once a process, one statement at a time: a rule that cannot be made is left
+    The file runs once per process, one statement at a time. A rule that cannot be created is left
     out, and the others of the file are not. It may hold several rules.
 
     Raises:
@@ -81,7 +81,7 @@ def _read(file: Path, _changed_ns: int) -> Read:
         left_out.append(
             LeftOut(
                 where=f"{file}:1",
-                reason="it holds no rule; write @mothtrap.rule('ACT901') above a function",
+                reason="it contains no rule; write @mothtrap.rule('ACT901') above a function",
             )
         )
     return tuple(sorted(rules, key=lambda rule: rule.code)), tuple(left_out)
@@ -161,7 +161,7 @@ def _check_is_new(rule: type[Rule], others: list[type[Rule]]) -> None:
                 value = rule.code if what == "code" else rule.name()
                 raise ConfigError(
                     f"{rule.__name__}: two rules have the {what} {value!r}; put "
-                    "@mothtrap.rule(code) above each, with a code of its own"
+                    "@mothtrap.rule(code) above each, with a different code"
                 )
 
 

@@ -36,14 +36,14 @@ from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.store.layout import read_ledger, read_source
 
 CHECKED_BYTES = 256 << 20
-"""Read to check a run that is looked at; chosen by hand, about a tenth of a second."""
+"""Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
 LISTED_BYTES = 16 << 20
-"""Read to check each run of a list; chosen by hand: few runs are larger."""
+"""Bytes read to check each run of a list; chosen by hand: few runs are larger."""
 FactT = TypeVar("FactT", bound=Fact)
 
 
 def damage_first(verdict: str, damage: Sequence[str]) -> str:
-    """Return a verdict that begins with the damage, where there is any."""
+    """Return a verdict that begins with the damage, if there is any."""
     if not damage:
         return verdict
     parts = "1 part" if len(damage) == 1 else f"{len(damage)} parts"
@@ -160,7 +160,7 @@ class RunFacts:
     def verdict(self) -> str:
         """The worst root cause among the findings, or that nothing was found.
 
-        It begins with the damage, and with the rules that were switched off, where there are any.
+        It begins with damage and switched-off rules, if there are any.
         """
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
         text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
@@ -254,7 +254,7 @@ class RunFacts:
         return self.damage_within(CHECKED_BYTES)
 
     def damage_within(self, limit_bytes: int) -> tuple[str, ...]:
-        """Return the damage as `damage`, with another limit."""
+        """Return the damage like `damage`, with another limit."""
         return self._files.damage(limit_bytes)
 
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
@@ -286,7 +286,7 @@ class RunFacts:
 
 
 def _switched_off(statuses: Iterable[RuleStatus], failed: ToolError) -> Iterator[RuleStatus]:
-    """Yield the states of rules where all of them were switched off: what they found stays."""
+    """Yield the states of rules after all were switched off; their findings stay."""
     reason = f"from step {failed.step} on; mothtrap failed there: {failed.error}"
     for status in statuses:
         if status.state in (RuleState.ERROR, RuleState.WARNING):

@@ -151,7 +151,7 @@ def facts_of(run: Run, wanted: RunFilter) -> Facts:
 
 
 def as_csv(rows: Sequence[Row]) -> str:
-    """Return rows as CSV without secrets, with the union of their names as the head."""
+    """Return rows as CSV without secrets, with the union of their names as the header."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")

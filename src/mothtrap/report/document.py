@@ -97,7 +97,7 @@ def _losses(run: Run) -> list[Series]:
 
 
 def _conditions(run: Run) -> dict[str, str]:
-    """Return what a run was started with."""
+    """Return the conditions under which a run was started."""
     found: dict[str, str] = {}
     info, ledger = run.info, _ledger(run)
     if ledger is not None:

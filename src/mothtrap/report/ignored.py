@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Ignored(msgspec.Struct, frozen=True, kw_only=True):
-    """A setting as the user reads it, and why it had no effect."""
+    """A setting as it is shown to the user, and why it had no effect."""
 
     setting: str
     reason: str

@@ -10,7 +10,7 @@ from mothtrap.report.document import Document
 from mothtrap.report.style import count_of
 
 MAX_DAMAGE = 20
-"""Sentences on damage; chosen by hand."""
+"""Most sentences about damage; chosen by hand."""
 MAX_TEXT = 500
 MAX_BYTES = 900 << 10
 """Below the 1 MiB that the summary of a step of GitHub may have."""

@@ -40,7 +40,7 @@ class RunRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recorded(run: Run) -> RunRecord:
-    """Return what is told of a run, without secrets."""
+    """Return the record of a run for reports, without secrets."""
     return shareable(
         RunRecord(record=run.record, metrics=run.metrics, labels=run.labels, state=run.state)
     )

@@ -151,7 +151,7 @@ def summarize(
         judged: what rules say of it; None: what they said when it was made.
         baseline: findings that are known and not to be told again.
         called: what finds the run in a command; empty: its id does.
-        check_bytes: read to find damage; see `Run.damage_within`.
+        check_bytes: bytes that are read to find damage; see `Run.damage_within`.
     """
     judged = judged or Judged(findings=run.findings, rules=run.rules)
     told = tuple(f for f in judged.findings if baseline is None or not baseline.holds(f))
@@ -332,7 +332,7 @@ def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
     if not rules:
         return "no rule was in force"
     if all(rule.state == RuleState.RULE_FAILED for rule in rules):
-        return "no rule was in force any more"
+        return "no rule was active any more"
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):
         return "no rule had enough data"
     return "no rule that applies had enough data"

@@ -10,7 +10,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.window import Window
 
 MANY_ROWS = 16
-"""Rows whose mean says something about the model, not about one row; chosen by hand."""
+"""Rows whose mean describes the model rather than a single row; chosen by hand."""
 
 FEW_ROWS = 4
 """Rows of a batch up to which one hard row makes a spike of loss and gradient; chosen by hand."""
@@ -23,7 +23,7 @@ def batch_rows(window: Window) -> int | None:
 
 
 def steps_of_many_rows(window: Window) -> int:
-    """Return how many steps have `MANY_ROWS` rows together; 1 if the rows are not known."""
+    """Return how many steps add up to `MANY_ROWS` rows; 1 if the rows are not known."""
     rows = batch_rows(window)
     return math.ceil(MANY_ROWS / max(1, rows)) if rows is not None else 1
 

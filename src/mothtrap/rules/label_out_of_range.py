@@ -16,7 +16,7 @@ from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, finding_of_calls
 
 PIXELS = 100
-"""Targets up to this value or more are pixels that were not scaled; chosen by hand."""
+"""Targets whose maximum is at least this value are unscaled pixels; chosen by hand."""
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ ORDERED = 0.7
 """Rank correlation of gradient and depth that is a fall through depth; chosen by hand."""
 
 SHARE_AT_BORDER = 0.7
-"""Share of the fall (of its logarithm) at the border of two parts of a model that is no fall
-through depth; chosen by hand."""
+"""Share of the (logarithmic) fall at the border of two parts of a model from which on the fall is
+not due to depth; chosen by hand."""
 
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""

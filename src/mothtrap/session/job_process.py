@@ -1,8 +1,8 @@
-"""Runs the command of a job as a child process that behaves as it does without a parent of ours.
+"""Run the command of a job as a child process that behaves as if it were started directly.
 
-The command gets the descriptors, the signal mask and the ignored signals that mothtrap got. A
-signal reaches it once: from its sender where that signaled the whole process group, as a terminal
-does, and else by way of this process, which lives on until the command ends.
+The command inherits the descriptors, the signal mask and the ignored signals of mothtrap. It gets
+each signal once. A sender that signals the whole process group, like a terminal, reaches the
+command directly. This process forwards all other signals, and lives until the command ends.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PASSED_ON = tuple(sorted(signal.valid_signals() - _OWN))
 """Signals sent to us that are meant for the job."""
 
 STOPS = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
-"""Signals by which a terminal stops a job. SIGSTOP is not one of them: whoever sends it to the
+"""Signals with which a terminal stops a job. SIGSTOP is not included: whoever sends it to the
 command alone continues the command alone."""
 
 NAMED_PROCESS = ("LISTEN_PID", "WATCHDOG_PID", "SYSTEMD_EXEC_PID")
@@ -48,8 +48,8 @@ ANSWER_S = 1.0
 def inherited_descriptors() -> tuple[int, ...]:
     """Return the descriptors from 3 up that this process was started with.
 
-    Python closes its own when it starts a program, so these are all that can be inherited. To be
-    called early: libraries may open some that can be inherited, too.
+    Python marks its own descriptors as not inheritable, so only these can be inherited. Call this
+    early, before libraries open inheritable descriptors.
     """
     try:
         listed = [int(name) for name in os.listdir("/dev/fd")]
@@ -107,7 +107,7 @@ def run_command(
 def _as_we_were_started(
     command: Sequence[str], env: Mapping[str, str], children_ignored: bool
 ) -> list[str]:
-    """Return what to start, so that the command finds what it would find in our place."""
+    """Return the program to start so that the command sees the environment of mothtrap."""
     own = str(os.getpid())
     named = [name for name in NAMED_PROCESS if env.get(name) == own]
     if not named and not children_ignored:
@@ -138,14 +138,14 @@ def _send(pid: int, number: int) -> None:
 
 
 class _CaughtSignals:
-    """Signals sent to this process while it has a command, to be read one after the other.
+    """Queue of the signals sent to this process while its command runs.
 
-    Those that were ignored or blocked are caught only when the command has been started, since it
-    inherits what this process ignores and blocks. A signal that is caught is not inherited.
+    Ignored and blocked signals are caught only after the command has started, because the command
+    inherits them. A signal that is caught is not inherited.
 
     Attributes:
-        children_ignored: SIGCHLD was ignored. It cannot be while the exit code of a child is
-            wanted.
+        children_ignored: SIGCHLD was ignored. It cannot stay ignored, because the exit code of
+            the child is needed.
     """
 
     def __enter__(self) -> _CaughtSignals:
@@ -169,19 +169,19 @@ class _CaughtSignals:
         os.close(self._writer)
 
     def catch_all(self) -> None:
-        """Catch those that were ignored or blocked, too."""
+        """Catch the signals that were ignored or blocked, too."""
         self._catch(number for number in PASSED_ON if number not in self._before)
         signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
     def caught(self) -> bytes:
-        """Return the numbers of the signals that have come since the last call."""
+        """Return the numbers of the signals received since the last call."""
         try:
             return os.read(self._reader, 512)
         except BlockingIOError:
             return b""
 
     def wait(self) -> bytes:
-        """Return the same, but wait for one."""
+        """Wait for a signal, then return the numbers like `caught`."""
         _is_readable(self._reader, None)
         return self.caught()
 
@@ -195,8 +195,8 @@ class _CaughtSignals:
 class _Witness:
     """Record of the signals sent to the whole process group; see `signal_witness`.
 
-    Where it cannot be started, or does not answer, it has seen none: the command may then get a
-    signal twice, but never misses one.
+    If the witness cannot be started or does not answer, the command may get a signal twice, but it
+    never misses one.
     """
 
     def __init__(self) -> None:
@@ -210,7 +210,7 @@ class _Witness:
         self._end()
 
     def has_seen(self, number: int) -> bool:
-        """Return whether a signal that has reached us was sent to the group."""
+        """Return whether a signal that reached this process was sent to the whole group."""
         answers = self._process.stdout if self._process is not None else None
         questions = self._process.stdin if self._process is not None else None
         if answers is None or questions is None:
@@ -219,7 +219,7 @@ class _Witness:
             questions.write(bytes([number]))
             if _is_readable(answers.fileno(), ANSWER_S):
                 return answers.read(1) == b"\1"
-        self._end()  # a late answer would be taken for that to the next question
+        self._end()  # a late answer would be mistaken for the next one
         self._start()
         return False
 
@@ -259,7 +259,7 @@ def end_like(code: int) -> int:
         code: of the child, negative for a signal.
 
     Returns:
-        The exit code where that was no signal, or one that does not end this process.
+        The exit code, if the child got no signal or one that does not end this process.
     """
     if code >= 0:
         return code

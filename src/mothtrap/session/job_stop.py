@@ -48,8 +48,8 @@ _savers: list[Callable[[], object]] = []
 def on_stop(save: Callable[[], object]) -> Callable[[], object]:
     """Call a function before mothtrap stops the training of this process.
 
-    That is on request (an action, `mothtrap stop`) or because of `on_nonfinite = "stop"`. The step
-    that is not finite is not applied then, so the function finds the weights of the step before.
+    Training stops on request (an action, `mothtrap stop`) or because of `on_nonfinite = "stop"`. In
+    the latter case the bad step is not applied, so the function sees the weights before it.
 
     It is called on the training thread, between two steps, by every worker at the same step; so
     it may save a checkpoint, also with collectives. No worker ends before all have returned from
@@ -203,7 +203,7 @@ class JobStop:
     def save(self) -> None:
         """Call the functions of `on_stop`, once: the guard ends the training here.
 
-        Every worker comes here at the same step, as the guards of all agree on it. One that has
+        All workers call this at the same step, because their guards agree on it. A worker that has
         nothing to save waits, too: often one worker alone saves.
         """
         if self._stopped:

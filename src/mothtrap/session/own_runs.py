@@ -1,8 +1,8 @@
 """Evidence that this user started a run on this machine.
 
-A run states its own host and command, and whoever makes the files of a run can state any. So
-`run.json` gets a signature of the command and its folder, made with a secret that lies outside of
-all runs. Only a process of this user can make or check it.
+A run states its own host and command, but anyone who writes the files can state any. So `run.json`
+has a signature of the command and its folder, made with a secret that is stored outside of all
+runs. Only a process of this user can make or check the signature.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def signed(info: RunInfo) -> RunInfo:
 
 
 def is_here(host: str) -> bool:
-    """Return whether a host is this one, by its name: no evidence, as anybody can guess a name."""
+    """Return whether a host has the name of this one; no proof, because names can be guessed."""
     return host in (socket.gethostname(), platform.node())
 
 

@@ -36,13 +36,13 @@ class Start:
 
     @property
     def words(self) -> str:
-        """Return the command as one would type it.
+        """Return the command as typed in a shell.
 
-        Secrets are masked in a command of the user's. That of another user is shown whole, since
-        it is to be looked at.
+        Secrets are masked in the user's own command. The command of another user is shown unmasked,
+        so that it can be checked.
         """
         if not self.command:
-            return f"what --build names in {printable(self.folder)}"
+            return f"the --build function in {printable(self.folder)}"
         line = shlex.join(self.command if self.foreign else arguments_without_secrets(self.command))
         return printable(f"`{line}` in {self.folder}")
 

@@ -1,9 +1,9 @@
-"""Says whether a signal was sent to the whole process group: a program that `mothtrap run` starts.
+"""Program of `mothtrap run` that says whether a signal was sent to the whole process group.
 
 It is a member of the group that blocks every signal and does nothing else. A signal that was sent
-to the group waits here; one that was sent to the launcher alone does not. For each number on
-standard input it answers 1 or 0, and it ends with its input. It imports nothing of mothtrap, so
-that it starts at once.
+to the group is pending here; a signal that was sent to the launcher alone is not. It answers
+1 or 0 for each number on standard input, and exits when its input ends. It imports nothing from
+mothtrap, so that it starts fast.
 """
 
 import os

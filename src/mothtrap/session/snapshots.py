@@ -91,7 +91,7 @@ class Snapshots:
         elif not self._order(SnapshotOrder(reason="request", request=request.id)):
             why = (
                 "this job takes no snapshots (`snapshots`, `ring_mb` or `capture` is off, or "
-                "`redact` is set, which PyTorch alone honors), or too many are wished for already"
+                "`redact` is set outside of PyTorch), or too many snapshots are already requested"
             )
             self._tell(SnapshotKept(step=0, reason="request", request=request.id, error=why))
 

@@ -1,13 +1,13 @@
-"""Becomes a command after a change that only the process itself can make.
+"""Replace this process by a command, after a change that only the process itself can make.
 
-`mothtrap run` starts it in the place of the command where one of these is needed:
+`mothtrap run` starts this program instead of the command in two cases:
 
-- SIGCHLD is ignored, as it was when mothtrap started. mothtrap itself cannot ignore it: the kernel
-  then forgets the exit code of the command.
-- Variables by which a service manager names the process that it started hold the process id of
-  mothtrap, and must hold that of the command.
+- SIGCHLD was ignored when mothtrap started. mothtrap itself cannot ignore it, because the kernel
+  then discards the exit code of the command.
+- A service manager names the process that it started in environment variables. They contain the
+  process id of mothtrap, and must contain the process id of the command.
 
-It imports nothing of mothtrap, so that it starts at once.
+It imports nothing from mothtrap, so that it starts fast.
 """
 
 import os

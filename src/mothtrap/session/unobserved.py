@@ -46,7 +46,7 @@ def store_reasons(
 def follows_from_workers(attempt: Path) -> bool:
     """Return whether a worker of the job was stopped, failed, or was killed.
 
-    The exception of the process that started the workers, such as torchrun, says the same then.
+    The exception of the process that started the workers, such as torchrun, then adds nothing.
 
     Args:
         attempt: folder of the attempt that the launcher of mothtrap opened.

@@ -42,7 +42,7 @@ FORM = 1
 STATE, STEPS, HEAD = "state.safetensors", "steps.safetensors", "snapshot.json"
 
 MAX_HEAD_BYTES = 1 << 30
-"""Of `snapshot.json` that is read; chosen by hand."""
+"""Most bytes of `snapshot.json` that are read; chosen by hand."""
 
 CHUNK_BYTES = 1 << 22
 """Written at once: between two of them whoever wants it has the processor."""

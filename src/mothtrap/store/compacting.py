@@ -29,11 +29,11 @@ TABLES = ("stats", "scalars", "events")
 LEAST_BYTES = 1 << 16
 """Size from which on it is worth it; chosen by hand."""
 BATCH_ROWS = 1 << 16
-"""Rows of a batch, about, at most; chosen by hand: columns of half a megabyte."""
+"""Approximate maximum rows of a batch; chosen by hand: columns of half a megabyte."""
 PARTS = 8
-"""Batches of a small segment, about, so that damage to one costs only its own rows."""
+"""Approximate number of batches of a small segment; damage to one costs only its rows."""
 LEAST_BATCH_ROWS = 1 << 5
-"""Rows of a batch, about, at least; chosen by hand: events have some 500 bytes each."""
+"""Approximate minimum rows of a batch; chosen by hand: an event has about 500 bytes."""
 COMPACTED = {b"mothtrap": b"compacted"}
 """Metadata of the schema of a segment that was compacted."""
 _ERRORS = (OSError, pa.ArrowException, ValueError, KeyError, TypeError)
@@ -118,7 +118,7 @@ def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def _second_definitions(batch: pa.RecordBatch, record_N: npt.NDArray[np.int64]) -> int:
-    """Return where a record defines tensors again: not in one batch with the first time."""
+    """Return where records define tensors again; these must not share a batch with the first."""
     if "type" not in batch.schema.names:
         return 0
     again = np.flatnonzero(where_equal(batch.column("type"), AGAIN))

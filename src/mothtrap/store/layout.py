@@ -326,7 +326,7 @@ def _read(path: Path, kind: type[T]) -> T | None:
         data = read_plain(path, MAX_DESCRIPTION_BYTES)
     except FileNotFoundError:
         if path.is_symlink():
-            raise _unreadable(path, "it is a symbolic link to nothing") from None
+            raise _unreadable(path, "it is a broken symbolic link") from None
         return None
     except OSError as err:
         raise _unreadable(path, err.strerror or str(err)) from err

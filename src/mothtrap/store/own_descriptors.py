@@ -9,16 +9,15 @@ from pathlib import Path
 
 
 class OwnDescriptor:
-    """Descriptor of a file that stays the right one whatever the script closes.
+    """File descriptor that stays valid even if the script closes it.
 
-    A script may close descriptors that are not its own (`os.closerange(3, 256)`, as programs do
-    that become daemons), and open a file that gets the same number. Nothing is ever written to
-    such a file, nor is it closed.
+    A script may close all descriptors (`os.closerange(3, 256)`, as daemons do), and then open a
+    file that gets the same number. mothtrap never writes to that file, and never closes it.
 
     Args:
         path: of the file.
         flags: of `os.open`.
-        mode: permissions of a file that is made.
+        mode: permissions of a new file.
 
     Raises:
         OSError: the file cannot be opened.

@@ -1,6 +1,6 @@
-"""Opening of the files of a run: plain files only, without waiting, and in bounded memory.
+"""Open the files of a run: plain files only, without blocking, and in bounded memory.
 
-A run may come from elsewhere. A FIFO in it would block whoever opens it, a device would never end.
+A run may come from elsewhere. Opening a FIFO would block, and reading a device would never end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def open_plain(path: Path, flags: int = 0, *, follow: bool = True) -> int:
 
     Args:
         path: of the file.
-        flags: further ones of `os.open`.
+        flags: further flags of `os.open`.
         follow: whether `path` may be a symbolic link to a plain file.
 
     Raises:

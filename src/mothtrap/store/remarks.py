@@ -45,7 +45,7 @@ def read_remarks(run: Path, folder: str, kind: type[T]) -> list[T]:
 
 
 def remark_damage(run: Path, folder: str, kind: type[T]) -> list[str]:
-    """Return a sentence for each file among the remarks that holds none."""
+    """Return a sentence for each remark file that cannot be read."""
     read = _read(run, folder, kind)
     return [f"{path} cannot be read: {why}" for path, why in read if isinstance(why, str)]
 

@@ -26,7 +26,7 @@ from mothtrap.store.replacing import replace
 
 _FILE = "remote.json"
 MAX_BYTES = 1 << 16
-"""Of `remote.json` that is read; chosen by hand."""
+"""Most bytes of `remote.json` that are read; chosen by hand."""
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):

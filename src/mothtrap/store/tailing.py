@@ -24,7 +24,7 @@ from mothtrap.store.segments import MAGIC
 MAX_SEGMENT_BYTES = 1 << 30
 """Chosen by hand: 16 times the size at which segments are rolled."""
 _FOOTER_BYTES = 1 << 20
-"""Chosen by hand: footers have some 30 bytes for each batch."""
+"""Chosen by hand: a footer has about 30 bytes for each batch."""
 RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
 
@@ -105,7 +105,7 @@ class SegmentReader:
                 return read_on(file, max(size - self._offset, 0))
         except FileNotFoundError:
             if self.path.is_symlink():
-                self._end("it is a symbolic link to nothing")
+                self._end("it is a broken symbolic link")
             return b""
         except OSError as err:
             self._end(f"it cannot be read: {err.strerror or err}")
@@ -137,7 +137,7 @@ class SegmentReader:
             return self._take_schema(message or b"")
         recovered = self._schema_of_footer(data)
         if recovered and recovered != message:
-            self._report(why or "its schema is damaged, and is taken from the footer")
+            self._report(why or "its schema is damaged, and the copy in the footer is used")
         if recovered:
             return self._take_schema(recovered)
         if why:
@@ -160,7 +160,7 @@ class SegmentReader:
         return sealing.matches(data, at, mark, sealing.schema_seed(schema))
 
     def _schema_of_footer(self, data: Data) -> bytes:
-        """Return the schema message by the footer of a sealed segment, if batches fit it."""
+        """Return the schema message from the footer of a sealed segment if batches match it."""
         if sealing.footer_offset(data[-_FOOTER_BYTES:]) is None:
             return b""
         try:
@@ -277,7 +277,7 @@ def _first_message(data: Data) -> tuple[bytes | None, str]:
     start = len(MAGIC)
     metadata = sealing.metadata_bytes(data, start)
     if data[:start] != MAGIC[: len(data)]:
-        return b"", "it does not begin as an Arrow file"
+        return b"", "it does not begin like an Arrow file"
     if metadata is None:
         return None, ""
     if metadata <= 0:

@@ -14,7 +14,7 @@ _unwritten: dict[Path, str] = {}
 
 
 def user_secret(path: Path) -> str:
-    """Return the secret that a file holds; make it at the first call.
+    """Return the secret in a file; the first call creates the file.
 
     The file is readable by this user only; one that others could read or write is replaced. Where
     it cannot be written, the secret lasts as long as this process.

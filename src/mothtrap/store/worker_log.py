@@ -67,15 +67,15 @@ def _stats_schema(width: int) -> pa.Schema:
 
 
 _BATCH_BYTES = 2 << 20
-"""Statistics that are joined in one batch, at most, about. Chosen by hand: what fits into the
-caches is still there when it is summed and written."""
+"""Approximate maximum of statistics in one batch. Chosen by hand: the batch fits into the CPU
+caches until it is summed and written."""
 _LEAST_BATCH_BYTES = 1 << 12
-"""Statistics that are joined in one batch, at least, about; chosen by hand: the header of a batch
-has under 1 kB."""
+"""Approximate minimum of statistics in one batch; chosen by hand: the header of a batch has under
+1 kB."""
 _PARTS = 8
-"""Batches in which the first append is written, at most, and each later one in one less, so that
-damage to a batch never costs more than about this share of a run. Chosen by hand: a batch takes
-some 50 us to write."""
+"""Maximum number of batches in the first append; each later append has one less. Damage to a batch
+then costs at most about this fraction of a run. Chosen by hand: a batch takes about 50 us to
+write."""
 
 # Bounds for what a reader believes; chosen by hand, far above what any training has.
 Size = Annotated[int, msgspec.Meta(ge=0)]

@@ -21,7 +21,7 @@ from mothtrap.store.processes import is_alive
 
 _NAME = "writer.json"
 MAX_BYTES = 1 << 16
-"""Of `writer.json` that is read; chosen by hand."""
+"""Most bytes of `writer.json` that are read; chosen by hand."""
 _LOOK_EVERY_S = 0.02
 
 

@@ -46,7 +46,7 @@ ASKED: dict[str, Any] = {
     "digests": True,
     "redact": ("nothing",),
 }
-"""Every option that an adapter has to act on; none of them changes a sound training."""
+"""Every option that an adapter must support; none of them changes a sound training run."""
 
 
 class Process:
@@ -266,7 +266,7 @@ class AdapterTests:
             self._check_steps_are_left_out()
 
     def _check_steps_are_left_out(self) -> None:
-        """Under a bound of the gradient norm that no step is within, no step is applied."""
+        """With a limit that every gradient norm exceeds, no step is applied."""
         process = Process(self.adapter.ARRAYS, on_nonfinite="skip", max_gradient_norm=1e-30)
         with process.watched(self.adapter):
             self.train()
@@ -301,7 +301,7 @@ class AdapterTests:
         assert fine & of_losses, "no rule judged the loss"
 
     def test_a_loss_given_alone_makes_no_rule_ok(self) -> None:
-        """A script that reports its losses, and trains nothing that is seen, is judged by them."""
+        """A script that only reports losses gets no `ok` from rules that need more."""
         process = Process(self.adapter.ARRAYS)
         with process.watched(self.adapter) as handle:
             for step in range(100):

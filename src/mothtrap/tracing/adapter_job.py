@@ -44,8 +44,8 @@ class AdapterJob:
         live: False once the process forked, ended, or this adapter failed as a whole.
         settings: reports those that have no effect on its steps.
         observer: adds to the steps of this framework and of its kin.
-        thread: the only thread in which hooks run; 0: they run in all.
-        elsewhere: says of another thread whether no hook runs there, as of one that works for it.
+        thread: the only thread in which hooks run; 0 for all threads.
+        elsewhere: returns whether no hook runs in the calling thread, if it is another one.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """Faults of steps, and the policy `on_nonfinite`: one definition for all frameworks.
 
-An adapter reads the losses and gradients of a step. What is wrong with them, what becomes of the
-step, and what the user reads of it is decided here.
+An adapter reads the losses and gradients of a step. This module finds the fault, decides what
+happens to the step, and writes the message for the user.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.runs import STOPPED
 
 MAX_NAMES: Final = 4
-"""Parameters that are named of those concerned."""
+"""Most affected parameters that are named."""
 MAX_MESSAGES: Final = 3
 """Onsets that are printed as they happen; the verdict counts all steps."""
 
@@ -84,11 +84,11 @@ def bad_gradients(
     """Return the fault of gradients that are not finite.
 
     Args:
-        names: their parameters, nearest to the loss first.
-        count: of all gradients of the step.
+        names: parameters of these gradients, nearest to the loss first.
+        count: number of all gradients of the step.
         loss: its last loss.
         location: the line of that loss.
-        ordered: False where the order of `names` is no order of computation.
+        ordered: whether the order of `names` is the order of computation.
     """
     nearest = f"; nearest to the loss is that of {names[0]}" if names and ordered else ""
     reason = f"{len(names)} of {count} gradients hold NaN or infinite values{nearest}"
@@ -112,7 +112,7 @@ def _fault(
 
 
 class GuardPolicy:
-    """The policy of one job: what becomes of its unsound steps, and what is printed.
+    """Policy of one job for unsound steps: decides their handling and prints messages.
 
     Args:
         config: what the user has set.
@@ -140,7 +140,7 @@ class GuardPolicy:
         self._printed = 0
 
     def found(self, step: int, count: int = 1) -> bool:
-        """Note a step with a fault; return whether it is an onset: the step before was sound.
+        """Record a step with a fault; return whether it is an onset (the step before was sound).
 
         Args:
             step: the one with the fault.
@@ -163,8 +163,8 @@ class GuardPolicy:
         Args:
             fault: of the step.
             step: its number.
-            optimizers: that did not step, or would not have.
-            applied: others of the step, which already had.
+            optimizers: optimizers that did not step, or would not have.
+            applied: other optimizers of the step, which had already stepped.
             was_applied: the policy could not be kept: the whole step was applied.
         """
         return StepGuarded(

@@ -22,7 +22,7 @@ from mothtrap.tracing.describe.target_leakage import telling_columns
 Array = npt.NDArray[Any]
 
 MAX_TARGETS: Final = 1 << 16
-"""Targets of a call that are looked at: the first rows that hold so many."""
+"""Most targets of a call that are inspected, from the first rows."""
 MAX_CLASSES: Final = 1 << 16
 MAX_CONFUSED: Final = 20
 """Classes up to which the confusion is counted."""
@@ -179,7 +179,7 @@ def _confusion(called: Called) -> tuple[int, ...] | None:
 
 
 def _telling_columns(inputs: Sequence[Array], called: Called) -> tuple[tuple[int, ...], int] | None:
-    """Return the columns that give the target away, in the rows that were kept of both."""
+    """Return the columns that leak the target, in the rows that were kept of both."""
     rows = min((len(given) for given in inputs if given.ndim), default=0)
     target = called.target[:rows] if called.target.ndim else called.target
     return telling_columns([given[: len(target)] for given in inputs if given.ndim], target)

@@ -13,7 +13,7 @@ from mothtrap.core.options import Option
 
 
 class Settings:
-    """Compares the options that a user asks for with those on which an adapter acts.
+    """Compares the options that a user asks for with the options that an adapter supports.
 
     Args:
         config: what the user has set.
@@ -23,7 +23,7 @@ class Settings:
         observe: takes a fact of the step in progress.
 
     Attributes:
-        honored: options on which the adapter acts; set when it is attached.
+        honored: options that the adapter supports; set when it is attached.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class Settings:
             self._report(option, why, self._grouper.step)
 
     def no_guard(self, why: str) -> None:
-        """Report, once, that steps of some kind cannot be left out, whatever is wrong with them."""
+        """Report, once, that some steps cannot be skipped, whatever their fault."""
         for option in options.GUARDING:
             self.no_effect(option, why)
 

@@ -194,7 +194,7 @@ class Application:
         query = request.query_params
         names, wanted = query.getlist("run"), deep_api.wanted_matrix(query)
         if len(names) != 2:
-            raise ConfigError(f"a ratio is of two runs: give run twice, not {len(names)} times")
+            raise ConfigError(f"a ratio needs two runs: give run twice, not {len(names)} times")
         first, rows = _number(request, "first", 0), _number(request, "rows", MOST_ROWS)
 
         def made() -> bytes:

@@ -145,7 +145,7 @@ def number(query: QueryParams, name: str, default: int) -> int:
 
 
 def whole_number(text: str, name: str) -> int:
-    """Return a whole number from -1 to `ENDLESS`, whatever was asked for; raises as `number`."""
+    """Parse a whole number and clip it to -1 to `ENDLESS`; raises like `number`."""
     try:
         return max(-1, min(int(text), ENDLESS))
     except ValueError as err:

@@ -257,7 +257,7 @@ def script_of(command: tuple[str, ...]) -> str:
 
 
 def shown_command(command: tuple[str, ...]) -> str:
-    """Return a command line as it is typed, without secrets; of Python the name alone."""
+    """Return a command line as typed, without secrets, and with only the name of Python."""
     words = [Path(command[0]).name, *arguments_without_secrets(command)[1:]] if command else []
     return shlex.join(words)
 

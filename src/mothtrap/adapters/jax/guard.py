@@ -22,7 +22,7 @@ from mothtrap.tracing.guard import (
 )
 
 BY_SCRIPT: Final = "the script applies the gradients itself"
-EAGER: Final = "gradients are taken outside of any compiled function"
+EAGER: Final = "gradients are computed outside of compiled functions"
 
 
 class Guard:
@@ -33,8 +33,8 @@ class Guard:
 
     Attributes:
         policy: what becomes of an unsound step.
-        bounds: whether the gradient norm has a bound, and every step's gradients are needed.
-        judges: whether steps are judged at all.
+        bounds: whether the gradient norm is limited, which needs the gradients of every step.
+        judges: whether steps are checked at all.
     """
 
     def __init__(self, job: AdapterJob) -> None:

@@ -216,7 +216,7 @@ class JaxHandle:
             self._no_shadow(jitted, "the step is mapped over devices by pmap")
             return False
         if self._faults.is_unsettled(jitted.traced):
-            self._unseen[layout.function] = "it is traced anew in many of its calls"
+            self._unseen[layout.function] = "many of its calls retrace it"
             return False
         if layout.repeats and not jitted.traced.logs:
             self._unseen[layout.function] = "a call makes several steps in a loop"
@@ -363,7 +363,7 @@ class JaxHandle:
         traced = call.jitted.traced if call.jitted is not None else None
         if self._skips and (fault is not None or traced not in self._tried):
             if traced is not None:
-                self._tried.add(traced)  # what is in the way is said at the first step
+                self._tried.add(traced)  # obstacles are reported at the first step
             kept = self._without(call, inputs, out)
         if fault is None:
             return None
@@ -373,15 +373,15 @@ class JaxHandle:
         return None if applied else (fault, step, kept)
 
     def _without(self, call: Call, inputs: Any, out: Any) -> Any | None:
-        """Return the results of a call without its step; None, and why, where that cannot be."""
+        """Return the results of a call without its step, or None and the reason why not."""
         kept = None
         if out is None:
             why = BY_SCRIPT
         elif is_given_away(inputs):
-            why = "the step gives its old weights away (donated); set guard_copies = true"
+            why = "the step donates its old weights; set guard_copies = true"
         else:
             kept = without_the_step(call.layout, inputs, out)
-            why = "no argument of the step is like the new weights that it returns"
+            why = "no argument of the step matches the new weights that it returns"
         if kept is None:
             self._job.settings.no_effect("on_nonfinite", f"{why} ({call.layout.function})")
         return kept

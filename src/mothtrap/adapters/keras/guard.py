@@ -1,4 +1,4 @@
-"""Steps whose loss or gradients are not sound: told, or taken back, as `on_nonfinite` asks.
+"""Report or take back steps with unsound losses or gradients, as `on_nonfinite` asks.
 
 A step is judged when its call has returned. What it did to the variables is taken back by giving
 them the values from before: the program of the training is the same under every policy.
@@ -37,7 +37,7 @@ class Guard:
         taker: keeps the first step of each stretch that is not sound.
 
     Attributes:
-        policy: what becomes of an unsound step.
+        policy: decides what happens to an unsound step.
         ending: is to be raised into the training when the hook is over.
     """
 

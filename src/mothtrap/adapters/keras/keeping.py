@@ -84,7 +84,7 @@ class Keeper:
         self._seen = -1
 
     def applying(self, sound: Any) -> None:
-        """Add, before the optimizer is applied, what keeps the step where it is not `sound`."""
+        """Add operations before the optimizer that keep the old state of an unsound step."""
         if self.why or tf.compat.v1.get_default_graph() is not self.graph:
             return
         losses = losses_in(self._look)
@@ -136,7 +136,7 @@ def losses_in(look: Look) -> list[Any]:
 
 
 def wanted(sound: Any) -> Any:
-    """Return, in a program, whether a step is kept: it is not `sound`, or was asked for."""
+    """Return, in a program, whether to keep a step: it is unsound, or was requested."""
     return tf.logical_or(tf.logical_not(sound), ASKED.tensor())
 
 

@@ -249,7 +249,7 @@ def _is_trained(layer: Any, given: Collection[int] | None) -> bool:
 
 
 def _targets(model: Any, y: Array) -> Called | None:
-    """Return the targets of an evaluation as a call of the model's loss; None of other losses."""
+    """Return the targets of an evaluation as a call of the model's loss; None for other losses."""
     loss = model.loss
     try:
         loss = keras.losses.get(loss) if isinstance(loss, str) else loss

@@ -59,10 +59,10 @@ class Clipping:
         return float(np.sqrt(np.square(norm_N).sum()) if self.together else np.median(norm_N))
 
     def clipped(self, norm_N: Any) -> float:
-        """Return the norm of all gradients once they are clipped.
+        """Return the norm of all gradients after clipping.
 
         Args:
-            norm_N: of each gradient before that, shape (N,).
+            norm_N: Norm of each gradient before clipping, shape (N,).
         """
         if self.together:
             return min(math.hypot(*norm_N), self.limit)

@@ -40,7 +40,7 @@ UNSEEN: Final = Reports(
 NO_KEEPER: Final = "the program of this step was made before it was watched"
 
 
-NO_GRADIENTS: Final = "no gradients were seen that an optimizer applies"
+NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.snapshot_taking import SnapshotsOfSteps, digest
 
 ROUNDING: Final = 1e-5
-"""Relative difference of a norm in a program, in single precision, and here; chosen by hand."""
+"""Relative difference between a norm in a program (single precision) and here; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -62,10 +62,10 @@ class Made:
     why_no_gradients: str = ""
 
     def is_within(self, limit: float) -> bool:
-        """Return whether the program has kept nothing, as it found the step sound.
+        """Return whether the step is sound, so that the program kept no state.
 
         Args:
-            limit: of the gradient norm of each optimizer.
+            limit: Largest gradient norm allowed for each optimizer.
         """
         found = [each.half_squares() for each in self.applied if each.squares is not None]
         losses = all(math.isfinite(loss.value) for loss in self.losses)

@@ -272,7 +272,7 @@ class Tracing:
         look.applied.append(applied)
 
     def _sound(self, look: Look, squares: Any) -> Any:
-        """Return whether losses and gradients of a program are sound; None of an eager step."""
+        """Return whether losses and gradients of a program are sound; None for an eager step."""
         if tf.executing_eagerly():
             return None
         return is_sound(squares, losses_in(look), traced(self._job).config.max_gradient_norm)

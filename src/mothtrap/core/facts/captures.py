@@ -65,7 +65,7 @@ class Blind(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class SettingIgnored(Fact, frozen=True, kw_only=True, tag=True):
-    """A setting that has no effect on some steps, as the user reads it, and why."""
+    """A setting (as shown to the user) that has no effect on some steps, and the reason."""
 
     setting: str
     reason: str

@@ -47,7 +47,7 @@ class AttemptView:
         mirror: what that folder is a part of; stays for as long as this object lives.
 
     Attributes:
-        copies: ranks whose folders do not count, since they are copies, with a sentence.
+        copies: ranks whose folders are ignored because they are copies, with a sentence.
         writing: whether more may come, judged before the last reading.
         gone: ranks that write no more, judged before the last reading.
     """
@@ -121,11 +121,11 @@ class AttemptView:
         ]
 
     def damage(self, files: FileChecks, budget: Budget, *, elsewhere: bool) -> tuple[str, ...]:
-        """Return the damage to all files of the attempt; reads what was not asked for.
+        """Return the damage to all files of the attempt; also reads files not requested so far.
 
         Args:
             files: checks of the files of the run.
-            budget: bytes that may be read for it.
+            budget: bytes that the checks may read.
             elsewhere: files may lie in an object store.
         """
         ended = self.state() != "running"
@@ -152,12 +152,12 @@ class AttemptView:
             del self.workers[rank]
 
     def _lost_end(self, worker: WorkerView) -> bool:
-        """Return whether a job ended well and only the event that says so of a worker is lost."""
+        """Return whether a job ended well and only the end event of a worker is lost."""
         end = self.end
         return end is not None and end.exit_code == 0 and not end.lost and worker.lacks_events
 
     def _lacking_findings(self) -> Iterator[int]:
-        """Yield the monitors whose rules were in force to the end of a worker, and left no file."""
+        """Yield the monitors that ran until a worker ended, but whose findings are missing."""
         facts = [fact for worker in self.workers.values() for fact in worker.observations]
         if any(isinstance(fact, ToolError) for fact in facts):
             return

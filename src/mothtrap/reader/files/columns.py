@@ -130,5 +130,5 @@ class Table:
 
 
 def _read_only(view: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return a view of a view that no one can make writeable again."""
+    """Return a read-only view that cannot be made writeable again."""
     return np.asarray(memoryview(view).toreadonly())  # type: ignore[arg-type]  # an array is one

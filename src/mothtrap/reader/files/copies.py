@@ -1,4 +1,4 @@
-"""Folders of an attempt that look like a worker's, and are copies of others."""
+"""Folders of an attempt that look like a worker's, but are copies of other folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def copied_workers(workers: Mapping[int, WorkerView]) -> Iterator[tuple[int, str
         view = workers[rank]
         if view.started is None:
             if _is_foreign(view.folder):
-                yield rank, "it holds files, and none of a worker"
+                yield rank, "it contains no files of a worker"
             continue
         start = view.started
         whose = (start.host, start.pid, start.pid_ticks, float(view.commits.wall_s[0]))

@@ -1,4 +1,4 @@
-"""Rows of the index of tensors that were kept whole."""
+"""Rows of the index of whole tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NUMBERS = ("tensor", "segment", "offset", "size", "checksum")
 
 
 def index_row(view: WorkerView, commit: int, piece: Piece, row: int) -> RawRow:
-    """Return all that is known of one copy of a tensor.
+    """Return the index entry of one copy of a tensor.
 
     Args:
         view: of the worker that wrote it.

@@ -1,4 +1,4 @@
-"""Damage to the files of a run that belong to no attempt: snapshots, and what people said of it."""
+"""Damage to the files of a run outside of attempts: snapshots, labels, marks and messages."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from mothtrap.store.remarks import remark_damage
 SNAPSHOTS = "snapshots"
 HEAD = "snapshot.json"
 MAX_HEAD_BYTES = 1 << 30
-"""Of `snapshot.json` that is read; chosen by hand."""
+"""Most bytes of `snapshot.json` that are read; chosen by hand."""
 
 
 class _File(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ def run_damage(run: Path, files: FileChecks, budget: Budget) -> Iterator[str]:
     Args:
         run: its folder.
         files: checks of the files of the run.
-        budget: bytes that may be read for it.
+        budget: bytes that the checks may read.
     """
     for folder in sorted(run.glob(f"{SNAPSHOTS}/[0-9]*/w*")):
         yield from _snapshot_damage(folder, files, budget)

@@ -17,7 +17,7 @@ class RunFiles:
 
     Attributes:
         attempts: by number.
-        copies: attempts that do not count, since their folder is a copy, with the reason.
+        copies: attempts that are ignored because their folder is a copy, with the reason.
         holds: while it is not 0, `refresh` reads nothing.
     """
 
@@ -66,7 +66,7 @@ class RunFiles:
 
         Args:
             limit_bytes: size of the statistics, whole tensors, snapshots and logged files that
-                are read for this; what is beyond is checked when it is used.
+                are read for this; the rest is checked when it is used.
         """
         budget = Budget(limit_bytes)
         elsewhere = read_remote(self.path) is not None
@@ -77,7 +77,7 @@ class RunFiles:
         return tuple(dict.fromkeys(found))
 
     def _leave_out_copies(self) -> None:
-        """Leave out the attempts whose description is that of another one that is there."""
+        """Leave out the attempts that have the description of another attempt."""
         for number, attempt in list(self.attempts.items()):
             said = attempt.info.attempt if attempt.info is not None else number
             if said != number and said in self.attempts:

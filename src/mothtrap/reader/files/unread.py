@@ -1,7 +1,7 @@
-"""Checks of the parts of a run that no question has needed yet.
+"""Check the parts of a run that have not been read yet.
 
-Numbers are read on demand, so a reader that never asks for them would not learn that they are
-lost. These checks read what is left, compare it with its checksums, and keep none of it.
+Numbers are read on demand, so a reader that never asks for them would not notice that they are
+lost. These checks read the remaining files, compare checksums, and keep no data.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from mothtrap.store.raw_reading import read_bytes
 from mothtrap.store.tailing import MAX_SEGMENT_BYTES, SegmentTail
 
 PIECE_BYTES = 1 << 22
-"""Bytes of a file that are hashed at once; chosen by hand."""
+"""Bytes of a file that are hashed at a time; chosen by hand."""
 
 
 class Budget:
-    """Bytes that may be read for checks alone.
+    """Bytes that checks alone may read.
 
     Args:
-        limit_bytes: for the statistics, whole tensors, and files of one run together.
+        limit_bytes: total for the statistics, whole tensors, and files of one run.
     """
 
     def __init__(self, limit_bytes: int) -> None:
         self._left = limit_bytes
 
     def covers(self, size_bytes: int) -> bool:
-        """Return whether so many more bytes may be read, and count them if so."""
+        """Return whether this many more bytes may be read, and count them if so."""
         if size_bytes > self._left:
             return False
         self._left -= size_bytes
@@ -64,8 +64,8 @@ class FileChecks:
 
         Args:
             path: of the file.
-            budget: is charged with its size; what does not fit is not checked.
-            size_bytes: as it was written.
+            budget: is charged with the file size; a file that does not fit is not checked.
+            size_bytes: size when it was written.
             check: compares the content; returns what is wrong, or raises OSError.
         """
         try:
@@ -104,10 +104,10 @@ class UnreadOfWorker:
         self._lost: list[str] = []
 
     def damage(self, budget: Budget, *, ended: bool, elsewhere: bool) -> Iterator[str]:
-        """Yield the damage, with what earlier calls have found.
+        """Yield the damage, including damage that earlier calls found.
 
         Args:
-            budget: for what is large; scalars and the index of tensors are always read.
+            budget: for large files; scalars and the index of tensors are always read.
             ended: the writer is gone, so a torn end counts.
             elsewhere: files may lie in an object store; one that is missing here is no damage.
         """
@@ -149,7 +149,7 @@ class UnreadOfWorker:
         yield from self._statistics.damage(view.commits, ended=ended)
 
     def _check_tensors(self, budget: Budget, *, elsewhere: bool) -> None:
-        """Compare the bytes of the tensors that came since the last call."""
+        """Check the bytes of the tensors that were written since the last call."""
         seen = 0
         for piece in self._view.raw():
             begin, seen = seen, seen + len(piece.commit_N)
@@ -180,14 +180,14 @@ class UnreadOfWorker:
             def check(path: Path, item: ItemLogged = item) -> str:
                 data = read_plain(path, MAX_BYTES.get(item.kind, 0), follow=False)
                 good = hashlib.sha256(data).hexdigest() == item.digest
-                return "" if good else f"{path} is damaged: it is not what the script logged"
+                return "" if good else f"{path} is damaged: the script logged other content"
 
             if found := self._files.damage(path, budget, item.size_bytes, check):
                 yield found
 
 
 def _has_huge(folder: Path, table: str) -> bool:
-    """Return whether a segment, maybe sparse, is longer than any: its reader refuses it at once."""
+    """Return whether a segment (maybe sparse) is too long; its reader refuses it at once."""
     paths = (layout.segment_path(folder, table, seq) for seq in layout.segments(folder, table))
     return any(os.path.exists(p) and os.stat(p).st_size > MAX_SEGMENT_BYTES for p in paths)
 
@@ -195,10 +195,10 @@ def _has_huge(folder: Path, table: str) -> bool:
 def tail_damage(
     tails: dict[str, SegmentTail], folder: Path, table: str, *, ended: bool
 ) -> Iterator[str]:
-    """Read a table that goes by time to its end, and yield its damage.
+    """Read a table that is ordered by time to its end, and yield its damage.
 
     Args:
-        tails: readers that go on where they were, by table.
+        tails: readers that continue where they stopped, by table.
         folder: of the table.
         table: its name.
         ended: the writer is gone, so a torn end counts.

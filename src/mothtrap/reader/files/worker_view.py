@@ -148,7 +148,7 @@ class WorkerView:
 
     @property
     def has_read_statistics(self) -> bool:
-        """Return whether the statistics were asked for, so that `damage` tells theirs."""
+        """Return whether the statistics were read, so that `damage` covers them."""
         return self._statistic_rows is not None
 
     @property
@@ -160,7 +160,7 @@ class WorkerView:
         return none_left or bool(self._events.damage(ended=True))
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
-        """Return the damage to what was asked for so far; `ended`: a torn end counts."""
+        """Return the damage to the parts read so far; if `ended`, a torn end counts."""
         rows = (self._statistic_rows, self._raw_rows, self._scalar_rows)
         found = [text for r in rows if r for text in r.damage(self.commits, ended=ended)]
         if self._unreadable:

@@ -15,7 +15,7 @@ Array = npt.NDArray[Any]
 MAX_CLASSES = 1 << 16
 MAX_COLUMNS = 4096
 MAX_TOLD = 1000
-"""Classes up to which the labels of an evaluation are recorded: beyond, they are tokens."""
+"""Most classes for which evaluation labels are recorded; with more, labels are tokens."""
 
 
 class ConstantBaseline:
@@ -58,8 +58,8 @@ class ConstantBaseline:
 
         Args:
             target: Shape (R, ...).
-            is_binary: They belong to a binary cross-entropy.
-            factor: Of the squared error, such as 0.5 where the loss is half of it.
+            is_binary: Whether the targets belong to a binary cross-entropy.
+            factor: Factor of the squared error, such as 0.5.
         """
         if not target.ndim or not len(target):
             return
@@ -79,7 +79,7 @@ class ConstantBaseline:
             self._squares_F += np.square(rows_RF).sum(axis=0)
 
     def set_unknown(self) -> None:
-        """Give up on the loss: it is weighted, or not of a kind that is known here."""
+        """Mark the loss as unknown: it is weighted, or of an unsupported kind."""
         self._is_known = False
 
     def loss(self) -> float | None:

@@ -1,4 +1,4 @@
-"""Columns of the model's input that each give the target away.
+"""Columns of the model's input that each leak the target.
 
 Shape suffixes: N = rows, F = columns, K = classes.
 """
@@ -17,7 +17,7 @@ Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
 
 MIN_ROWS = 16
-"""Rows below which no column is named; chosen by hand."""
+"""Minimum number of rows to report a column; chosen by hand."""
 MIN_COLUMNS, MAX_COLUMNS = 3, 1024
 MAX_ROWS = 1024
 MAX_CLASSES = 32
@@ -41,7 +41,7 @@ def is_table(shape: Sequence[int], rows: int) -> bool:
 
 
 def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, ...], int] | None:
-    """Find the columns that give the target away.
+    """Find the columns that leak the target.
 
     Args:
         inputs: Arrays that the model was called with. The first table of floats counts,
@@ -76,7 +76,7 @@ def telling_columns(inputs: Sequence[Array], target: Array) -> tuple[tuple[int, 
 def _separates(x_NF: Array, place_N: Array, size_K: Array) -> Bools:
     """Return which columns separate the classes.
 
-    One column may hold the label itself, or one column for each class whether a row is of it.
+    One column may contain the label itself, or each class may have an indicator column.
     Columns that separate a single class count only if they do so for all classes but one.
     """
     indicator_NK = np.eye(len(size_K))[place_N]

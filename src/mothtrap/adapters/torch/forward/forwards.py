@@ -72,7 +72,7 @@ class ForwardObserver:
         roots_called: forwards of roots so far.
         left: called when a forward returned, with the module and its output; None while its
             exception is on its way.
-        loss_called: called when a loss function of the framework returned, with its name, its
+        loss_called: called after a loss function of the framework returns, with its name, its
             result and its arguments.
     """
 

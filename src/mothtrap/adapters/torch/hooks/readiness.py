@@ -1,7 +1,7 @@
-"""Facts that observers stand ready to report, as far as the job has shown what they look at.
+"""Facts that observers can report, given which parts of training the job has shown so far.
 
-A script may report its losses alone: then no forward is seen, and that no module turned finite
-values into NaN says nothing.
+A script may only report its losses. Then no forward is observed, so the absence of a module that
+turns finite values into NaN proves nothing.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ class Readiness:
     """The facts that can show in this job, given what it has done so far.
 
     Attributes:
-        in_each_step: facts that are looked for in light steps, too.
-        in_full_steps: the others.
-        waits: something was not seen yet.
+        in_each_step: facts that are also observed in light steps.
+        in_full_steps: facts that are observed in full steps only.
+        waits: a part of training was not observed yet.
     """
 
     def __init__(self) -> None:
@@ -83,7 +83,7 @@ class Readiness:
         self._seen: tuple[bool, ...] = ()
 
     def saw(self, *, forwards: bool, backwards: bool, optimizers: bool) -> None:
-        """Take in what the job has done up to now."""
+        """Record which parts of training the job has run so far."""
         seen = forwards, backwards, optimizers
         if seen == self._seen:
             return

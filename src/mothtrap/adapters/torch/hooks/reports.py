@@ -90,8 +90,8 @@ PARTS_OF_ONE_THREAD: Final = frozenset(
         *("wiring", "inventory", "initial weights"),
     }
 )
-"""Observers of gradients and of their effect on weights, which assume that no one else changes
-them."""
+"""Observers of gradients and of their effect on weights. They assume that no other thread changes
+the weights."""
 
 REPORTS_OF_ONE_THREAD: Final = Reports(
     kinds=frozenset({"gradient", "update", "optimizer_state"}),
@@ -104,7 +104,7 @@ REPORTS_OF_ONE_THREAD: Final = Reports(
         }
     ),
 )
-"""Reports that cannot come where several threads train the same parameters."""
+"""Reports that are unavailable if several threads train the same parameters."""
 
 REPORTS: Final = Reports(
     kinds=frozenset(

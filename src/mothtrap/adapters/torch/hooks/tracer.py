@@ -263,7 +263,7 @@ class Tracer(Parts):
     # Threads
 
     def _thread_moved(self) -> None:
-        """The calling thread is observed from now on, in the place of another one."""
+        """Observe the calling thread from now on, instead of another one."""
         self._backward_depth = 0
         self.contain(self.sampling.resume)
         self.contain(self.optimizers.other_threads.moved)
@@ -463,7 +463,7 @@ class Tracer(Parts):
         if ready.waits:
             ready.saw(
                 forwards=self.forwards.roots_called > 0,
-                backwards=self._backwards > 0,
+                backwards=self._backwards > 0 or self.losses.graph_given,
                 optimizers=any(name != BY_HAND for name in closed.optimizers),
             )
         looks.stood_ready(ready.in_each_step, closed.step, "torch")

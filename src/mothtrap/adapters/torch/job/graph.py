@@ -22,7 +22,7 @@ Shape: TypeAlias = tuple[int, ...]
 MAX_HEAD_NODES = 96
 """Number of nodes from the root within which a loss is looked for."""
 MAX_NODES = 2_000
-"""Number of nodes that are passed on the way to parameters, at most."""
+"""Maximum number of nodes visited on the way to parameters."""
 MAX_CHAIN = 4
 """Number of operations before the loss that are named, at most."""
 

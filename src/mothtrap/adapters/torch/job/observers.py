@@ -96,7 +96,7 @@ class Observers:
                     self.light[event].append((part, method))
 
     def drop(self, parts: frozenset[str]) -> None:
-        """Tell the observers and services of some parts nothing any more, but that steps close."""
+        """Report only closed steps to the observers and services of some parts from now on."""
         for event in {*EVENTS, *SERVICES} - {"closing"}:
             for table in (self.full, self.light):
                 table[event] = [part for part in table[event] if part[0] not in parts]

@@ -31,7 +31,7 @@ def shows_values() -> bool:
 def is_readable(tensor: torch.Tensor) -> bool:
     """Return whether the values of a tensor exist: it is not traced, batched, faked or captured.
 
-    Where only a `__torch_dispatch__` of the user's can read them they do not.
+    A tensor that only a `__torch_dispatch__` of the user can read counts as unreadable.
     """
     return (
         tensor.device.type != "meta"

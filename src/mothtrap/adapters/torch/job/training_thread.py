@@ -1,10 +1,10 @@
-"""Decide which thread of a process is observed, where several train.
+"""Decide which thread of a process is observed if several threads train.
 
-Two threads that train at the same time would be one mixture of steps, and the gradients of a
-thread must not be read while its backward writes them: PyTorch does that without holding the lock
-of the interpreter. So the hooks of one thread run at a time, those of the first that trains. All
-other threads pass through every hook as if it were not there, and the run says so. When the
-observed thread has ended, or waits for other threads, another one takes its place.
+The steps of two threads that train at the same time would be mixed. The gradients of a thread must
+also not be read while its backward writes them, which PyTorch does without holding the GIL. So only
+one thread runs hooks at a time, starting with the first that trains. All other threads pass through
+every hook as if it were not there, and the run says so. When the observed thread has ended, or
+waits for other threads, another thread is observed.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from mothtrap.tracing.adapter_job import AdapterJob
 
 OTHERS = (
     "training in other threads",
-    "one thread of a process is observed at a time, the first that trains; others are observed "
-    "once it has ended or waits for them",
+    "one thread of a process is observed at a time, starting with the first that trains; others "
+    "are observed once it has ended or waits for them",
 )
 """Entry of the run's list of unobserved parts."""
 EARLY = 16
-"""Backwards and steps from the beginning of a training within which it may yet be observed, since
-a thread is started before it is waited for; chosen by hand. Later the training would be taken up
-in its middle."""
+"""Number of first backwards and steps of a thread during which its observation may still start.
+A thread starts before other threads wait for it. Later, the record would start in the middle of
+training. Chosen by hand."""
 IDLE_S = 60.0
-"""Seconds without an event in the observed thread after which another one takes its place; chosen
-by hand, above the time that data of a step take."""
+"""Seconds without an event in the observed thread after which another one is observed; chosen by
+hand, above the time that loading a batch takes."""
 
 _KEY = "mothtrap.training_thread"
 _STDLIB = os.path.dirname(threading.__file__)
@@ -55,13 +55,13 @@ _BUSY = (
     os.path.join(Path(__file__).parents[3], ""),  # mothtrap itself
     "<mothtrap",
 )
-"""Code that a thread runs while it makes a step, or is inside of a hook."""
+"""Code that a thread runs during a step or inside a hook."""
 
 LeftOut = Callable[[Optimizer | None, Any], None]
 
 
 class _Here(threading.local):
-    """Backwards and steps of a thread that were not observed, of what it trains now."""
+    """Counts the unobserved backwards and steps of a thread in its current training run."""
 
     missed = 0
 
@@ -76,10 +76,10 @@ class TrainingThread:
     Attributes:
         watched: the thread whose forwards are observed; before the first backward or step that
             of the import.
-        several: another thread trains, too, or has trained before.
-        unsaid: what the run does not contain and why, to be said when the step closes.
-        moved: called in the thread that takes the place of the one before.
-        left_out: called in a thread that is not observed, with the optimizer that it is about to
+        several: more than one thread trains, or has trained.
+        unsaid: missing parts of the run and the reasons, reported when the step closes.
+        moved: called in the thread that is observed next.
+        left_out: called in an unobserved thread, with the optimizer that it is about to
             step, or with the roots of a backward that it begins.
         activity: changes whenever the observed thread goes on.
     """
@@ -103,7 +103,7 @@ class TrainingThread:
     def joins(self, optimizer: Optimizer | None = None, roots: Any = None) -> bool:
         """Return whether a backward or step that begins is observed.
 
-        Asked where the calling thread is not the observed one already, which it may become.
+        Called in threads that are not observed; the calling thread may become the observed one.
 
         Args:
             optimizer: the optimizer that is about to step.
@@ -124,7 +124,7 @@ class TrainingThread:
         return False
 
     def is_elsewhere(self) -> bool:
-        """Return whether the calling thread is another one than the observed one."""
+        """Return whether the calling thread is not the observed one."""
         if not self._job.thread or get_ident() == self._job.thread:
             return False
         if self._is_of_autograd():
@@ -132,7 +132,7 @@ class TrainingThread:
         return not self._is_over()
 
     def follows(self) -> bool:
-        """Return whether a forward in another thread is observed: it is, once the thread ended.
+        """Return whether to observe a forward in another thread: the observed thread has ended.
 
         Whether its thread trains shows only in its backward.
         """
@@ -147,11 +147,11 @@ class TrainingThread:
         return self._here.missed > 0
 
     def begins(self) -> None:
-        """The calling thread constructs an optimizer: what it trains from now on is new."""
+        """Note that the calling thread constructs an optimizer, which starts a new training run."""
         self._here.missed = 0
 
     def report(self) -> None:
-        """Record what the run does not contain; called when a step closes, and at the end."""
+        """Record missing parts of the run; called when a step closes, and at the end."""
         self.mark_backwards()
         while self.unsaid:
             self._job.blind(*self.unsaid.pop())
@@ -167,7 +167,7 @@ class TrainingThread:
         """Let the calling thread end the observation, whichever thread was observed."""
         self._job.thread = self.watched = get_ident()
 
-    # Who takes whose place
+    # Which thread is observed next
 
     def _take_over(self, before: int) -> bool:
         here, watched = get_ident(), self.watched
@@ -225,7 +225,7 @@ def _frame_of(thread: int) -> FrameType | None:
 
 
 def _is_busy(thread: int) -> bool:
-    """Return whether a thread is inside of a function of PyTorch, or of a hook."""
+    """Return whether a thread is inside a function of PyTorch or a hook."""
     frame = _frame_of(thread)
     while frame is not None:
         if frame.f_code.co_filename.startswith(_BUSY):

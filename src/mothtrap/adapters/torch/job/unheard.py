@@ -1,8 +1,8 @@
-"""Hides the operations of hooks from what a user has put around those of PyTorch.
+"""Hides the operations of hooks from modes and tensor types of the user.
 
-That is a function or dispatch mode (a counter of operations, `torch.set_default_device`) or a
-tensor type with a `__torch_function__`. Private names of PyTorch stand here alone; a test pins
-them.
+These are function and dispatch modes (a counter of operations, `torch.set_default_device`) and
+tensor types with a `__torch_function__`. The private names of PyTorch that this needs are used only
+here; a test pins them.
 """
 
 from __future__ import annotations

@@ -51,6 +51,7 @@ class LossObserver:
         closure: the gradients with which a step that has a closure began.
         places: by the site of a backward the line of the loss.
         candidate: the latest root of `torch.autograd.grad` since the last step.
+        graph_given: the user has passed a loss with its graph to `step`.
         averaging: names of optimizers that apply the mean of the micro-batches by themselves.
     """
 
@@ -76,6 +77,7 @@ class LossObserver:
         self._given: tuple[str, float] | None = None
         self.candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
         self.averaging: set[str] = set()
+        self.graph_given = False
 
     @property
     def knows_none(self) -> bool:
@@ -133,6 +135,7 @@ class LossObserver:
         root = scalar_root(loss)
         self._given = (site, float(loss) if root is None else float(_value(root)))
         if root is not None:
+            self.graph_given = root.grad_fn is not None
             self._dtypes[site] = root.dtype
             self._job.contain_part("loss graph", self.read_graph, site, root)
 

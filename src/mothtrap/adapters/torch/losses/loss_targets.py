@@ -180,7 +180,7 @@ def _described(
 def _telling_columns(
     inputs: Sequence[torch.Tensor], target: torch.Tensor
 ) -> tuple[tuple[int, ...], int] | None:
-    """Return the columns of the first table of floats that give the target away."""
+    """Return the columns of the first table of floats that leak the target."""
     tables = (x for x in inputs if x.is_floating_point() and is_table(x.shape, target.numel()))
     table = next(tables, None)
     if table is None:

@@ -30,15 +30,15 @@ KnownT = TypeVar("KnownT", bound=SteppedOptimizer)
 
 
 class OtherThreads(Generic[KnownT]):
-    """Record of which thread steps which optimizer, and whether threads share parameters.
+    """Records which thread steps which optimizer, and whether threads share parameters.
 
     Args:
         known: all optimizers.
         thread: the observed thread.
 
     Attributes:
-        share: called once, when another thread trains parameters of the observed one.
-        shared: another thread does so: no gradient says any more what this one has done.
+        share: called once, when another thread trains parameters of the observed thread.
+        shared: another thread trains them, so gradients no longer show the work of one thread.
     """
 
     def __init__(self, known: ByIdentity[Optimizer, KnownT], thread: TrainingThread) -> None:
@@ -56,26 +56,26 @@ class OtherThreads(Generic[KnownT]):
         return [(known, own) for known, own in self._known.turned() if known.thread in mine]
 
     def unshared(self) -> list[tuple[KnownT, Optimizer]]:
-        """Return the optimizers of which the gradients are this thread's alone."""
+        """Return the optimizers whose gradients no other thread changes."""
         if not self._thread.several:
             return self._known.turned()
         return [] if self.shared else self.own()
 
     def adopt(self, known: KnownT) -> None:
-        """The observed thread is about to step an optimizer for the first time."""
+        """Register an optimizer before the observed thread steps it for the first time."""
         if known.thread in self._training:
             self._tell()
         known.thread = self._thread.watched
 
     def moved(self) -> None:
-        """Another thread is observed from now on: what gradients were before says nothing."""
+        """Forget earlier gradients, because another thread is observed from now on."""
         self._training.discard(self._thread.watched)
         self._looked = weakref.WeakSet()
         for known, _ in self._known.turned():
             known.forget_gradients()
 
     def left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
-        """A thread that is not observed is about to step an optimizer, or begins a backward."""
+        """Note that an unobserved thread is about to step an optimizer or begins a backward."""
         here = get_ident()
         if optimizer is None and here not in self._training:
             self._reaches(here, leaves(roots))

@@ -273,7 +273,7 @@ class Guard:
         return fault or ELSEWHERE
 
     def _take_snapshot(self, fault: Fault) -> bool:
-        """Keep the state at an onset, and return whether it is one: what follows has one origin."""
+        """Keep the state at an onset and return True; later unsound steps share its cause."""
         onset = self.policy.found(self._tracer.grouper.step)
         if onset:
             self._tracer.contain_part("snapshots", self._tracer.snapshots.take, fault.reason)

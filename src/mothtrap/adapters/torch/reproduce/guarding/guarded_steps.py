@@ -33,7 +33,7 @@ Function = Callable[..., Any]
 PART = "guard"
 OTHER_THREADS = (
     "whether steps in other threads are sound",
-    "only the steps of the observed thread are guarded, those of others are applied as they are",
+    "the guard covers only the observed thread; steps of other threads are applied as they are",
 )
 
 
@@ -57,7 +57,7 @@ class _Running(threading.local):
 class GuardedSteps:
     """Every guarded step of a job, those inside others included.
 
-    Only those of the observed thread, and of its backwards.
+    Only steps of the observed thread and of its backwards are guarded.
     """
 
     def __init__(self, tracer: Parts, guard: Guard) -> None:
@@ -121,7 +121,7 @@ class GuardedSteps:
         self._undo.callback(restore)
 
     def step_ended(self, known: Known, optimizer: Optimizer, *_: object) -> None:
-        """An optimizer has stepped: report that its steps are not guarded, where none came here."""
+        """Report that the steps of an optimizer are not guarded, if it stepped unseen."""
         if optimizer not in self._reached:
             why = f"the step of {known.name} is compiled, or captured in a CUDA graph"
             self._tracer.job.settings.no_effect("on_nonfinite", why)

@@ -113,7 +113,7 @@ def tensor_of(array: Array, tree: Mapping[str, Any], device: str | None = None) 
     size = math.prod(array.shape) * dtype.itemsize
     if size != array.data.nbytes:
         raise DamagedSnapshotError(f"an array has {array.data.nbytes:,} bytes, not {size:,}")
-    # In memory of torch's own: a script may resize what it is given, as it could when recorded.
+    # In memory that torch owns: the script may resize the tensor, as it could when recorded.
     flat = torch.empty(size, dtype=torch.uint8)
     as_array(flat)[:] = array.data
     flat = flat.view(dtype)

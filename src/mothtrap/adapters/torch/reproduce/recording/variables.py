@@ -258,7 +258,7 @@ def _parts(value: Any) -> list[Any] | None:
 
 
 def _mark_of_array(array: Any) -> Any:
-    """Return where an array lies and some of its elements: it has no version.
+    """Return the address and some elements of an array, which has no version.
 
     There is no weak reference to it: numpy resizes no array that has one.
     """
