@@ -16,7 +16,8 @@ def copied_workers(workers: Mapping[int, WorkerView]) -> Iterator[tuple[int, str
     """Yield the ranks whose folders are copies, and why.
 
     A copy holds the start of another worker: the same process, and the same time of its first
-    record. The one in the folder of its own rank is the original, else the lowest.
+    record. The one in the folder of its own rank is the original, else the lowest. A folder whose
+    own records say its rank is no copy, however alike others are.
     """
     originals: dict[Hashable, int] = {}
     for rank in sorted(workers, key=lambda rank: (not _is_own(rank, workers[rank]), rank)):
@@ -28,7 +29,7 @@ def copied_workers(workers: Mapping[int, WorkerView]) -> Iterator[tuple[int, str
         start = view.started
         whose = (start.host, start.pid, start.pid_ticks, float(view.commits.wall_s[0]))
         original = originals.setdefault(whose, rank)
-        if original != rank:
+        if original != rank and not _is_own(rank, view):
             yield rank, f"it is a copy of w{original}"
 
 
