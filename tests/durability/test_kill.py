@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 from tests.durability.trainings import step_record
-from tests.harness.running import ITSELF, environment, finish, observed, show, start
+from tests.harness.running import ITSELF, environment, finish, observed, script_of, show, start
 from tests.store.records import plain
 
 from mothtrap.core.facts.workers import WorkerLost
@@ -120,7 +119,7 @@ def test_a_real_training_that_was_killed_is_whole_when_the_launcher_ends(tmp_pat
     )
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(100)]
-    (job,) = psutil.Process(process.pid).children()
+    job = script_of(process.pid)
     job.kill()
     # By the same reader: it may hold lines already that the pipe no longer has.
     lines += [line for line in process.stdout if line.endswith("\n")]

@@ -7,9 +7,8 @@ import signal
 import subprocess
 from pathlib import Path
 
-import psutil
 import pytest
-from tests.harness.running import ITSELF, finish, observed, show, start
+from tests.harness.running import ITSELF, finish, observed, script_of, show, start
 
 from mothtrap.core.errors import RunNotFoundError
 from mothtrap.reader.run import open_run
@@ -40,7 +39,7 @@ def train_until_stored(process: subprocess.Popen[str], path: Path) -> list[str]:
 def test_after_kill_9_everything_written_is_there(launcher: bool, tmp_path: Path) -> None:
     process = start(observed([SCRIPT], runs_dir=tmp_path, name="seen", python=ITSELF), cwd=tmp_path)
     lines = train_until_stored(process, tmp_path / "seen")
-    (job,) = psutil.Process(process.pid).children()
+    job = script_of(process.pid)
     for victim in [process.pid, job.pid] if launcher else [job.pid]:
         os.kill(victim, signal.SIGKILL)
     assert process.stdout is not None

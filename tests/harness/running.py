@@ -135,6 +135,13 @@ def observed(
     return [str(word) for word in words]
 
 
+def script_of(launcher: int) -> psutil.Process:
+    """Return the script's own process, by that of `mothtrap run`; its other child is a witness."""
+    children = psutil.Process(launcher).children()
+    (script,) = (c for c in children if not c.cmdline()[-1].endswith("signal_witness.py"))
+    return script
+
+
 def show(run_path: Path, *, cwd: Path) -> dict:
     """Return what `mothtrap show --format json` prints of a run."""
     with chdir(cwd):

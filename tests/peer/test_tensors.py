@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ from torch import nn
 import mothtrap
 from mothtrap import Collection, Run, Schedule, Watch
 from mothtrap.core.errors import DamagedDataError, StepUnavailableError, UnknownNameError
-from mothtrap.store import layout
 
 COLLECTIONS = {
     "gradients": Collection(every=2),
@@ -102,11 +100,7 @@ def test_each_worker_says_what_it_has(tmp_path: Path) -> None:
 
 
 def test_two_thousand_and_one_workers_open_as_one_run(tmp_path: Path) -> None:
-    attempt = job(tmp_path, steps_of_worker(0, [0, 1], of=2001)).path / "1"
-    first = layout.worker_folder(attempt, 0)
-    for rank in range(1, 2001):
-        shutil.copytree(first, layout.worker_folder(attempt, rank))
-    run = mothtrap.open_run(tmp_path / "x")
+    run = job(tmp_path, *(steps_of_worker(rank, [0, 1], of=2001) for rank in range(2001)))
     assert len(run.workers) == 2001
     assert run.status(1).complete
     assert len(run.tensor("layer1").workers) == 2001

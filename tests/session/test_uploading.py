@@ -12,7 +12,16 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from tests.harness.running import ITSELF, MOTHTRAP, PYTHON, environment, finish, run, start
+from tests.harness.running import (
+    ITSELF,
+    MOTHTRAP,
+    PYTHON,
+    environment,
+    finish,
+    run,
+    script_of,
+    start,
+)
 from tests.s3_server import S3Server
 
 from mothtrap.core.errors import ConfigError
@@ -46,8 +55,7 @@ class Job:
 
     def child(self) -> psutil.Process:
         """The script's own process."""
-        (child,) = psutil.Process(self.process.pid).children()
-        return child
+        return script_of(self.process.pid)
 
     def end(self) -> None:
         """Make no more steps."""
