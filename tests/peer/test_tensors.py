@@ -99,6 +99,7 @@ def test_each_worker_says_what_it_has(tmp_path: Path) -> None:
         tensor.steps(worker=2)
 
 
+@pytest.mark.full
 def test_two_thousand_and_one_workers_open_as_one_run(tmp_path: Path) -> None:
     run = job(tmp_path, *(steps_of_worker(rank, [0, 1], of=2001) for rank in range(2001)))
     assert len(run.workers) == 2001

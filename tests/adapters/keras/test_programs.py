@@ -312,7 +312,9 @@ def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> No
         watched = digest(program)
     assert watched == plain
     assert len(process.steps()) == STEPS[program]
-    assert process.said == []
+    # A loop of the script cannot leave a step out, and mothtrap says so.
+    no_effect = "mothtrap: on_nonfinite = skip has no effect: the loop is"
+    assert [line for line in process.said if not line.startswith(no_effect)] == []
     losses = [s.value for r in process.records for s in r.scalars if s.name == "loss"]
     assert np.isfinite(losses).all()
     assert losses or program in (loop_compiled_by_xla, *UNSEEN)
