@@ -232,7 +232,7 @@ def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known:
         text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
     if run.state == "running":
         text += "; the job is still running"
-    if any(error.part != "rules" for error in run.tool_errors):
+    if any(not error.part.startswith("rule") for error in run.tool_errors):
         text += "; a part of mothtrap failed"
     return text + "."
 
