@@ -16,14 +16,13 @@ import numpy.typing as npt
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.losses import TargetSample
 from mothtrap.tracing import next_tokens
-from mothtrap.tracing.describe.constant_baseline import ConstantBaseline
+from mothtrap.tracing.describe.constant_baseline import MAX_CLASSES, ConstantBaseline
 from mothtrap.tracing.describe.target_leakage import telling_columns
 
 Array = npt.NDArray[Any]
 
 MAX_TARGETS: Final = 1 << 16
 """Most targets of a call that are inspected, from the first rows."""
-MAX_CLASSES: Final = 1 << 16
 MAX_CONFUSED: Final = 20
 """Classes up to which the confusion is counted."""
 TOLERANCE: Final = 1e-3

@@ -13,6 +13,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 
 MAX_CLASSES = 1 << 16
+"""Most classes whose labels are counted; chosen by hand."""
 MAX_COLUMNS = 4096
 MAX_TOLD = 1000
 """Most classes for which evaluation labels are recorded; with more, labels are tokens."""
