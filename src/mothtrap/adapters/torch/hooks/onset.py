@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import torch
 
 from mothtrap.adapters.torch.forward.nonfinite import first_nonfinite
+from mothtrap.adapters.torch.losses import bad_in_source
 from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
 from mothtrap.core.facts.nonfinite import FiniteOutputs
+from mothtrap.tracing import frames
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.losses.backwards import LossObserver
     from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
+    from mothtrap.adapters.torch.source.bad_values import BadValue
 
 
 class Onset:
@@ -45,15 +49,43 @@ class Onset:
         job.contain_part("data", self._forwards.inputs.nonfinite, held)
         if loss is not None:
             job.contain_part("first bad operation", self._observe_operation, site, loss)
+        else:
+            job.contain_part("first bad operation", self._observe_derivative)
         job.contain_part("non-finite activations", self._observe_module, site, loss)
 
     def _observe_operation(self, site: str, loss: torch.Tensor) -> None:
         place = self._losses.places.get(site)
-        found = first_bad_operation(
-            loss, self._forwards.retained, self._job.book, self._step, place
-        )
+        held = self._forwards.retained
+        found = first_bad_operation(loss, held, self._job.book, self._step, place)
+        written = bad_in_source.of_call(frames.user_frame(), held)
+        if written is not None and written.given:
+            if found is None or found.since is not None:
+                self._observe_given(written, place)
+        elif written is not None:
+            found = bad_in_source.joined(bad_in_source.fact_of(written, self._step), found)
         if found is not None:
             self._job.recorder.notes.observe(found)
+
+    def _observe_given(self, written: BadValue, place: str | None) -> None:
+        """Report a value that was not finite when the script got it, unless a loader gave it."""
+        batch = self._forwards.inputs.loaders.latest
+        if batch is not None and batch.told:
+            return
+        found = bad_in_source.input_of(written, self._step, place)
+        if found is not None:
+            self._job.recorder.notes.observe(found)
+
+    def _observe_derivative(self) -> None:
+        """Look for the cause of gradients that are not finite; the graph is gone by now."""
+        losses = self._losses.of(self._job.grouper.losses[-1:])
+        if not losses:
+            return
+        finite = math.isfinite(losses[0][0])
+        site, held = self._job.grouper.losses[-1][0], self._forwards.retained
+        found = bad_in_source.of_backward(frames.user_frame(), site, held, finite=finite)
+        if found is not None and not found.given:
+            fact = bad_in_source.fact_of(found, self._step, backward=finite)
+            self._job.recorder.notes.observe(fact)
 
     def _observe_module(self, site: str, loss: torch.Tensor | None) -> None:
         found = first_nonfinite(self._forwards.retained, self._job.book, self._step)
