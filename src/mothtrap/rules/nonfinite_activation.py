@@ -152,7 +152,8 @@ def _was_given(first: NonfiniteModule) -> bool:
 def _told(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
     if operation is not None and (_was_given(first) or not operation.module):
-        return f"the output of {name} is not finite; {operation_in_words(operation)}"
+        part = "input" if _was_given(first) else "output"
+        return f"the {part} of {name} is not finite; {operation_in_words(operation)}"
     if _was_given(first):
         return (
             f"the input of {name} contains NaN that no module produced: "

@@ -34,6 +34,7 @@ class Onset:
         self._job, self._forwards = job, forwards
         self._losses, self._target_order = losses, target_order
         self._step = -2
+        self._given: BadValue | None = None
 
     def look(self, site: str = "", loss: torch.Tensor | None = None) -> None:
         """Look for the origin of what is not finite.
@@ -45,6 +46,7 @@ class Onset:
         before, self._step = self._step, self._job.grouper.step
         if self._step <= before + 1:
             return
+        self._given = None
         job, held = self._job, self._forwards.retained
         job.contain_part("data", self._forwards.inputs.nonfinite, held)
         if loss is not None:
@@ -58,20 +60,19 @@ class Onset:
         held = self._forwards.retained
         found = first_bad_operation(loss, held, self._job.book, self._step, place)
         written = bad_in_source.of_call(frames.user_frame(), held)
-        if written is not None and written.given:
-            if found is None or found.since is not None:
-                self._observe_given(written, place)
-        elif written is not None:
+        if written is not None and not written.given:
             found = bad_in_source.joined(bad_in_source.fact_of(written, self._step), found)
+        elif found is None or found.since is not None:
+            self._given = written
         if found is not None:
             self._job.recorder.notes.observe(found)
 
-    def _observe_given(self, written: BadValue, place: str | None) -> None:
+    def _observe_given(self, place: str | None) -> None:
         """Report a value that was not finite when the script got it, unless a loader gave it."""
         batch = self._forwards.inputs.loaders.latest
-        if batch is not None and batch.told:
+        if self._given is None or (batch is not None and batch.told):
             return
-        found = bad_in_source.input_of(written, self._step, place)
+        found = bad_in_source.input_of(self._given, self._step, place)
         if found is not None:
             self._job.recorder.notes.observe(found)
 
@@ -91,6 +92,12 @@ class Onset:
         found = first_nonfinite(self._forwards.retained, self._job.book, self._step)
         if found is not None:
             self._job.recorder.notes.observe(found)
-        if isinstance(found, FiniteOutputs) and loss is not None:
-            place, recomputes = self._losses.places.get(site), self._forwards.recomputes
-            self._job.contain_part("data", self._target_order.nonfinite, place, loss, recomputes)
+        if loss is not None:
+            finite = isinstance(found, FiniteOutputs)
+            self._job.contain_part("data", self._observe_data, site, loss, finite)
+
+    def _observe_data(self, site: str, loss: torch.Tensor, finite: bool) -> None:
+        """Report targets, or other data of the script, that are not finite."""
+        place, recomputes = self._losses.places.get(site), self._forwards.recomputes
+        if not finite or not self._target_order.nonfinite(place, loss, recomputes):
+            self._observe_given(place)

@@ -139,7 +139,7 @@ class BadValueSearch:
         """Return whether an expression reads a value that an object or a collection keeps."""
         if not isinstance(node, ast.Attribute | ast.Subscript):
             return False
-        return not is_array(self._evaluator.value(node.value, scope))
+        return not is_array(self._evaluator.value(node.value, scope)) and not _is_literal(node)
 
     def _defined(
         self,
@@ -210,6 +210,8 @@ class BadValueSearch:
         ]
         for part, given in operands:
             if is_finite(given) is False and not _is_literal(part):
+                if _takes_masks(node) and _is_mask(given) and _has_nan(value):
+                    break
                 found = self._search(part, scope, sure=True, depth=depth - 1)
                 if found is not None and found.deliberate and _has_nan(value):
                     break
@@ -348,8 +350,7 @@ def _is_data(value: Any) -> bool:
 
 
 def _is_deliberate(node: ast.expr, value: Any) -> bool:
-    called = node.func if isinstance(node, ast.Call) else None
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+    name = called_name(node)
     return name.rstrip("_") in _PLACING and not _has_nan(value)
 
 
@@ -360,15 +361,35 @@ def _holds_bad(callee: Any) -> bool:
     return any(is_finite(buffer) is False for buffer in callee.buffers())
 
 
+def _takes_masks(node: ast.expr) -> bool:
+    """Return whether an operation is given -inf on purpose."""
+    name = called_name(node)
+    return any(word in name for word in ("softmax", "logsumexp", "attention"))
+
+
+def _is_mask(value: Any) -> bool:
+    """Return whether all that is not finite in an array is -inf."""
+    host = _on_host(value) if is_array(value) else None
+    if host is None:
+        return False
+    return not bool(np.isnan(host).any()) and not bool(np.isposinf(host).any())
+
+
+def called_name(node: ast.expr) -> str:
+    """Return the last part of the name that a call calls; empty for any other expression."""
+    called = node.func if isinstance(node, ast.Call) else None
+    return called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+
+
 def _is_literal(node: ast.expr) -> bool:
-    """Return whether an infinity is written out: `float("-inf")`, `-torch.inf`."""
+    """Return whether a number is written out: `float("-inf")`, `-torch.inf`, `np.nan`."""
     if isinstance(node, ast.UnaryOp):
         return _is_literal(node.operand)
     if isinstance(node, ast.Call):
-        return isinstance(node.func, ast.Name) and node.func.id == "float"
-    return isinstance(node, ast.Constant) or (
-        isinstance(node, ast.Attribute) and node.attr == "inf"
-    )
+        converts = isinstance(node.func, ast.Name) and node.func.id == "float"
+        return converts and all(isinstance(part, ast.Constant) for part in node.args)
+    named = isinstance(node, ast.Attribute) and node.attr in ("inf", "nan")
+    return named or isinstance(node, ast.Constant)
 
 
 def spread_of(node: ast.AST) -> ast.expr | None:

@@ -134,12 +134,11 @@ class _Run:
     def _assign(self, node: ast.stmt) -> None:
         before = self._scope
         for name, expression, place, in_place in bound_by(node):
-            if in_place and not isinstance(node, ast.AugAssign):
-                raise _End  # writes into a tensor that still has its later values
             value: Any = NOTHING
+            if in_place and not isinstance(before.lookup(name), bool | int | float):
+                raise _End  # writes into a tensor that has its later values already
             if expression is not None:
                 value = self._evaluator.value(expression, before)
-            if expression is not None:
                 self._body.statements.append((expression, before, value))
             part = value
             if place is not None:

@@ -83,7 +83,7 @@ _PLAIN = (bool, int, float, str, type(None), torch.dtype, torch.device, torch.Si
 
 
 class Scope(Protocol):
-    """Knows what names stand for at one place of the program."""
+    """Names and their values at one place of the program."""
 
     def lookup(self, name: str) -> Any:
         """Return what a name, or a dotted name, stands for, or `NOTHING`."""

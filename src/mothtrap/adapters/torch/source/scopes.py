@@ -1,4 +1,4 @@
-"""What names stand for at one place of a function, and which statement gave them their value."""
+"""Values of names at one place of a function, and the statements that gave them."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class FrameScope:
         return max(reversed(above), key=lambda one: one.line, default=None)
 
     def _argument(self, name: str) -> Definition | None:
-        """What the caller passed for an argument of the function."""
+        """The expression that the caller passed for an argument of the function."""
         code, caller = self._frame.f_code, self._frame.f_back
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
         if name not in names or caller is None or not frames.is_users(caller):
