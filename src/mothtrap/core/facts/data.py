@@ -44,6 +44,25 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
+    """The same samples of a loader come with other values in each pass, by one constant factor.
+
+    In pass `passes` the values of `tensor` were `scale` times those of the pass before plus a
+    constant (`offset`, in standard deviations), for all `samples` that were compared, and
+    so in the pass before. `first_step` is the step at which the first changed pass began.
+    """
+
+    loader: str
+    tensor: str
+    scale: float
+    offset: float
+    samples: int
+    passes: int
+    first_step: int
+    evaluates: bool = False
+    location: str | None = None
+
+
 class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):
     """A tensor that came from the data holds NaN or Inf; masks are left out.
 

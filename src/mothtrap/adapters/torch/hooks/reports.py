@@ -10,6 +10,7 @@ from mothtrap.core.facts.data import (
     InputDistribution,
     LoaderBegan,
     NonfiniteInput,
+    RowsRescaled,
     RowsShared,
     TargetOrder,
 )
@@ -77,7 +78,7 @@ IN_FULL_STEPS: Final = (
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs),
-    *(BatchesLoaded, IndicesShared, InputDistribution, RowsShared, TargetOrder),
+    *(BatchesLoaded, IndicesShared, InputDistribution, RowsRescaled, RowsShared, TargetOrder),
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
 )
 
