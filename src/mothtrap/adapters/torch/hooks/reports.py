@@ -12,6 +12,7 @@ from mothtrap.core.facts.data import (
     NonfiniteInput,
     RowsRescaled,
     RowsShared,
+    SplitDrawn,
     TargetOrder,
 )
 from mothtrap.core.facts.evaluations import (
@@ -78,7 +79,15 @@ IN_FULL_STEPS: Final = (
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs),
-    *(BatchesLoaded, IndicesShared, InputDistribution, RowsRescaled, RowsShared, TargetOrder),
+    *(
+        BatchesLoaded,
+        IndicesShared,
+        InputDistribution,
+        RowsRescaled,
+        RowsShared,
+        SplitDrawn,
+        TargetOrder,
+    ),
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
 )
 
