@@ -30,7 +30,8 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
 
     `repeated` of them were seen before in the same pass, whole and bit by bit, so far as
     one looks; batches whose rows are all the same do not count. `rows` is the size of the
-    first repeated batch. `ended`: the pass is over.
+    first repeated batch. `ended`: the pass is over. `trained`: a model was trained on the
+    loader's batches; else they are for an evaluation.
     """
 
     loader: str
@@ -41,6 +42,7 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     repeated: int
     rows: int = 0
     ended: bool = False
+    trained: bool = True
     location: str | None = None
 
 
@@ -61,6 +63,18 @@ class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
     first_step: int
     evaluates: bool = False
     location: str | None = None
+
+
+class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
+    """All of the last `steps` trained on the same batch of a loader, which gave others.
+
+    `unused` batches of the loader came since `first_step` and were given to no model.
+    """
+
+    loader: str
+    steps: int
+    unused: int
+    first_step: int
 
 
 class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):

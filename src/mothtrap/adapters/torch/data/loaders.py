@@ -123,6 +123,7 @@ class LoaderObserver:
         if source is None:
             return
         held = [(place, weakref.ref(t)) for place, t in tensors]
+        self._settle()  # `next(iter(loader))` in an evaluation ends no pass
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
         light = self._job.is_light_next
         if not light:
@@ -336,6 +337,7 @@ class LoaderObserver:
                 repeated=known.repeated,
                 rows=known.rows,
                 ended=ended,
+                trained=source.trained,
                 location=source.location,
             )
         )
