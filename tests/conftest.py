@@ -20,9 +20,13 @@ os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
 sys.dont_write_bytecode = False  # pytest keeps its rewritten tests: half of the time to collect
-# A shell's job in the background ignores Ctrl-C, and so would all that is started here.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's job in the background ignores these signals, and so would all that is started here.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
