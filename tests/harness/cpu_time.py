@@ -11,12 +11,15 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.harness import running
 
 USUAL_S = 8.0
 """Limit on an idle machine for tests without the mark `full`; chosen by hand."""
+PLANNED_S = 840.0
+"""Of `make test`: seven minutes of two idle cores."""
 SHOWN = 25
 _SPENT = "cpu_s"
 _TICKS = os.sysconf("SC_CLK_TCK")
@@ -30,10 +33,21 @@ def spent() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used) + (_of_children(pid) if pid else 0.0)
 
 
+def spent_in_all() -> float:
+    """Return what `spent` does, with the CPU seconds of the preloaded process itself."""
+    pid = running.preloaded_pid()
+    return spent() + (_seconds(pid, 11) if pid else 0.0)
+
+
 def _of_children(pid: int) -> float:
-    """CPU seconds of the processes that a process waited for; the fields are in `man 5 proc`."""
+    """CPU seconds of the processes that a process waited for."""
+    return _seconds(pid, 13)
+
+
+def _seconds(pid: int, first: int) -> float:
+    """Sum two fields of a process, in user and system mode; they are in `man 5 proc`."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return sum(int(field) for field in fields[13:15]) / _TICKS
+    return sum(int(field) for field in fields[first : first + 2]) / _TICKS
 
 
 class CpuTimes:
@@ -42,6 +56,7 @@ class CpuTimes:
     def __init__(self, limit_s: float | None) -> None:
         self._limit_s = limit_s
         self._by_test: dict[str, float] = {}
+        self._of_workers_s = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -64,11 +79,17 @@ class CpuTimes:
         too_expensive = self._limit_s is not None and self._above(self._limit_s)
         if too_expensive and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[_SPENT] = spent_in_all()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._of_workers_s += getattr(node, "workeroutput", {}).get(_SPENT, 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         write = terminalreporter
-        total_s = sum(self._by_test.values())
-        write.section(f"most expensive of {total_s:.0f} CPU seconds")
+        write.section("most expensive tests")
         dearest = sorted(self._by_test.items(), key=lambda one: -one[1])[:SHOWN]
         refused = f"; above {self._limit_s:g} the run fails" if self._limit_s else ""
         for name, seconds in dearest:
@@ -79,6 +100,17 @@ class CpuTimes:
                 f"cheaper, or mark it `full` where a cheaper test covers it{refused}",
                 red=True,
             )
+        in_tests_s, in_all_s = sum(self._by_test.values()), self._in_all()
+        write.line(
+            f"{in_all_s:.0f} CPU seconds: {in_tests_s:.0f} in tests, the rest to import and to "
+            f"collect them; at most {PLANNED_S:.0f} are planned for `make test` on an idle machine"
+        )
+
+    def _in_all(self) -> float:
+        if not self._of_workers_s:
+            return spent_in_all()
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        return own.ru_utime + own.ru_stime + self._of_workers_s
 
     def _above(self, limit_s: float) -> list[tuple[str, float]]:
         return [(name, seconds) for name, seconds in self._by_test.items() if seconds > limit_s]
