@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 from tests.durability.trainings import step_record
-from tests.harness.running import ITSELF, PYTHON, environment, finish, observed, script_of, show, start
+from tests.harness.running import (
+    FULL,
+    ITSELF,
+    PYTHON,
+    environment,
+    finish,
+    observed,
+    script_of,
+    show,
+    start,
+)
 from tests.store.records import plain
 
 from mothtrap.core.facts.workers import WorkerLost
@@ -22,7 +32,7 @@ from mothtrap.store.raw_reading import RawIndex, read_bytes
 from mothtrap.store.worker_reading import EventReader, ReadState
 from mothtrap.store.writers import wait_for_writers
 
-KILLS = 20
+KILLS = 20 if FULL else 8
 PATIENCE_S = 60.0
 SCRIPT = Path(__file__).parents[1] / "faults" / "endless_training.py"
 Starter = subprocess.Popen[str]
