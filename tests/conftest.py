@@ -48,8 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--cpu-times` and `--cpu-limit`."""
+    """Add `--cpu-times`, `--cpu-planned` and `--cpu-limit`."""
     parser.addoption("--cpu-times", action="store_true", help="show the most expensive tests")
+    parser.addoption(
+        "--cpu-planned", type=float, help="show this number beside the CPU seconds of all tests"
+    )
     parser.addoption(
         "--cpu-limit", type=float, help="fail when a test takes more CPU seconds than this"
     )
@@ -59,7 +62,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Measure what tests cost: workers measure, and the first process reports."""
     limit_s = config.getoption("--cpu-limit")
     if config.getoption("--cpu-times") or limit_s is not None:
-        config.pluginmanager.register(CpuTimes(limit_s))
+        config.pluginmanager.register(CpuTimes(limit_s, config.getoption("--cpu-planned")))
 
 
 def pytest_collection_finish() -> None:
