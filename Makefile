@@ -51,7 +51,7 @@ test: $(WITH_TORCH)
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cpu-times --cpu-planned $(PLANNED_S) $(PYTEST)
 
 test-full:
-	HARNESS=full $(MAKE) test
+	HARNESS=full $(MAKE) test PLANNED_S=0
 
 $(FAMILIES:%=test-%): test-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -n 2 --dist worksteal --cpu-times --cpu-planned $(PLANNED_S) $$(sed -n 's/^# tests: //p' requirements/$*.txt)

@@ -54,7 +54,7 @@ class CpuTimes:
     def __init__(self, limit_s: float | None, planned_s: float | None = None) -> None:
         self._limit_s, self._planned_s = limit_s, planned_s
         self._by_test: dict[str, float] = {}
-        self._of_workers_s = 0.0
+        self._in_tests_s = self._of_workers_s = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -69,8 +69,11 @@ class CpuTimes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         told = dict(report.user_properties)
-        if _SPENT in told and not told["full"]:
-            self._by_test[report.nodeid] = float(told[_SPENT])  # type: ignore[arg-type]
+        if _SPENT in told:
+            seconds = float(told[_SPENT])  # type: ignore[arg-type]
+            self._in_tests_s += seconds
+            if not told["full"]:
+                self._by_test[report.nodeid] = seconds
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -98,11 +101,10 @@ class CpuTimes:
                 f"cheaper, or mark it `full` where a cheaper test covers it{refused}",
                 red=True,
             )
-        in_tests_s, in_all_s = sum(self._by_test.values()), self._in_all()
         planned = f"; planned are {self._planned_s:g} on an idle machine" if self._planned_s else ""
         write.line(
-            f"{in_all_s:.0f} CPU seconds: {in_tests_s:.0f} in tests, the rest to import and to "
-            f"collect them{planned}"
+            f"{self._in_all():.0f} CPU seconds: {self._in_tests_s:.0f} in tests, the rest to "
+            f"import and to collect them{planned}"
         )
 
     def _in_all(self) -> float:
