@@ -54,6 +54,7 @@ class Onset:
         else:
             job.contain_part("first bad operation", self._observe_derivative)
         job.contain_part("non-finite activations", self._observe_module, site, loss)
+        self._given = None  # it holds frames of the script, and all that their variables hold
 
     def _observe_operation(self, site: str, loss: torch.Tensor) -> None:
         place = self._losses.places.get(site)

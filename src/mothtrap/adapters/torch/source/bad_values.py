@@ -90,11 +90,17 @@ class BadValueSearch:
         scope = self.scope(call, frame)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # they were given when the user's code ran
-            for node in self.arguments(call):
-                found = self._search(node, scope, sure=False, depth=MAX_DEPTH)
-                if found is not None and not found.deliberate:
-                    return found
-        return None
+            found = [
+                self._search(node, scope, sure=False, depth=MAX_DEPTH)
+                for node in self.arguments(call)
+            ]
+        self.forget()
+        return next((one for one in found if one is not None and not one.deliberate), None)
+
+    def forget(self) -> None:
+        """Let go of the values of the script that were read."""
+        self._evaluator.forget()
+        self._bodies.forget()
 
     def scope(self, call: ast.Call, frame: FrameType) -> FrameScope:
         """Return the names of a function as they were when it made a call."""

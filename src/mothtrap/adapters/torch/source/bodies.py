@@ -56,6 +56,10 @@ class Bodies:
         self._known: dict[tuple[int, int], tuple[Body | None, Any, Any]] = {}
         self._depth = 0
 
+    def forget(self) -> None:
+        """Let go of all functions that were worked out."""
+        self._known.clear()
+
     def of(self, callee: Any, call: ast.Call, scope: Any, evaluator: Evaluator) -> Body | None:
         """Work out the call of a function or module of the user's; None where it is none.
 

@@ -52,6 +52,7 @@ class DerivativeSearch:
             warnings.simplefilter("ignore")  # they were given when the user's code ran
             for node in self._values.arguments(call):
                 self._look(node, scope, MAX_DEPTH)
+        self._values.forget()
         return next(iter(self._found.values())) if len(self._found) == 1 else None
 
     def _look(self, node: ast.expr, scope: AnyScope, depth: int) -> None:

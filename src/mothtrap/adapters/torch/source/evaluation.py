@@ -120,6 +120,10 @@ class Evaluator:
             self._done[key] = found, node, scope  # held, as another could get the identity
         return self._done[key][0]
 
+    def forget(self) -> None:
+        """Let go of all values: scopes refer back to this object, so nothing else would."""
+        self._done.clear()
+
     def _evaluate(self, node: ast.AST, scope: Scope) -> Any:
         if isinstance(node, ast.Constant):
             return node.value
