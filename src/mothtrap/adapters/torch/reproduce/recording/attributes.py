@@ -18,6 +18,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
 
 MAX_ITEMS = 64
@@ -55,7 +56,11 @@ class _Seen:
     __slots__ = ("copy", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, version: int, copy: torch.Tensor | None) -> None:
-        self.tensor, self.version, self.copy = weakref.ref(tensor), version, copy
+        self.tensor, self.version, self.copy = ContentRef(tensor), version, copy
+
+    def is_of(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor is this one, with the same content unless it was written to."""
+        return self.tensor() is tensor and not self.tensor.swapped
 
 
 class _Gone(Exception):
@@ -151,7 +156,7 @@ class Attributes:
         copy = None
         if tensor.nbytes <= self._left_bytes:
             self._left_bytes -= tensor.nbytes
-            if known is not None and known.tensor() is tensor and known.version == version >= 0:
+            if known is not None and known.is_of(tensor) and known.version == version >= 0:
                 copy = known.copy
             if copy is None:
                 copy = tensor.detach().clone()
@@ -163,7 +168,9 @@ def _as_it_was(seen: _Seen) -> torch.Tensor:
     if seen.copy is not None:
         return seen.copy
     tensor = seen.tensor()
-    if tensor is None or (seen.version >= 0 and tensor._version != seen.version):
+    if tensor is None or not seen.is_of(tensor):
+        raise _Gone
+    if seen.version >= 0 and tensor._version != seen.version:
         raise _Gone
     return tensor
 
