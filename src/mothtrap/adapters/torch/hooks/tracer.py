@@ -299,6 +299,8 @@ class Tracer(Parts):
         self._backward_depth += 1
         if self._backward_depth > 1:
             return
+        if self.training_thread.several:
+            self.optimizers.other_threads.trains()
         self._backwards += 1
         self.forwards.close_path()  # a backward may run modules again
         if self.recorder.depths.in_group:
@@ -360,6 +362,8 @@ class Tracer(Parts):
         if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
         known = self.optimizers.add(optimizer)
+        if self.training_thread.several:
+            self.optimizers.other_threads.trains()
         if known.thread != self.job.thread:
             self.optimizers.other_threads.adopt(known)
         if self.job.process.resumption is not None:
@@ -429,6 +433,8 @@ class Tracer(Parts):
         if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
         known, told = self.optimizers.add(optimizer), self.observers.told
+        if known.name not in self.grouper.running:
+            return  # its beginning was not seen: another thread was observed then
         if closure:  # read when its first backward ended, where that was seen
             self.contain_part("gradients", self._read_gradients, known, optimizer)
         self.grouper.feed(StepEnded(known.name))

@@ -131,6 +131,10 @@ class TrainingThread:
             return self.several and not self._works_for_observed()
         return not self._is_over()
 
+    def is_idle(self) -> bool:
+        """Return whether the observed thread has ended, or waits for other threads."""
+        return self._is_over() or waits_for_threads(self._job.thread)
+
     def follows(self) -> bool:
         """Return whether to observe a forward in another thread: the observed thread has ended.
 
@@ -185,7 +189,7 @@ class TrainingThread:
     def _may_take_over(self, begins: bool) -> bool:
         if self._thread is not None and not self._thread.is_alive():
             return True  # though another thread may bear its number by now
-        if begins and self._here.missed < EARLY and _waits_for_threads(self._job.thread):
+        if begins and self._here.missed < EARLY and waits_for_threads(self._job.thread):
             return True
         now, (activity, since_s) = self.activity(), self._seen
         if now != activity:
@@ -234,7 +238,7 @@ def _is_busy(thread: int) -> bool:
     return False
 
 
-def _waits_for_threads(thread: int) -> bool:
+def waits_for_threads(thread: int) -> bool:
     """Return whether a thread waits for another one, for a task of a pool, or for its next task."""
     frame = _frame_of(thread)
     while frame is not None and frame.f_code.co_filename == _THREADING:
