@@ -64,6 +64,7 @@ class _Here(threading.local):
     """Counts the unobserved backwards and steps of a thread in its current training run."""
 
     missed = 0
+    refused: Optimizer | None = None
 
 
 @uncompiled
@@ -109,6 +110,8 @@ class TrainingThread:
             optimizer: the optimizer that is about to step.
             roots: the tensors that a backward begins with.
         """
+        if optimizer is not None and optimizer is self._here.refused:
+            return False
         if self._is_of_autograd():
             return not self.is_elsewhere()
         before = self._job.thread
@@ -122,6 +125,14 @@ class TrainingThread:
         self._here.missed += 1
         self.left_out(optimizer, roots)
         return False
+
+    def refuse(self, optimizer: Optimizer | None) -> None:
+        """Let hooks inside of an unobserved step neither ask again nor count the step again.
+
+        Args:
+            optimizer: the optimizer that the calling thread steps; None when the step is over.
+        """
+        self._here.refused = optimizer
 
     def is_elsewhere(self) -> bool:
         """Return whether the calling thread is not the observed one."""
