@@ -66,6 +66,18 @@ def test_a_bar_tells_how_far_it_is(
     assert re.search(rf"{said} [^\r]*100%", terminal.getvalue())
 
 
+def test_tensors_that_a_small_budget_skipped_are_checked_later(run_folder: Path) -> None:
+    files = open_run(run_folder)._files
+    [path] = run_folder.rglob("raw-*") if any(run_folder.rglob("raw-*")) else [None]
+    assert path is not None
+    data = bytearray(path.read_bytes())
+    data[-3] ^= 1
+    path.write_bytes(data)
+    assert not any("kept whole" in text for text in files.damage(0))
+    assert any("1 tensor kept whole" in text for text in files.damage(1 << 20))
+    assert any("1 tensor kept whole" in text for text in files.damage(0))
+
+
 def test_a_statistic_is_worked_out_from_values(run_folder: Path) -> None:
     history = open_run(run_folder).tensor("weight:kept").history("max")
     assert history.values_S.tolist() == [63.0, 64.0, 65.0, 66.0]
