@@ -39,6 +39,9 @@ class OtherThreads(Generic[KnownT]):
 
     Attributes:
         share: called once, when two threads train the same parameters at the same time.
+        shared: another thread trains parameters of the observed thread, so gradients do not show
+            the work of one thread, and must not be read. It ends if the other thread has stopped
+            when the observed one trains again: they took turns.
     """
 
     def __init__(self, known: ByIdentity[Optimizer, KnownT], thread: TrainingThread) -> None:
@@ -47,16 +50,7 @@ class OtherThreads(Generic[KnownT]):
         self._training: dict[int, threading.Thread | None] = {}
         self._looked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
         self._reaching = 0
-        self._are_shared = False
-
-    @property
-    def shared(self) -> bool:
-        """Return whether another thread trains parameters of the observed thread.
-
-        Then gradients do not show the work of one thread, and must not be read. It ends if the
-        other thread has stopped when the observed one trains again: they took turns.
-        """
-        return self._are_shared or self._reaching != 0
+        self._is_told = self.shared = False
 
     def own(self) -> list[tuple[KnownT, Optimizer]]:
         """Return the optimizers that no other thread steps."""
@@ -66,29 +60,35 @@ class OtherThreads(Generic[KnownT]):
         return [(known, own) for known, own in self._known.turned() if known.thread in mine]
 
     def unshared(self) -> list[tuple[KnownT, Optimizer]]:
-        """Return the optimizers whose gradients no other thread changes."""
+        """Return the optimizers whose gradients no other thread changes.
+
+        Called when the observed thread trains.
+        """
         if not self._thread.several:
             return self._known.turned()
+        self._trains()
         return [] if self.shared else self.own()
 
     def adopt(self, known: KnownT) -> None:
-        """Register an optimizer before the observed thread steps it for the first time."""
+        """Note that the observed thread is about to step an optimizer."""
+        self._trains()
         if known.thread in self._training and self._still_trains(known.thread):
             self._tell()
         known.thread = self._thread.watched
 
-    def trains(self) -> None:
-        """Note that the observed thread is about to step an optimizer or begins a backward."""
-        if self._reaching and not self._are_shared:
+    def _trains(self) -> None:
+        """Find out whether a thread that shares parameters still trains, now that this one does."""
+        if self._reaching and not self._is_told:
             other, self._reaching = self._reaching, 0
             if self._still_trains(other):
                 self._tell()
             else:
+                self.shared = False
                 self._forget(other)
 
     def moved(self) -> None:
         """Forget earlier gradients, because another thread is observed from now on."""
-        self._reaching = 0
+        self._reaching, self.shared = 0, self._is_told
         self._forget(self._thread.watched)
 
     def left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
@@ -109,7 +109,7 @@ class OtherThreads(Generic[KnownT]):
         for known, _ in self._known.turned():
             if not known.held.isdisjoint(ids):
                 if known.thread == self._thread.watched:
-                    self._reaching = thread
+                    self._reaching, self.shared = thread, True
                 else:
                     known.thread = thread
 
@@ -126,8 +126,8 @@ class OtherThreads(Generic[KnownT]):
             known.forget_gradients()
 
     def _tell(self) -> None:
-        if not self._are_shared:
-            self._are_shared = True
+        if not self._is_told:
+            self._is_told = self.shared = True
             for known, _ in self._known.turned():
                 known.forget_gradients()
             self.share()

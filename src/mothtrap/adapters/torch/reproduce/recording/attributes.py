@@ -58,10 +58,6 @@ class _Seen:
     def __init__(self, tensor: torch.Tensor, version: int, copy: torch.Tensor | None) -> None:
         self.tensor, self.version, self.copy = ContentRef(tensor), version, copy
 
-    def is_of(self, tensor: torch.Tensor) -> bool:
-        """Return whether a tensor is this one, with the same content unless it was written to."""
-        return self.tensor() is tensor and not self.tensor.swapped
-
 
 class _Gone(Exception):
     """A tensor is not there any more as it was."""
@@ -156,8 +152,8 @@ class Attributes:
         copy = None
         if tensor.nbytes <= self._left_bytes:
             self._left_bytes -= tensor.nbytes
-            if known is not None and known.is_of(tensor) and known.version == version >= 0:
-                copy = known.copy
+            if known is not None and known.version == version >= 0 and not known.tensor.swapped:
+                copy = known.copy if known.tensor() is tensor else None
             if copy is None:
                 copy = tensor.detach().clone()
         seen = self._seen[id(tensor)] = _Seen(tensor, version, copy)
@@ -168,7 +164,7 @@ def _as_it_was(seen: _Seen) -> torch.Tensor:
     if seen.copy is not None:
         return seen.copy
     tensor = seen.tensor()
-    if tensor is None or not seen.is_of(tensor):
+    if tensor is None or seen.tensor.swapped:
         raise _Gone
     if seen.version >= 0 and tensor._version != seen.version:
         raise _Gone
