@@ -337,11 +337,11 @@ class Worker:
         stop.connect(self.recorder, self._say)
         return stop
 
-    def _save(self) -> None:
+    def _save(self, together: bool) -> None:
         """Call the functions of `on_stop`; maybe in the first step, before anything is opened."""
         if self._stop is None:
             self._stop = self._connected_stop(self.adapters.environment())
-        self._stop.save()
+        self._stop.save(together)
 
     def _open_writer(self, attempt: Path, environment: Environment) -> None:
         from mothtrap.session import writing

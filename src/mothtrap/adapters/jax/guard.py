@@ -42,7 +42,7 @@ class Guard:
         self.policy = GuardPolicy(
             job.config,
             job.recorder.containment.say,
-            lambda: job.recorder.before_guard_stops(),
+            lambda: job.recorder.before_guard_stops(True),
         )
         self.bounds = math.isfinite(self.policy.limit)
         self.judges = self.policy.acts or self.bounds

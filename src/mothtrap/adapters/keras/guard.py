@@ -70,9 +70,10 @@ class Guard:
         onset = policy.found(step, made.count)
         if onset:
             self._job.contain_part("snapshots", self._taker.unsound, made, fault.reason)
-        if not policy.acts and fault.kind == "norm":
-            self._job.fact(policy.fact(fault, step, (made.optimizer,)))
         if not policy.acts or made.held is None or made.count > 1:
+            if fault.kind == "norm":  # no rule knows the limit
+                optimizers = (made.optimizer,)
+                self._job.fact(policy.fact(fault, step, optimizers, was_applied=True))
             return False
         made.held.put_back()
         self._job.fact(policy.fact(fault, step, (made.optimizer,)))

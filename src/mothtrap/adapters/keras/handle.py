@@ -233,7 +233,7 @@ class KerasHandle(Fitting):
                 contain(handle._rest, original)
             ending, handle._guard.ending = handle._guard.ending, None
             if isinstance(ending, SystemExit):
-                traced(handle._job).recorder.before_guard_stops()
+                traced(handle._job).recorder.before_guard_stops(True)
             if ending is not None:
                 raise ending
             return found
