@@ -15,6 +15,7 @@ import jax
 import msgspec
 import numpy as np
 
+from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax.donations import Again, Stretch, copied, mean_of
 from mothtrap.adapters.jax.functions import Layout
 from mothtrap.adapters.jax.handle import JaxHandle
@@ -27,7 +28,6 @@ from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ReferenceDigests
 from mothtrap.tracing import debugging
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.comparison import compared
 from mothtrap.tracing.playback import Playback, quiet_job, with_rows
 from mothtrap.tracing.snapshot_taking import digest
@@ -50,7 +50,7 @@ class ReplayingHandle(JaxHandle):
         plan: of the replay.
     """
 
-    def __init__(self, job: AdapterJob, plan: ReplayPlan) -> None:
+    def __init__(self, job: Job, plan: ReplayPlan) -> None:
         super().__init__(job)
         self._playback = Playback(plan, "the compiled function of the step was called")
         self._snapshot = self._playback.loaded.snapshot
