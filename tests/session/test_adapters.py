@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from typing import cast
 
 import msgspec
 import pytest
@@ -15,7 +16,7 @@ from tests.plugins import install
 from tests.session.toy import Model, Toy, attached
 
 import mothtrap
-from mothtrap.core.adapters import Losses
+from mothtrap.core.adapters import Handle, Job, Losses
 from mothtrap.core.config import Config
 from mothtrap.core.control_requests import SnapshotRequest
 from mothtrap.core.facts.snapshots import SnapshotKept
@@ -35,7 +36,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Adapters:
     """The adapters that there are, by the name of the framework: `tests` is that of `Model`."""
     found = {"tests": Toy("tests")}
     monkeypatch.setattr(adapters, "frameworks", lambda: tuple(sorted(found)))
-    monkeypatch.setattr(adapters, "load", found.__getitem__)
+    monkeypatch.setattr(adapters, "load", lambda name: found[name].spec)
     return found
 
 
@@ -154,11 +155,14 @@ def test_an_adapter_that_declares_nothing_honors_nothing(
         def detach(self) -> None:
             pass
 
-    toy = Toy()
-    toy.attach_process = lambda job: toy.jobs.append(job) or Undeclared()  # type: ignore
+    def begin(job: Job) -> Handle:
+        jobs.append(job)
+        return cast(Handle, Undeclared())
+
+    jobs: list[Job] = []
     worker = make(Config(redact=("label",)))
-    job = attached(worker, toy)
-    job.step()
+    worker.attach(Toy().spec, begin)
+    jobs[0].step()
     assert "redact has no effect: inputs of toy" in capsys.readouterr().out
 
 
@@ -174,11 +178,7 @@ Other.__module__ = "others.models"
 def test_models_of_two_frameworks_make_one_run_with_one_sequence_of_steps(
     known: Adapters, tmp_path: Path
 ) -> None:
-    class Others(Toy):
-        def accepts(self, target: object) -> bool:
-            return isinstance(target, Other)
-
-    known["others"] = Others("others")
+    known["others"] = Toy("others", kind=Other)
     first, second = Model(), Other()
     one = mothtrap.watch(first, runs_dir=str(tmp_path))
     two = mothtrap.watch(second)
@@ -212,7 +212,7 @@ def test_an_adapter_that_refines_another_is_attached_after_it(
 ) -> None:
     known["others"] = Toy("others", base="tests")
     model = Other()
-    assert [each.FRAMEWORK for each in adapters.adapters_of(model)] == ["tests", "others"]
+    assert [each.framework for each in adapters.adapters_of(model)] == ["tests", "others"]
     with mothtrap.watch(model, runs_dir=str(tmp_path)) as watch:
         for _ in range(3):
             model.fit_round()
@@ -230,7 +230,7 @@ def test_a_process_of_a_run_has_one_worker_for_all_its_frameworks(
     known: Adapters, attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known["others"] = Toy("others")
-    monkeypatch.setattr(startup, "load", known.__getitem__)
+    monkeypatch.setattr(startup, "load", lambda name: known[name].spec)
     monkeypatch.setattr(startup, "_process", [])
     monkeypatch.setenv("MOTHTRAP_RUN_DIR", str(attempt))
     for framework in ("others", "tests"):
@@ -332,7 +332,7 @@ def test_a_replay_goes_to_the_adapter(
     plan = ReplayPlan(step=4, workers={0: "snapshots/4/w0"}, scratch=str(tmp_path))
     (tmp_path / "plan.json").write_bytes(msgspec.json.encode(plan))
     monkeypatch.setenv(PLAN_VARIABLE, str(tmp_path / "plan.json"))
-    monkeypatch.setattr(startup, "load", known.__getitem__)
+    monkeypatch.setattr(startup, "load", lambda name: known[name].spec)
     monkeypatch.setattr(startup, "_begun", set())
     startup.attach("tests")
     assert known["tests"].calls == ["replay step 4"]

@@ -23,6 +23,7 @@ from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.trainer_handle import TrainerHandle
 from mothtrap.tracing.trainers_at_work import TrainerAtWork
 
+
 class AccelerateHandle(TrainerHandle):
     """Accelerators at work."""
 

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-import mlflow
 from mlflow.tracking import client
 
 from mothtrap.tracing.logger_handle import LoggerHandle, given, logger
 from mothtrap.tracing.replacements import Replacements
+
 
 class MlflowHandle(LoggerHandle):
     """MLflow at work."""

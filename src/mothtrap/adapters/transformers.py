@@ -20,6 +20,7 @@ from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.trainer_handle import REPORTS, Phase, TrainerHandle, count, limit
 from mothtrap.tracing.trainers_at_work import TrainerAtWork
 
+
 class TransformersHandle(TrainerHandle):
     """The Trainer at work."""
 

@@ -12,6 +12,7 @@ import wandb
 from mothtrap.tracing.logger_handle import LoggerHandle, given, logger
 from mothtrap.tracing.replacements import Replacements
 
+
 class WandbHandle(LoggerHandle):
     """Weights & Biases at work."""
 

@@ -39,9 +39,7 @@ class AttachedAdapters:
         """The framework that made the latest step; before the first, the one attached first."""
         return next((each.job.framework for each in self._by_steps()), "")
 
-    def attach(
-        self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None
-    ) -> Handle:
+    def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
         """Let an adapter take part.
 
         Args:

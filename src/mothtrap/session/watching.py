@@ -237,7 +237,9 @@ def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None
     return worker
 
 
-def _attach(worker: Worker, adapters: Sequence[AdapterSpec], targets: Sequence[object]) -> list[Handle]:
+def _attach(
+    worker: Worker, adapters: Sequence[AdapterSpec], targets: Sequence[object]
+) -> list[Handle]:
     """Have adapters watch objects, where they do not watch the whole process."""
     handles = []
     try:
@@ -277,7 +279,9 @@ def _close(worker: Worker, handles: Sequence[Handle], error: BaseException | Non
         worker.detach(handle)
 
 
-def _begin(adapters: Sequence[AdapterSpec], name: str | None, settings: Mapping[str, Any]) -> Worker:
+def _begin(
+    adapters: Sequence[AdapterSpec], name: str | None, settings: Mapping[str, Any]
+) -> Worker:
     """Make the worker of a run that begins at its first step."""
     if name:
         check_name(name, "watch: name")

@@ -1,4 +1,4 @@
-"""The handle and the spec of a logger: numbers that a script gives to it are numbers of the step."""
+"""The handle of a logger: numbers that a script gives to it are numbers of the step."""
 
 from __future__ import annotations
 

@@ -27,6 +27,7 @@ from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.handle import AdapterSpec
 
+
 def _handle(job: Job, targets: Sequence[object]) -> Handle:
     return StepsByHand(job) if targets else JaxHandle(job)
 

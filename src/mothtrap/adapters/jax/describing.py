@@ -10,9 +10,9 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax.functions import Layout, series_of
 from mothtrap.adapters.jax.shadow import LAYERS, SATURATING, Activation, Looks, Shadow, Softmax
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.layers import (
     DataTaken,

@@ -9,9 +9,9 @@ from weakref import WeakKeyDictionary
 
 import jax
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.programs import Program
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.tracing import frames

@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax.functions import Layout, kind_of
+from mothtrap.core.adapters import Job
 from mothtrap.tracing.guard import (
     Fault,
     GuardPolicy,

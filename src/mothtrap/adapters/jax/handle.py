@@ -6,7 +6,7 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
 import jax
@@ -51,7 +51,7 @@ class JaxHandle(BaseHandle):
         job: takes what is seen.
     """
 
-    honors: ClassVar[frozenset[Option]] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
+    honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
 
     def __init__(self, job: Job) -> None:
         self._book = Book()

@@ -14,9 +14,9 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.functions import Book
+from mothtrap.core.adapters import Job
 
 Take = Callable[[Any], None]
 MOST_VALUES: Final = 10_000

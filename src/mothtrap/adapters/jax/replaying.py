@@ -15,7 +15,6 @@ import jax
 import msgspec
 import numpy as np
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax.donations import Again, Stretch, copied, mean_of
 from mothtrap.adapters.jax.functions import Layout
 from mothtrap.adapters.jax.handle import JaxHandle
@@ -24,6 +23,7 @@ from mothtrap.adapters.jax.leaves import batch_of, leaves_of
 from mothtrap.adapters.jax.searching import Found, UnknownOrigin, located
 from mothtrap.adapters.jax.snapshots import digests_of_losses
 from mothtrap.adapters.jax.steps import leaves_at
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ReferenceDigests

@@ -8,12 +8,12 @@ from typing import Any
 
 import jax
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax import origin
 from mothtrap.adapters.jax.donations import Again, NotTheSame
 from mothtrap.adapters.jax.functions import Layout
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.steps import Call, leaves_at
+from mothtrap.core.adapters import Job
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 

@@ -96,9 +96,7 @@ class Steps:
         budget: of full steps.
     """
 
-    def __init__(
-        self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget
-    ) -> None:
+    def __init__(self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget) -> None:
         self._job, self._tensors, self._taker = job, tensors, taker
         self._budget = budget
         self._waiting: deque[Call] = deque()

@@ -11,8 +11,8 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.adapters import Job
 from mothtrap.adapters.jax.shadow import Activation
+from mothtrap.core.adapters import Job
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import dot
 from mothtrap.tracing.layer_looks import inactive_units

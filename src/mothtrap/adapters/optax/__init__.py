@@ -21,7 +21,7 @@ from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.reports import Reports
 from mothtrap.tracing import frames
 from mothtrap.tracing.handle import AdapterSpec, BaseHandle
-from mothtrap.tracing.replacements import Function, Replacements
+from mothtrap.tracing.replacements import Replacements
 
 DECOUPLED: Final = ("adamw", "nadamw", "adamaxw", "lion", "lamb", "adan")
 PLAIN: Final = ("sgd", "noisy_sgd", "sign_sgd", "lion", "fromage", "polyak_sgd")

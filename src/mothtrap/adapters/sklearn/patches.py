@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -15,7 +14,7 @@ from sklearn.neural_network._stochastic_optimizers import AdamOptimizer, BaseOpt
 
 from mothtrap.adapters.sklearn import fits
 from mothtrap.adapters.sklearn.fits import Fit
-from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.layers import DataTaken
