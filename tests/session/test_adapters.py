@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import cast
 
 import msgspec
@@ -16,13 +17,14 @@ from tests.plugins import install
 from tests.session.toy import Model, Toy, attached
 
 import mothtrap
-from mothtrap.core.adapters import Handle, Job, Losses
+from mothtrap.core.adapters import Environment, Handle, Job, Losses
 from mothtrap.core.config import Config
 from mothtrap.core.control_requests import SnapshotRequest
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import Resumed, WorkerEnded, WorkerStarted
 from mothtrap.core.findings import RuleState
 from mothtrap.core.replays import PLAN_VARIABLE, ReplayPlan
+from mothtrap.core.reports import Reports
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
 from mothtrap.session import adapters, launch, startup
 from mothtrap.session.worker import Worker
@@ -417,6 +419,7 @@ def test_two_frameworks_in_a_script_make_one_run(
         env=environment(PYTHONPATH=paths),
     )
     assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stderr.count("the adapter theirs.little has no ADAPTER") == 1
     stored = mothtrap.open_run(tmp_path / "runs" / "both")
     assert (stored.steps, stored.workers, stored.tool_errors) == (9, (0,), ())
     own = {series.of.split()[-1]: series.steps_S.tolist() for series in stored.scalars("loss")}
@@ -425,3 +428,45 @@ def test_two_frameworks_in_a_script_make_one_run(
     assert started.framework == "torch"
     assert started.versions["little"] == "0.1"
     assert stored.observations(WorkerEnded)[0].steps == 9
+
+
+def test_an_adapter_in_the_old_form_works_and_says_what_to_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+    old = ModuleType("theirs.old")
+    vars(old).update(
+        FRAMEWORK="old",
+        REQUIRES="old>=1",
+        ARRAYS="numpy",
+        REPORTS=Reports(scalars=frozenset({"loss"})),
+        STEPS="base",
+        refines=lambda: "torch",
+        accepts=lambda target: isinstance(target, Model),
+        attach=lambda job, targets: asked.append(targets),
+        attach_process=lambda job: asked.append(job),
+        attach_replay=lambda plan: asked.append(plan),
+        environment=lambda: Environment(rank=3),
+    )
+    monkeypatch.setattr(adapters, "_old_forms", set())
+    spec = adapters.spec_of(old)
+    assert adapters.spec_of(old).framework == "old"
+    assert capsys.readouterr().err.count("theirs.old has no ADAPTER") == 1
+    assert (spec.refines, spec.steps) == ("torch", "base")
+    assert (spec.requires, spec.arrays) == ("old>=1", "numpy")
+    assert spec.reports.scalars == {"loss"}
+    assert spec.accepts(Model())
+    assert not spec.accepts(3)
+    assert spec.environment().rank == 3
+    job, model, plan = cast(Job, object()), Model(), cast(ReplayPlan, object())
+    spec.attach(job, (model, "an optimizer"))
+    spec.attach(job)
+    spec.replay(plan)
+    assert asked == [(model, "an optimizer"), job, plan]
+
+
+def test_a_module_with_a_spec_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    module, spec = ModuleType("theirs.little"), Toy().spec
+    vars(module)["ADAPTER"] = spec
+    assert adapters.spec_of(module) is spec
+    assert not capsys.readouterr().err

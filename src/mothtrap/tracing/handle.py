@@ -33,7 +33,7 @@ class BaseHandle:
         targets: objects that are watched; none = all of the process.
 
     Attributes:
-        honors: options that the adapter supports; by default none of those that need one.
+        honors: options that the adapter supports; default: those that work without snapshots.
         replacements: puts functions in the place of others; `detach` undoes all of them.
     """
 
