@@ -18,7 +18,6 @@ KNOWN = {
     "adapters/torch/optimization/optimizers.py:OptimizerObserver": 23,
     "adapters/torch/reproduce/recording/recording.py:Recording": 15,
     "tracing/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
-    "tracing/handle.py:BaseHandle": 11,  # `core.adapters.Handle` and `StepObserver`
 }
 """Classes that have more, and how many: they may only become fewer."""
 

@@ -140,12 +140,30 @@ class StepObserver(Protocol):
         """Close a step that is over and waits for the next event: another framework steps."""
 
 
+class ReportsSettings(Protocol):
+    """Reports settings that have no effect, on the terminal and in the run."""
+
+    def no_effect(self, option: Option, why: str) -> None:
+        """Report, once, that an option has no effect on some steps.
+
+        Does nothing where the user has not asked for the option.
+
+        Args:
+            option: has no effect on these steps.
+            why: names the steps, or the reason.
+        """
+
+
 class Job(BasicJob, Protocol):
     """The job of a process, as one adapter sees it.
 
     A small adapter needs `BasicJob` only. The methods here are for frameworks that hide their
     loops, compile their steps, or train on top of another framework.
     """
+
+    @property
+    def settings(self) -> ReportsSettings:
+        """Return the reporter of settings that have no effect."""
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None = None) -> Resumed | None:
         """Say, before the first step, what was loaded; steps go on from where that was saved.

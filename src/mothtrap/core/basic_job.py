@@ -9,7 +9,6 @@ import msgspec
 
 from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact
-from mothtrap.core.options import Option
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -29,20 +28,6 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
     optimizer: str = ""
 
 
-class ReportsSettings(Protocol):
-    """Reports settings that have no effect, on the terminal and in the run."""
-
-    def no_effect(self, option: Option, why: str) -> None:
-        """Report, once, that an option has no effect on some steps.
-
-        Does nothing where the user has not asked for the option.
-
-        Args:
-            option: has no effect on these steps.
-            why: names the steps, or the reason.
-        """
-
-
 class BasicJob(Protocol):
     """The job of a process: the part that every adapter needs.
 
@@ -54,15 +39,10 @@ class BasicJob(Protocol):
         config: what the user has set.
         live: False once the process forked, ended, or this adapter failed as a whole; hooks
             return at once then.
-        settings: reports those that have no effect on some steps.
     """
 
     config: Config
     live: bool
-
-    @property
-    def settings(self) -> ReportsSettings:
-        """Return the reporter of settings that have no effect."""
 
     @property
     def now(self) -> StepKey:

@@ -12,7 +12,6 @@ from mothtrap.core.adapters import (
     Given,
     Handle,
     Job,
-    MadeStep,
     SnapshotTaker,
     Surroundings,
 )
@@ -87,15 +86,6 @@ class BaseHandle:
         """Observe nothing from here on, in a forked child."""
         self.job.live = False
         self.replacements.undo()
-
-    def closing(self, closed: MadeStep) -> None:
-        """Add to a step that is over; called where the handle observes (`Job.observe`)."""
-
-    def closed(self, closed: MadeStep) -> None:
-        """Begin the next step; called where the handle observes."""
-
-    def interrupted(self) -> None:
-        """Close a step that waits, as another framework steps; called where it observes."""
 
 
 NOTHING: Final = Reports()

@@ -10,7 +10,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
-from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.observing_handle import ObservingHandle
 
 REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
 """Beside names of numbers, which are the user's: all else is seen of the framework below."""
@@ -20,7 +20,7 @@ NO_EVALUATION = ("sanity_check", "predict")
 """Phases whose losses say nothing of how well the model does."""
 
 
-class TrainerHandle(BaseHandle):
+class TrainerHandle(ObservingHandle):
     """A trainer at work; derive from it and replace functions in `install`.
 
     Args:
@@ -37,7 +37,6 @@ class TrainerHandle(BaseHandle):
         self._phase: Phase = ""
         self._epoch: int | None = None
         self._told: TrainerSettings | None = None
-        job.observe(self)
         super().__init__(job, targets)
 
     def settings(self, settings: TrainerSettings) -> None:

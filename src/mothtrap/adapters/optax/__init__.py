@@ -20,7 +20,8 @@ from mothtrap.core.adapters import Given, Job, MadeStep
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.reports import Reports
 from mothtrap.tracing import frames
-from mothtrap.tracing.handle import AdapterSpec, BaseHandle
+from mothtrap.tracing.handle import AdapterSpec
+from mothtrap.tracing.observing_handle import ObservingHandle
 from mothtrap.tracing.replacements import Replacements
 
 DECOUPLED: Final = ("adamw", "nadamw", "adamaxw", "lion", "lamb", "adan")
@@ -28,7 +29,7 @@ PLAIN: Final = ("sgd", "noisy_sgd", "sign_sgd", "lion", "fromage", "polyak_sgd")
 """Optimizers that do not divide by the root of averaged squares."""
 
 
-class OptaxHandle(BaseHandle):
+class OptaxHandle(ObservingHandle):
     """Optax at work."""
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
@@ -38,7 +39,6 @@ class OptaxHandle(BaseHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace the functions that make optimizers."""
-        self.job.observe(self)
         for name, function in list(vars(optax).items()):
             if inspect.isfunction(function) and not name.startswith("_"):
                 parameters = list(inspect.signature(function).parameters)

@@ -19,13 +19,13 @@ from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import directions
-from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.observing_handle import ObservingHandle
 from mothtrap.tracing.replacements import Replacements
 
 OPTIMIZER: Final = "tape"
 
 
-class TensorFlowHandle(BaseHandle):
+class TensorFlowHandle(ObservingHandle):
     """TensorFlow at work: a step is a gradient of a loss with respect to variables.
 
     Args:
@@ -47,7 +47,6 @@ class TensorFlowHandle(BaseHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Listen to tapes and functions, which all adapters on TensorFlow share."""
-        self.job.observe(self)
         SHARED.join(self, self.job.contain)
         replacements.on_undo(lambda: SHARED.leave(self))
         GRAPH_LOG.join(self.job)
