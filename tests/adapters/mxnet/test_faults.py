@@ -164,5 +164,5 @@ def test_only_targets_are_watched() -> None:
     other = programs.network()
     process, _ = watched(classify, other)
     assert not process.steps()
-    with pytest.raises(TypeError, match="expected a gluon Block or Trainer"):
+    with pytest.raises(TypeError, match="with mxnet: expected Block or Trainer"):
         ADAPTER.attach(process.job, [object()])  # type: ignore[arg-type]
