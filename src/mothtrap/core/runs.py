@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import PurePath
 
 import msgspec
@@ -18,6 +19,19 @@ STOPPED = 3
 
 _SESSIONS = ("ipython", "ipython3", "ipykernel_launcher.py")
 """Programs in which code is typed."""
+
+
+class RunKind(StrEnum):
+    """Subject of a run. Runs of versions that stored no kind are training runs."""
+
+    TRAIN = "train"
+    """A training job."""
+    CHECK = "check"
+    """Trials of a script, its model, and its data before a long training run."""
+    PROBE = "probe"
+    """Questions to a trained model."""
+    SERVE = "serve"
+    """Predictions of a deployed model."""
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +59,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     user: str = ""
     signature: str = ""
+    kind: RunKind = RunKind.TRAIN
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,13 +67,16 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     `exit_code` is negative for a signal, as `subprocess` has it. `lost` are workers, of a
     job of several, that never closed their record: the first to die first where
-    `order_seen`, else the first to stop storing anything.
+    `order_seen`, else the first to stop storing anything. `files` are the files of the attempt
+    at its end that were not empty, as paths in its folder: a reader reports those that are
+    missing. It is empty where they were not listed.
     """
 
     exit_code: int
     ended_s: UnixTime
     lost: tuple[int, ...] = ()
     order_seen: bool = True
+    files: tuple[str, ...] = ()
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.run_names import MAX_NAME_BYTES
-from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
+from mothtrap.core.runs import STOPPED, RunEnd, RunInfo, RunKind
 from mothtrap.core.working_folder import working_folder
 from mothtrap.monitor.catalogue import load_rules, warnings_of
 from mothtrap.monitor.reactions import load_reactions
@@ -128,9 +128,10 @@ def launch(
     code = config.stop_exit_code if killed else _asked_for(code, attempt.parent, config)
     source.close()
     lost, seen = supervision.lost, supervision.order_seen
-    end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen)
     reserve.release(attempt)
     with suppress(OSError):
+        files = layout.stored_files(supervision.latest)
+        end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen, files=files)
         layout.write_end(supervision.latest, end)
     if executor is not None:
         executor.close()
@@ -191,7 +192,9 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
     }
 
 
-def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
+def run_info(
+    name: str, command: Sequence[str], config: Config, kind: RunKind = RunKind.TRAIN
+) -> RunInfo:
     """Return the content of `run.json` for a job that this process starts, or is."""
     info = RunInfo(
         id=name,
@@ -208,6 +211,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         launcher=launcher_of(os.environ) if os.environ.get("RANK", "0") == "0" else "",
         restarts=restarts_of(os.environ),
         user=user_name(),
+        kind=kind,
     )
     return signed(info)
 
