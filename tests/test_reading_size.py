@@ -1,4 +1,4 @@
-"""What must be read for a task does not grow."""
+"""The number of lines that a task makes one read does not grow."""
 
 from __future__ import annotations
 
