@@ -23,7 +23,7 @@ from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
 from mothtrap.core.actions import lasting
-from mothtrap.core.adapters import Adapter, Environment, Handle, Job
+from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Dropped
@@ -47,6 +47,7 @@ from mothtrap.session.unobserved import follows_from_workers, store_facts, store
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
 from mothtrap.store.processes import start_ticks
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
 
 if TYPE_CHECKING:
@@ -135,12 +136,12 @@ class Worker:
         """Folder of the run, once there is one."""
         return self._folder.parent if self._folder is not None else None
 
-    def attach(self, adapter: Adapter, begin: Callable[[Job], Handle]) -> Handle:
+    def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
         """Let an adapter take part; what it has hooked is detached at the end.
 
         Args:
             adapter: of a framework.
-            begin: attaches it to the job that it is given.
+            begin: attaches it to the job that it is given; default: to the whole process.
         """
         handle = self.adapters.attach(adapter, begin)
         self._snapshots.taking = self._snapshots.taking or handle.snapshots
