@@ -35,7 +35,7 @@ LAYERS = {
     "adapters": 5,
     "rules": 5,
     "actions": 5,
-    "check": 5,
+    "check": 4,
     "behavior": 5,
     "profile": 5,
     "tracing": 4,

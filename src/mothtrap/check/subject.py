@@ -9,6 +9,9 @@ from typing import Any, Literal, Protocol
 
 import numpy.typing as npt
 
+from mothtrap.check.step import Forward, Step
+from mothtrap.core.errors import NotApplicable
+
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
 """Parts of a subject that may be missing: one recorded step as a function, the script's own
@@ -66,6 +69,7 @@ class Subject:
     the copy; nothing reaches the script.
 
     Attributes:
+        recorded: the recorded step; `step` is the same, and never None.
         datasets: those that the script's loaders read.
         task: `classes` for integer targets of a classification loss, `numbers` for regression.
         missing: why a source is not available, in one sentence.
@@ -73,6 +77,7 @@ class Subject:
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
+    recorded: Step | None = None
     datasets: Sequence[DataSet] = ()
     task: Literal["classes", "numbers", ""] = ""
     missing: Mapping[Source, str] = field(default_factory=dict)
@@ -83,6 +88,28 @@ class Subject:
     def left_s(self) -> float:
         """Seconds left."""
         return self.deadline - time.monotonic()
+
+    @property
+    def step(self) -> Step:
+        """The recorded step.
+
+        Raises:
+            NotApplicable: there is none.
+        """
+        if self.recorded is None:
+            raise NotApplicable("no training step was recorded")
+        return self.recorded
+
+    @property
+    def forward(self) -> Forward:
+        """The call of the model in the recorded step.
+
+        Raises:
+            NotApplicable: the step does not call exactly one model.
+        """
+        if self.step.forward is None:
+            raise NotApplicable("the step does not call exactly one model")
+        return self.step.forward
 
     def of(self, role: Literal["train", "evaluation"]) -> tuple[DataSet, ...]:
         """Return the data sets of a role."""

@@ -62,7 +62,9 @@ def copy_process(*, leads_group: bool = False) -> tuple[int, int]:
     return 0, writing
 
 
-def result_of(pid: int, reading: int, timeout_s: float, *, group: bool = False) -> tuple[bytes, bool]:
+def result_of(
+    pid: int, reading: int, timeout_s: float, *, group: bool = False
+) -> tuple[bytes, bool]:
     """Read what a copy writes until it closes its pipe, then end it.
 
     Args:

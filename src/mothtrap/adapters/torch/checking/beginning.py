@@ -1,0 +1,121 @@
+"""Begin the check of a script in a process that PyTorch has just been imported into."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
+from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.switch import Switch
+from mothtrap.adapters.torch.job import copies
+from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
+from mothtrap.check.check import Check, result_of
+from mothtrap.check.subject import Source, Subject
+from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.facts.checks import CheckResult
+from mothtrap.core.jsonable import decode, encode
+
+SPARE_S = 0.5
+"""Least time that a check is given; chosen by hand."""
+
+Finish = Callable[[Sequence[CheckResult]], object]
+"""Takes the results and ends the process."""
+
+
+class Checking:
+    """Watches the first steps of the script, makes the checks, and ends the process.
+
+    Args:
+        plan: the orders.
+        checks: those to make, in this order.
+        finish: takes the results, and ends the process.
+    """
+
+    def __init__(self, plan: CheckPlan, checks: Sequence[Check], finish: Finish) -> None:
+        self._plan, self._checks, self._finish = plan, checks, finish
+        self._deadline = time.monotonic() + plan.budget_s - (time.time() - plan.began_s)
+        self._switch = Switch()
+        self._recording = Recording(plan.steps, self._hold)
+        self._switch.player = self._recording
+        self._loaded = False
+        self._pid = os.getpid()
+        self._missing: dict[Source, str] = {}
+
+    def install(self) -> None:
+        """Stand around the calls of the script."""
+        Interception(self._switch)
+        for owner, name in ((nn.Module, "load_state_dict"), (torch, "load")):
+            setattr(owner, name, self._noticed(getattr(owner, name)))
+        atexit.register(self._script_ended)
+
+    def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        def load(*args: Any, **kwargs: Any) -> Any:
+            self._loaded = True
+            return original(*args, **kwargs)
+
+        return load
+
+    def _script_ended(self) -> None:
+        if os.getpid() != self._pid:
+            return
+        self._recording.finish()
+        turns = self._recording.turns
+        self._missing["trials"] = f"the script made only {turns} steps before it ended"
+        if turns:
+            self._hold()
+        else:
+            self._finish(
+                [self._unmade(check, "the script made no optimizer step") for check in self._checks]
+            )
+
+    def _hold(self) -> None:
+        """Make the checks, each in a copy of the process, and end the process."""
+        why = copies.why_impossible()
+        if why:
+            self._missing |= {"step": why, "trials": why, "datasets": why}
+        results = [self._made(check) for check in self._checks]
+        self._finish(results)
+
+    def _made(self, check: Check) -> CheckResult:
+        left = self._deadline - time.monotonic()
+        if left < SPARE_S:
+            return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
+        if copies.why_impossible():
+            return self._unmade(check, copies.why_impossible())
+        pid, pipe = copies.copy_process(leads_group=True)
+        if pid == 0:
+            self._report(check, pipe, time.monotonic() + left)
+        data, in_time = copies.result_of(pid, pipe, left, group=True)
+        if not in_time:
+            return self._unmade(check, f"the check did not end within {left:.0f} s")
+        if not data:
+            return self._unmade(check, "the process that made the check crashed")
+        return decode(data, CheckResult)
+
+    def _report(self, check: Check, pipe: int, deadline: float) -> None:
+        """Make one check in a copy of the process, write its result, and end the copy."""
+        result = result_of(check, self._subject(deadline), self._recording.turns)
+        with os.fdopen(pipe, "wb") as file:
+            file.write(encode(result))
+        os._exit(0)
+
+    def _subject(self, deadline: float) -> Subject:
+        step = RecordedStep(self._recording, self._switch, loaded=self._loaded)
+        return Subject(recorded=step, missing=self._missing, deadline=deadline)
+
+    def _unmade(self, check: Check, why: str) -> CheckResult:
+        return CheckResult(
+            step=self._recording.turns, code=check.code, state="not_enough_data", reason=why
+        )
+
+
+def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish) -> None:
+    """Check the script that is about to run in this process."""
+    Checking(plan, checks, finish).install()
