@@ -150,7 +150,11 @@ class Forward(Protocol):
         """
 
     def parts(
-        self, inputs: Mapping[str, Array] | None = None, *, training: bool = False
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        training: bool = False,
+        seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
         """Return the output of each module call, in order of their ends."""
 

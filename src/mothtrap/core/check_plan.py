@@ -35,6 +35,11 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     began_s: float = 0.0
 
 
+def is_checked(environ: Mapping[str, str]) -> bool:
+    """Return whether the process belongs to a script that is checked."""
+    return bool(environ.get(CHECK_VARIABLE))
+
+
 def read_plan(environ: Mapping[str, str]) -> CheckPlan | None:
     """Return the plan that the environment names; None in a process that is not checked."""
     path = environ.get(CHECK_VARIABLE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -15,7 +15,10 @@ from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
+from mothtrap.check.check import Check
 from mothtrap.core.adapters import Environment, Job
+from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.adapter_job import traced
 
@@ -68,6 +71,18 @@ def attach_replay(plan: ReplayPlan) -> None:
         begin_built(plan, plan.build)
     here = environment()
     begin(plan, here.rank, here.size)
+
+
+def attach_check(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Callable[[Sequence[CheckResult]], object],
+    files: Any = None,
+) -> None:
+    """Check the script of this process; see `session.checked_process`."""
+    from mothtrap.adapters.torch.checking.beginning import begin
+
+    begin(plan, checks, finish, files)
 
 
 def environment() -> Environment:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import os
+import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Protocol
 
+import safetensors.torch
 import torch
 from torch import nn
 
@@ -22,6 +25,8 @@ from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
 
+WATCHED_S = 60.0
+"""Longest time for which the first steps are watched; chosen by hand."""
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
@@ -54,6 +59,11 @@ class Checking:
         for owner, name in ((nn.Module, "load_state_dict"), (torch, "load")):
             setattr(owner, name, self._noticed(getattr(owner, name)))
         atexit.register(self._script_ended)
+        signal.signal(signal.SIGALRM, lambda *_: self._time_is_up())
+        signal.setitimer(signal.ITIMER_REAL, min(WATCHED_S, self._plan.budget_s / 2))
+
+    def _time_is_up(self) -> None:
+        self._end_early(f"the first {self._plan.steps} steps took too long")
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
@@ -65,23 +75,22 @@ class Checking:
     def _script_ended(self) -> None:
         if os.getpid() != self._pid:
             return
+        self._end_early(f"the script ended after {self._recording.turns} steps")
+
+    def _end_early(self, why: str) -> None:
+        """Make the checks that need no further step of the script."""
         self._recording.finish()
-        turns = self._recording.turns
-        self._missing["trials"] = f"the script made only {turns} steps before it ended"
-        if turns:
+        if self._recording.turns:
+            self._missing["trials"] = why
             self._hold()
         else:
-            self._finish(
-                [self._unmade(check, "the script made no optimizer step") for check in self._checks]
-            )
+            why = f"{why}; no optimizer step was made"
+            self._finish([self._unmade(check, why) for check in self._checks])
 
     def _hold(self) -> None:
         """Make the checks, each in a copy of the process, and end the process."""
-        why = copies.why_impossible()
-        if why:
-            self._missing |= {"step": why, "trials": why, "datasets": why}
-        results = [self._made(check) for check in self._checks]
-        self._finish(results)
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._finish([self._made(check) for check in self._checks])
 
     def _made(self, check: Check) -> CheckResult:
         left = self._deadline - time.monotonic()
@@ -116,6 +125,47 @@ class Checking:
         )
 
 
-def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish) -> None:
+class Files(Protocol):
+    """Leads paths to the scratch folder; see `session.protected_files`."""
+
+    def for_writing(self, path: Any, *, keeps: bool) -> Any:
+        """Return the path to write to in the place of a path."""
+
+    def for_reading(self, path: Any) -> Any:
+        """Return the path to read from in the place of a path."""
+
+
+def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish, files: Files | None) -> None:
     """Check the script that is about to run in this process."""
+    if files is not None:
+        lead_writes(files)
     Checking(plan, checks, finish).install()
+
+
+def lead_writes(files: Files) -> None:
+    """Lead the files that PyTorch and safetensors write by themselves to the scratch folder."""
+    save, load = torch.save, torch.load
+
+    def saved(value: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+        save(value, _led(f, lambda path: files.for_writing(path, keeps=False)), *args, **kwargs)
+
+    def loaded(f: Any, *args: Any, **kwargs: Any) -> Any:
+        return load(_led(f, files.for_reading), *args, **kwargs)
+
+    setattr(torch, "save", saved)  # noqa: B010  # for the type checker
+    setattr(torch, "load", loaded)  # noqa: B010
+    for name in ("save_file", "save_model"):
+        write = getattr(safetensors.torch, name)
+        setattr(safetensors.torch, name, _writing(write, files))
+
+
+def _writing(write: Callable[..., Any], files: Files) -> Callable[..., Any]:
+    @functools.wraps(write)
+    def written(value: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
+        return write(value, files.for_writing(filename, keeps=False), *args, **kwargs)
+
+    return written
+
+
+def _led(target: Any, lead: Callable[[Any], Any]) -> Any:
+    return lead(target) if isinstance(target, str | os.PathLike) else target

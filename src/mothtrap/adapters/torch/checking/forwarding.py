@@ -54,7 +54,9 @@ class RecordedForward:
         }
         arguments = call.args, call.kwargs
         self.model = type(call.module).__name__
-        self.inputs = {path: trees.array_of(tensor) for path, tensor in trees.tensors(arguments)}
+        self.inputs: Mapping[str, Array] = {
+            path: trees.array_of(tensor) for path, tensor in trees.tensors(arguments)
+        }
         self.rows = batch_axis_of(self.inputs)
         self.kinds = frozenset(type(part).__name__ for part in call.module.modules())
         self.location = call.location
@@ -71,7 +73,11 @@ class RecordedForward:
             return tuple(map(trees.array_of, trees.floating(self._again(inputs))))
 
     def parts(
-        self, inputs: Mapping[str, Array] | None = None, *, training: bool = False
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        training: bool = False,
+        seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
         """Return the output of each module call, in order of their ends."""
         found: list[tuple[str, Array]] = []
@@ -84,7 +90,7 @@ class RecordedForward:
                 if left > 0:
                     found.append((name, trees.array_of(tensor).copy()))
 
-        with self._prepared(training, 0), torch.no_grad(), hooked(self._call.module, keep):
+        with self._prepared(training, seed), torch.no_grad(), hooked(self._call.module, keep):
             self._again(inputs)
         return found
 

@@ -1,0 +1,47 @@
+"""Checks in the process of the script: begin, take the results, end the process."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, NoReturn
+
+from mothtrap.core.adapters import Adapter
+from mothtrap.core.check_plan import read_plan
+from mothtrap.core.facts.checks import CheckResult
+from mothtrap.monitor.catalogue import load_checks
+from mothtrap.session.protected_files import protected
+
+if TYPE_CHECKING:
+    from mothtrap.session.worker import Worker
+
+
+def begin_check(adapter: Adapter, worker: Worker, close: Callable[[Worker], object]) -> None:
+    """Let an adapter check the script of this process.
+
+    Args:
+        adapter: of the framework that was imported; one that cannot check is only watched.
+        worker: records the run.
+        close: closes the worker.
+    """
+    plan = read_plan(os.environ)
+    attach = getattr(adapter, "attach_check", None)
+    if plan is None or attach is None:
+        return
+    checks = load_checks(worker.config)
+    attach(plan, checks, lambda results: _finish(worker, results, close), protected())
+
+
+def _finish(
+    worker: Worker, results: Sequence[CheckResult], close: Callable[[Worker], object]
+) -> NoReturn:
+    """Record the results and end the process: nothing of the script runs any more."""
+    for result in results:
+        worker.recorder.notes.observe(result)
+    close(worker)
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(0)
