@@ -75,6 +75,11 @@ class LossSeen:
         return self.operation in ("cross_entropy", "nll_loss") and self.target.dtype.kind in "iu"
 
     @property
+    def has_equal_targets(self) -> bool:
+        """Whether every row has the same target."""
+        return bool(self.target.ndim) and bool((self.target == self.target[:1]).all())
+
+    @property
     def classes(self) -> int:
         """Number of classes; 1 where there is no such axis."""
         return int(self.prediction.shape[1 if self.prediction.ndim > 1 else 0])

@@ -25,8 +25,8 @@ class EvaluationRandom(Check):
         repeated.
 
     Fires:
-        Warning when two calls in evaluation mode with different random states differ, and two with the
-        same random states do not. Names the first layer whose output differs.
+        Warning when two calls in evaluation mode with different random states differ, and two with
+        the same random states do not. Names the first layer whose output differs.
 
     Stays quiet:
         Models that draw samples on purpose are found, too: put the code into `ignore`.

@@ -95,7 +95,7 @@ class SeesTheFuture(Check):
         position: int,
     ) -> float:
         found = [
-            _before(after, shape, position, before)
+            _change_before(position, before, after)
             for before, after in zip(usual, other, strict=True)
             if _is_sequence(before, shape)
         ]
@@ -108,9 +108,9 @@ class SeesTheFuture(Check):
     ) -> str:
         parts = zip(forward.parts(), forward.parts({path: changed}), strict=False)
         for (name, before), (_, after) in parts:
-            if _is_sequence(before, shape) and before.shape == after.shape:
-                if _before(after, shape, position, before) > self.least:
-                    return name
+            alike = _is_sequence(before, shape) and before.shape == after.shape
+            if alike and _change_before(position, before, after) > self.least:
+                return name
         return ""
 
 
@@ -118,7 +118,7 @@ def _is_sequence(array: Array, shape: tuple[int, ...]) -> bool:
     return array.ndim >= 2 and array.shape[:2] == shape[:2]
 
 
-def _before(after: Array, shape: tuple[int, ...], position: int, before: Array) -> float:
+def _change_before(position: int, before: Array, after: Array) -> float:
     """Return the largest change before a position, in standard deviations."""
     difference = np.abs(after[:, :position] - before[:, :position])
     return float(difference.max(initial=0.0)) / (float(before.std()) or 1.0)

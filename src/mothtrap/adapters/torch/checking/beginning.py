@@ -8,12 +8,13 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import safetensors.torch
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.switch import Switch
@@ -27,6 +28,7 @@ from mothtrap.core.jsonable import decode, encode
 
 WATCHED_S = 60.0
 """Longest time for which the first steps are watched; chosen by hand."""
+NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
@@ -50,11 +52,13 @@ class Checking:
         self._recording = Recording(plan.steps, self._hold)
         self._switch.player = self._recording
         self._loaded = False
+        self._loaders = LoadersSeen()
         self._pid = os.getpid()
         self._missing: dict[Source, str] = {}
 
     def install(self) -> None:
         """Stand around the calls of the script."""
+        self._loaders.install()
         Interception(self._switch)
         for owner, name in ((nn.Module, "load_state_dict"), (torch, "load")):
             setattr(owner, name, self._noticed(getattr(owner, name)))
@@ -117,12 +121,27 @@ class Checking:
 
     def _subject(self, deadline: float) -> Subject:
         step = RecordedStep(self._recording, self._switch, loaded=self._loaded)
-        return Subject(recorded=step, missing=self._missing, deadline=deadline)
+        sets = self._loaders.sets(self._recording)
+        missing = dict(self._missing)
+        if not sets:
+            missing["datasets"] = "the script reads no data set through a DataLoader"
+        return Subject(
+            recorded=step, datasets=sets, task=_task(step), missing=missing, deadline=deadline
+        )
 
     def _unmade(self, check: Check, why: str) -> CheckResult:
         return CheckResult(
             step=self._recording.turns, code=check.code, state="not_enough_data", reason=why
         )
+
+
+def _task(step: RecordedStep) -> Literal["classes", "numbers", ""]:
+    """Return the kind of task, by the loss function that the script calls."""
+    if step.loss is None:
+        return ""
+    if step.loss.has_classes:
+        return "classes"
+    return "numbers" if step.loss.operation in NUMBER_LOSSES else ""
 
 
 class Files(Protocol):

@@ -117,7 +117,8 @@ def loss_seen(given: LossInputs, location: str | None) -> LossSeen | None:
     function = getattr(functional, given.name)
     with torch.no_grad():
         options = {key: one for key, one in given.given.items() if key not in ("input", "target")}
-        result = function(given.prediction, given.target, **options)
+        mean = {**options, "reduction": "mean"}
+        result = function(given.prediction, given.target, **mean)
         if isinstance(result, torch.Tensor):
             value = float(result.float().mean())
     return LossSeen(

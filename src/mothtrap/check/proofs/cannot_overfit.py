@@ -1,0 +1,170 @@
+"""PRE104: the script cannot fit one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.check.check import Check
+from mothtrap.check.proofs._floors import known_floor, least_loss
+from mothtrap.check.step import Array, Change, LossSeen, Step
+from mothtrap.check.subject import Subject
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+REMEDIES = (
+    (Change(rate=10.0), "ten times the learning rate"),
+    (Change(rate=0.1), "a tenth of the learning rate"),
+    (Change(regularized=False), "no weight decay and no dropout"),
+    (Change(adam=True), "Adam with a learning rate of 0.001"),
+)
+
+
+@dataclass(frozen=True)
+class CannotOverfit(Check):
+    """The script cannot fit one batch.
+
+    What it detects:
+        A loss that stops falling far above 0 although every step sees the same batch, with the same
+        random states. Optimizer, clipping, and schedule are the script's own.
+
+    Why it matters:
+        A model that cannot memorize a few samples cannot learn many. This test finds most mistakes
+        in a model, a loss, or an optimizer within seconds.
+
+    Fires:
+        Error when the loss of one batch is flat in the last quarter of the trial, above a tenth of
+        its first value and above the least possible loss, and the same happens with two rows of the
+        batch. Warning when two rows can be fitted, but the batch cannot: the model is too small.
+        Further trials then change the learning rate, the regularization, or the optimizer, and the
+        first change that helps is named.
+
+    Stays quiet:
+        Losses that still fall, however slowly; negative losses; steps with several optimizers in
+        turn; short trials; batches in which equal rows have different targets.
+
+    What to do:
+        - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
+          with logits no sigmoid.
+        - Check that predictions and targets have the same shape, and that the targets belong to the
+          inputs.
+        - If the message names a change that helped, apply it.
+
+    Example:
+        loss = F.cross_entropy(model(x).softmax(1), y)
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "PRE104"
+    title = "one batch cannot be learned"
+    uses = ("step", "trials")
+    passed = "one batch can be learned"
+    costs = 3
+    explains = ("loss_not_decreasing", "stuck_at_chance", "input_ignored")
+    steps: int = threshold(
+        200, unit="steps", source="29 healthy programs fell by 60 % or more within 150 steps"
+    )
+    seconds: float = threshold(30.0, unit="seconds", source="chosen by hand")
+    least_steps: int = threshold(40, unit="steps", source="chosen by hand")
+    remaining: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
+    flat: float = threshold(0.02, unit="of the first loss", source="chosen by hand")
+    helps: float = threshold(0.7, unit="of the flat loss", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report a batch that cannot be fitted."""
+        step = subject.step
+        limit = min(self.seconds, subject.left_s / 3)
+        losses = self._trial(step, Change(), self.steps, limit)
+        subject.figures["first loss"], level = float(losses[0]), _level(losses)
+        subject.figures[f"after {len(losses)} steps"] = level
+        if not self._is_flat(losses, step.loss):
+            return
+        pair = _pair(step.loss)
+        if pair is None:
+            raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
+        two = self._trial(step, Change(rows=pair), self.steps, min(limit, subject.left_s / 2))
+        fits = not self._is_flat(two, step.loss)
+        yield self._found(subject, step, losses, _level(two), fits=fits)
+
+    def _found(
+        self, subject: Subject, step: Step, losses: Array, two: float, *, fits: bool
+    ) -> Found:
+        level = _level(losses)
+        helped = "" if fits else next(self._remedies(subject, step, level), "")
+        floor = known_floor(step.loss, level) if step.loss is not None else ""
+        if fits:
+            why = f"two of its rows fall to {two:.4g}: the model is too small for the batch"
+        elif helped:
+            why = f"with {helped}, it falls"
+        elif floor:
+            why = f"that is where {floor} ends"
+        else:
+            why = "no other learning rate, regularization, or optimizer helps"
+        return Found(
+            step=0,
+            severity="warning" if fits else "error",
+            message=f"trained on one batch for {len(losses)} steps, the loss goes from "
+            f"{losses[0]:.4g} to {level:.4g} and stays there; {why}",
+            location=step.loss.location if step.loss is not None else None,
+            evidence={"first": float(losses[0]), "level": level, "two_rows": two, "helps": helped},
+        )
+
+    def _remedies(self, subject: Subject, step: Step, level: float) -> Iterator[str]:
+        """Yield the changes with which the loss falls further."""
+        for change, words in REMEDIES:
+            if subject.left_s < 2.0:
+                return
+            steps = self.steps if change.rate < 1 else self.steps // 2
+            losses = step.train(change, steps, min(self.seconds, subject.left_s / 2)).losses
+            if len(losses) >= self.least_steps and _level(losses) < self.helps * level:
+                yield words
+
+    def _trial(self, step: Step, change: Change, steps: int, seconds: float) -> Array:
+        """Return the losses of a trial.
+
+        Raises:
+            NotEnoughData: the trial is too short, or a loss is not finite.
+            NotApplicable: a loss is negative.
+        """
+        trial = step.train(change, steps, seconds)
+        if len(trial.losses) < self.least_steps:
+            why = f": {trial.ended}" if trial.ended else ""
+            raise NotEnoughData(
+                f"the trial made {len(trial.losses)} steps, {self.least_steps} are needed{why}"
+            )
+        if np.isnan(trial.losses).all():
+            raise NotApplicable("the step has no backward that starts from a number")
+        if not np.isfinite(trial.losses).all():
+            raise NotEnoughData("a loss of the trial is not finite")
+        if trial.losses.min() < 0:
+            raise NotApplicable("the loss is negative: it has no least value that is known")
+        return trial.losses
+
+    def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:
+        """Return whether the losses stopped falling above what is possible."""
+        quarter = len(losses) // 4
+        third = float(np.median(losses[-2 * quarter : -quarter]))
+        last = float(np.median(losses[-quarter:]))
+        least = least_loss(loss) if loss is not None else 0.0
+        above = last > max(self.remaining * float(losses[0]), 1.1 * least + 1e-3)
+        return above and third - last < self.flat * float(losses[0])
+
+
+def _level(losses: Array) -> float:
+    return float(np.median(losses[-max(3, len(losses) // 10) :]))
+
+
+def _pair(loss: LossSeen | None) -> tuple[int, int] | None:
+    """Return two rows of different targets; the first two if the targets are not known."""
+    if loss is None or not loss.target.ndim:
+        return 0, 1
+    for row in range(1, len(loss.target)):
+        if not np.array_equal(loss.target[0], loss.target[row]):
+            return 0, row
+    return None if len(loss.target) > 1 and not math.isnan(loss.value) else (0, 1)
