@@ -95,7 +95,8 @@ class InitialLoss(Check):
                 step=0,
                 severity="warning",
                 message=f"the first loss is {loss.value:.4g}, below {self.low:g} times "
-                f"{labels:.3g}, the entropy of the labels: the model knows them before it has learned anything",
+                f"{labels:.3g}, the entropy of the labels: the model knows them before it has "
+                "learned anything",
                 location=loss.location,
                 evidence={"value": loss.value, "guessing": guessing, "labels": labels},
             )

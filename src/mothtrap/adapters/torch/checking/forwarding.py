@@ -135,18 +135,18 @@ class RecordedForward:
         generator = torch.Generator().manual_seed(seed)
         direction = [torch.randn(p.shape, generator=generator).to(p) * _scale(p) for p in named]
 
+        def move(step: float) -> None:
+            for parameter, part in zip(named, direction, strict=True):
+                parameter.data.add_(part, alpha=step)  # past the count of versions
+
         def value(step: float) -> torch.Tensor:
-            with torch.no_grad():
-                for parameter, part in zip(named, direction, strict=True):
-                    parameter.add_(part, alpha=step)
+            move(step)
             with self._prepared(training=False, seed=0), torch.enable_grad():
                 model.eval()
                 result = _projected(
                     trees.floating(self._called(args, kwargs, model, plain=True)), seed
                 )
-            with torch.no_grad():
-                for parameter, part in zip(named, direction, strict=True):
-                    parameter.sub_(part, alpha=step)
+            move(-step)
             return result
 
         gradients = torch.autograd.grad(value(0.0), named, allow_unused=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
@@ -184,4 +185,4 @@ def _unbatched(batch: Any) -> list[Any]:
     """Return the samples of a batch."""
     tensors = [tensor for _, tensor in trees.tensors(batch)]
     size = len(tensors[0]) if tensors and tensors[0].ndim else 0
-    return [trees.mapped(batch, lambda tensor, row=row: tensor[row]) for row in range(size)]
+    return [trees.mapped(batch, operator.itemgetter(row)) for row in range(size)]
