@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -16,6 +16,7 @@ from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
 from mothtrap.check.check import Check
+from mothtrap.check.step import Step
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
@@ -83,6 +84,19 @@ def attach_check(
     from mothtrap.adapters.torch.checking.beginning import begin
 
     begin(plan, checks, finish, files)
+
+
+def explicit_step(
+    model: nn.Module,
+    loader: Iterable[Any],
+    loss: Callable[..., Any] | None,
+    step: Callable[[Any], torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer | None,
+) -> Step:
+    """Return the step that `mothtrap.check` checks; see `session.explicit_check`."""
+    from mothtrap.adapters.torch.checking.explicit import ExplicitStep
+
+    return ExplicitStep.of(model, loader, loss, step, optimizer)
 
 
 def environment() -> Environment:

@@ -100,7 +100,7 @@ class Playing:
                 args, kwargs = self._rows_of(trees.copied((call.args, call.kwargs)))
                 self._number += 1
         if self._change.inputs == "constant":
-            args, kwargs = trees.mapped((args, kwargs), _constant)
+            args, kwargs = trees.mapped((args, kwargs), constant_inputs)
         return args, kwargs
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
@@ -115,7 +115,7 @@ class Playing:
                 target = self._rows_of([recorded.clone()])[0]
         if self._change.targets == "permuted" and target.ndim:
             target = target.roll(1, 0)
-        return _with_target(args, kwargs, target)
+        return with_target(args, kwargs, target)
 
     def _rows_of(self, value: Any) -> Any:
         rows, size = self._change.rows, batch_size(value)
@@ -182,7 +182,7 @@ def _undropped(input: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # noqa
     return input
 
 
-def _constant(tensor: torch.Tensor) -> torch.Tensor:
+def constant_inputs(tensor: torch.Tensor) -> torch.Tensor:
     """Return a batch whose rows are all alike."""
     if tensor.ndim < 2:
         return tensor
@@ -190,9 +190,10 @@ def _constant(tensor: torch.Tensor) -> torch.Tensor:
     return same.expand_as(tensor).clone()
 
 
-def _with_target(
+def with_target(
     args: tuple[Any, ...], kwargs: Mapping[str, Any], target: torch.Tensor
 ) -> Arguments:
+    """Return the arguments of a loss with another target."""
     if len(args) > 1:
         return (args[0], target, *args[2:]), dict(kwargs)
     return args, {**kwargs, "target": target}

@@ -57,7 +57,7 @@ class RecordedStep:
 
     def _parameters(self) -> Iterator[ParameterSeen]:
         for model, call in self._models():
-            called = _called(call) if call is not None else frozenset()
+            called = called_parts(call) if call is not None else frozenset()
             for name, parameter in model.named_parameters():
                 gradient = self._recording.gradients.get(id(parameter))
                 if parameter.requires_grad and gradient is not None:
@@ -86,7 +86,7 @@ def forward_of(turn: Iteration) -> RecordedForward | None:
     return RecordedForward(models[0]) if len(models) == 1 else None
 
 
-def _called(call: RecordedCall) -> frozenset[str]:
+def called_parts(call: RecordedCall) -> frozenset[str]:
     """Return the paths of the modules that a call of the model calls."""
     found: set[str] = set()
     model = unwrapped(call.module)
