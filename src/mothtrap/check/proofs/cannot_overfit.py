@@ -40,11 +40,11 @@ class CannotOverfit(Check):
         Error when the loss of one batch is flat in the last quarter of the trial, above a tenth of
         its first value and above the least possible loss, and the same happens with two rows of the
         batch. Warning when two rows can be fitted, but the batch cannot: the model is too small.
-        Further trials then change the learning rate, the regularization, or the optimizer, and the
-        first change that helps is named.
+        Further trials change the learning rate, the regularization, or the optimizer. The first
+        change that helps is named, and the finding is a warning then: model and loss can learn.
 
     Stays quiet:
-        Losses that still fall, however slowly; negative losses; steps with several optimizers in
+        Losses that still fall, however slowly, as in a warm-up; negative losses; steps with several optimizers in
         turn; short trials; batches in which equal rows have different targets.
 
     What to do:
@@ -74,7 +74,8 @@ class CannotOverfit(Check):
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
     remaining: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     flat: float = threshold(0.02, unit="of the first loss", source="chosen by hand")
-    helps: float = threshold(0.7, unit="of the flat loss", source="chosen by hand")
+    unchanged: float = threshold(1e-3, unit="of the first loss", source="chosen by hand")
+    helps: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Report a batch that cannot be fitted."""
@@ -108,7 +109,7 @@ class CannotOverfit(Check):
             why = "no other learning rate, regularization, or optimizer helps"
         return Found(
             step=0,
-            severity="warning" if fits else "error",
+            severity="warning" if fits or helped else "error",
             message=f"trained on one batch for {len(losses)} steps, the loss goes from "
             f"{losses[0]:.4g} to {level:.4g} and stays there; {why}",
             location=step.loss.location if step.loss is not None else None,
@@ -122,7 +123,8 @@ class CannotOverfit(Check):
                 return
             steps = self.steps if change.rate < 1 else self.steps // 2
             losses = step.train(change, steps, min(self.seconds, subject.left_s / 2)).losses
-            if len(losses) >= self.least_steps and _level(losses) < self.helps * level:
+            helped = len(losses) >= self.least_steps and bool(np.isfinite(losses).all())
+            if helped and _level(losses) < level - self.helps * float(losses[0]):
                 yield words
 
     def _trial(self, step: Step, change: Change, steps: int, seconds: float) -> Array:
@@ -148,12 +150,19 @@ class CannotOverfit(Check):
 
     def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:
         """Return whether the losses stopped falling above what is possible."""
-        quarter = len(losses) // 4
-        third = float(np.median(losses[-2 * quarter : -quarter]))
-        last = float(np.median(losses[-quarter:]))
+        first, *_, third, last = quarters = _quarters(losses)
+        begin = float(losses[0])
         least = least_loss(loss) if loss is not None else 0.0
-        above = last > max(self.remaining * float(losses[0]), 1.1 * least + 1e-3)
-        return above and third - last < self.flat * float(losses[0])
+        above = last > max(self.remaining * begin, 1.1 * least + 1e-3)
+        slow = third - last > 0.5 * (first - quarters[1]) and last < third
+        if slow and begin - last > self.unchanged * begin:
+            return False
+        return above and third - last < self.flat * begin
+
+
+def _quarters(losses: Array) -> list[float]:
+    """Return the median loss of each quarter of a trial."""
+    return [float(np.median(part)) for part in np.array_split(losses, 4)]
 
 
 def _level(losses: Array) -> float:

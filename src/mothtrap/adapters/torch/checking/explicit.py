@@ -191,7 +191,9 @@ class ExplicitStep:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Put everything back after a block."""
+        """Put everything back after a block; inside, one thread: steps of a trial are short."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
         state = {k: v.detach().clone() for k, v in self._model.state_dict().items()}
         options = copy.deepcopy(self._optimizer.state_dict())
         modes = [(part, part.training) for part in self._model.modules()]
@@ -209,6 +211,7 @@ class ExplicitStep:
             for parameter, gradient in gradients:
                 parameter.grad = gradient
             restore(before)
+            torch.set_num_threads(threads)
 
     def _parameters(self, parts: frozenset[str]) -> Iterator[ParameterSeen]:
         found: dict[str, Gradient] = {}
