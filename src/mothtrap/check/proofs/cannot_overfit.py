@@ -44,8 +44,8 @@ class CannotOverfit(Check):
         change that helps is named, and the finding is a warning then: model and loss can learn.
 
     Stays quiet:
-        Losses that still fall, however slowly, as in a warm-up; negative losses; steps with several optimizers in
-        turn; short trials; batches in which equal rows have different targets.
+        Losses that still fall, however slowly, as in a warm-up; negative losses; steps with several
+        optimizers in turn; short trials; batches in which equal rows have different targets.
 
     What to do:
         - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
@@ -86,6 +86,8 @@ class CannotOverfit(Check):
         subject.figures[f"after {len(losses)} steps"] = level
         if not self._is_flat(losses, step.loss):
             return
+        if _contradicts(step):
+            raise NotEnoughData("equal rows of the batch have different targets")
         pair = _pair(step.loss)
         if pair is None:
             raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
@@ -177,3 +179,19 @@ def _pair(loss: LossSeen | None) -> tuple[int, int] | None:
         if not np.array_equal(loss.target[0], loss.target[row]):
             return 0, row
     return None if len(loss.target) > 1 and not math.isnan(loss.value) else (0, 1)
+
+
+def _contradicts(step: Step) -> bool:
+    """Return whether equal inputs have different targets, so that no model can fit the batch."""
+    if step.forward is None or step.loss is None:
+        return False
+    rows, target = step.forward.rows, step.loss.target
+    inputs = [array for array in step.forward.inputs.values() if len(array.shape) > 1]
+    if not inputs or not target.ndim or any(len(one) != rows for one in (*inputs, target)):
+        return False
+    known: dict[bytes, bytes] = {}
+    for row in range(rows):
+        given = b"".join(array[row].tobytes() for array in inputs)
+        if known.setdefault(given, target[row].tobytes()) != target[row].tobytes():
+            return True
+    return False

@@ -20,6 +20,7 @@ from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.check.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.core.errors import NotApplicable
 
 
 class RecordedStep:
@@ -40,7 +41,11 @@ class RecordedStep:
 
         Raises:
             GoOn: in the copy.
+            NotApplicable: the losses of several optimizers depend on one another.
         """
+        turn = self._recording.last
+        if turn is not None and len(turn.optimizers) > 1 and turn.backwards > 1:
+            raise NotApplicable("several optimizers step in turn, each for a loss of its own")
         pid, pipe = copies.copy_process()
         if pid == 0:
             playing = Playing(self._recording, change, steps, pipe)
