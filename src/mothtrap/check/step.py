@@ -14,7 +14,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a trial does differently from the recorded steps; by default nothing.
+    """Difference between a trial and the recorded steps; by default none.
 
     Attributes:
         inputs: `constant` replaces floating inputs of the model by their mean over the batch, and
@@ -60,6 +60,7 @@ class LossSeen:
         target: second argument.
         options: its other arguments by name; arrays for weights.
         location: `file:line` of the call.
+        alone: the step's loss is this value, without further terms.
     """
 
     operation: str
@@ -68,15 +69,16 @@ class LossSeen:
     target: Array
     options: Mapping[str, Any] = field(default_factory=dict)
     location: str | None = None
+    alone: bool = False
 
     @property
     def has_classes(self) -> bool:
-        """Whether the targets are class numbers."""
+        """True if the targets are class numbers."""
         return self.operation in ("cross_entropy", "nll_loss") and self.target.dtype.kind in "iu"
 
     @property
     def has_equal_targets(self) -> bool:
-        """Whether every row has the same target."""
+        """True if every row has the same target."""
         return bool(self.target.ndim) and bool((self.target == self.target[:1]).all())
 
     @property
@@ -105,7 +107,7 @@ class ParameterSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cut:
-    """Where the path from a module to the output ends.
+    """Place where the path from a module to the output ends.
 
     Attributes:
         reason: `unused`: the output of the module has no influence on the model's output;

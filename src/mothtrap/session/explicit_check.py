@@ -35,7 +35,7 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Whether no check found an error."""
+        """True if no check found an error."""
         return all(found.severity is not Severity.ERROR for found in self.findings)
 
     @property

@@ -38,7 +38,7 @@ def test_a_detached_output_is_named_with_the_layers_around_the_cut() -> None:
     assert "cut between first and second" in found.message
 
 
-def test_an_output_that_nobody_uses_is_not_called_detached() -> None:
+def test_an_unused_output_is_no_cut_in_the_graph() -> None:
     found = finding("PRE101", TwoLayers("unused"), table(), LOSS)
     assert "output of first has no influence" in found.message
 

@@ -30,11 +30,11 @@ class BatchMixing(Check):
         batch, and learns from neighbors that it will not have later.
 
     Fires:
-        Error when the output of the first row changes by more than a ten-thousandth of the outputs'
-        standard deviation in evaluation mode, and by more than ten times what two equal calls
-        differ by. The other rows are replaced by copies of the second, since attention over the
-        wrong axis does not notice a permutation. Warning when only training mode mixes rows, and
-        the model has no batch normalization.
+        Error when the output of the first row changes by more than `least` standard deviations in
+        evaluation mode, and by more than `noise_times` of what two equal calls differ by. The other
+        rows are replaced by copies of the second, since attention over the wrong axis does not
+        notice a permutation. Warning when only training mode mixes rows, and the model has no batch
+        normalization.
 
     Stays quiet:
         Batch normalization in training mode; batches of graphs; models without an output for each

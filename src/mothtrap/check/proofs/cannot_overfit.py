@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.check.check import Check
-from mothtrap.check.proofs._floors import known_floor, least_loss
+from mothtrap.check.proofs._floors import ends_at_zero, known_floor, least_loss
 from mothtrap.check.step import Array, Change, LossSeen, Step
 from mothtrap.check.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -37,15 +37,18 @@ class CannotOverfit(Check):
         in a model, a loss, or an optimizer within seconds.
 
     Fires:
-        Error when the loss of one batch is flat in the last quarter of the trial, above a tenth of
-        its first value and above the least possible loss, and the same happens with two rows of the
-        batch. Warning when two rows can be fitted, but the batch cannot: the model is too small.
-        Further trials change the learning rate, the regularization, or the optimizer. The first
-        change that helps is named, and the finding is a warning then: model and loss can learn.
+        Error when the loss of one batch falls by less than `flat` in the last quarter of a trial of
+        `steps` steps or `seconds`, above `remaining` and above the least possible loss, and the
+        same happens with two rows of the batch. `remaining` holds for a loss of classes or numbers
+        that is the only term; other losses may end above 0, and need `remaining_unknown`. Info when
+        two rows can be fitted, but the batch cannot: the model is too small. Further trials change
+        the learning rate, the regularization, or the optimizer. If one of them `helps`, the finding
+        is a warning that names it: model and loss can learn.
 
     Stays quiet:
-        Losses that still fall, however slowly, as in a warm-up; negative losses; steps with several
-        optimizers in turn; short trials; batches in which equal rows have different targets.
+        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`;
+        negative losses; steps with several optimizers in turn; trials below `least_steps`; batches
+        in which equal rows have different targets.
 
     What to do:
         - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
@@ -73,6 +76,9 @@ class CannotOverfit(Check):
     seconds: float = threshold(30.0, unit="seconds", source="chosen by hand")
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
     remaining: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
+    remaining_unknown: float = threshold(
+        0.5, unit="of the first loss", source="healthy autoencoders ended at 0.3, a VAE at 0.41"
+    )
     flat: float = threshold(0.02, unit="of the first loss", source="chosen by hand")
     unchanged: float = threshold(1e-3, unit="of the first loss", source="chosen by hand")
     helps: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
@@ -111,7 +117,7 @@ class CannotOverfit(Check):
             why = "no other learning rate, regularization, or optimizer helps"
         return Found(
             step=0,
-            severity="warning" if fits or helped else "error",
+            severity="info" if fits else "warning" if helped else "error",
             message=f"trained on one batch for {len(losses)} steps, the loss goes from "
             f"{losses[0]:.4g} to {level:.4g} and stays there; {why}",
             location=step.loss.location if step.loss is not None else None,
@@ -155,7 +161,8 @@ class CannotOverfit(Check):
         first, *_, third, last = quarters = _quarters(losses)
         begin = float(losses[0])
         least = least_loss(loss) if loss is not None else 0.0
-        above = last > max(self.remaining * begin, 1.1 * least + 1e-3)
+        remaining = self.remaining if loss is not None and ends_at_zero(loss) else 0.0
+        above = last > max((remaining or self.remaining_unknown) * begin, 1.1 * least + 1e-3)
         slow = third - last > 0.5 * (first - quarters[1]) and last < third
         if slow and begin - last > self.unchanged * begin:
             return False

@@ -29,7 +29,7 @@ class DeadInputs(Check):
 
     Fires:
         Warning when the gradient of the outputs by a column is exactly 0, and the outputs stay
-        exactly the same when the column is given other rows' values.
+        exactly the same when the column is given other rows' values. Names `max_named` columns.
 
     Stays quiet:
         Columns that are constant in the batch; integer inputs; sequences.
@@ -40,6 +40,9 @@ class DeadInputs(Check):
 
     Example:
         x = x[:, :8]   # the table has 12 columns
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
     """
 
     code = "PRE106"

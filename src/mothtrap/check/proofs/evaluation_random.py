@@ -26,7 +26,8 @@ class EvaluationRandom(Check):
 
     Fires:
         Warning when two calls in evaluation mode with different random states differ, and two with
-        the same random states do not. Names the first layer whose output differs.
+        the same random states do not, by more than `least`. Names the first layer whose output
+        differs.
 
     Stays quiet:
         Models that draw samples on purpose are found, too: put the code into `ignore`.
@@ -38,6 +39,9 @@ class EvaluationRandom(Check):
 
     Example:
         x = F.dropout(x, 0.5)
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html
     """
 
     code = "PRE109"

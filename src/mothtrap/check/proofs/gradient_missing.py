@@ -31,7 +31,8 @@ class GradientMissing(Check):
         Error when the parameters of a called layer have no gradient in all watched steps. Warning
         when each gradient is exactly zero. The check disturbs the layer's output and runs the
         model again: if the model's output changes, the graph is cut, and the check names the last
-        layer that still has a graph. If it does not change, nobody uses the layer's output.
+        layer that still has a graph. If it does not change, no other layer uses the output.
+        The message names `max_named` layers.
 
     Stays quiet:
         Layers that are not called, such as experts; embeddings; frozen parameters.

@@ -31,13 +31,15 @@ class InitialLoss(Check):
         loss is not computed from what you think.
 
     Fires:
-        Warning when a class loss is above twice the loss of guessing and above it by 1 nat, or when
-        a squared error is above three times the mean square of the targets plus 1. Names inputs as
-        the cause if their values are far from mean 0 and standard deviation 1, else the
-        last layer. Warning when a class loss is below 0.7 times the entropy of the batch's labels.
+        Warning when a class loss is above `high` times the loss of guessing and above it by
+        `margin`, or when a squared error is above `high_number` times the mean square of the
+        targets plus `high_number`. Names the inputs as the cause if their root mean square is above
+        `far`, else the last layer. Warning when a class loss is below `low` times the entropy of
+        the batch's labels.
 
     Stays quiet:
-        Models whose weights were loaded; class weights in binary losses; soft targets.
+        Models whose weights were loaded; class weights in binary losses; soft targets; batches
+        with fewer than `least_rows` labels.
 
     What to do:
         - Scale the inputs to mean 0 and standard deviation 1, and the targets of a regression too.

@@ -27,8 +27,8 @@ class InputIgnored(Check):
         and nothing about the inputs.
 
     Fires:
-        Error when the model, trained on one batch, ends within 5 % of the fall of the loss at the
-        same loss with constant inputs, and the loss did fall.
+        Error when the model, trained on one batch for `steps` steps or `seconds`, ends at the same
+        loss with constant inputs, within `alike` of the fall, and the loss fell by `least_fall`.
 
     Stays quiet:
         Losses that hardly fall in either trial; batches whose targets are all equal; models whose

@@ -28,8 +28,8 @@ class LowPrecision(Check):
         large numbers, or a softmax in half precision.
 
     Fires:
-        Warning when the cosine between the two gradients of a layer is below 0.9. Error when the
-        gradient is not finite in the script's precision, and finite in float64.
+        Warning when the cosine between the two gradients of a layer is below `cosine`. Error when
+        the gradient is not finite in the script's precision, and finite in float64.
 
     Stays quiet:
         Gradients that are zero; models that cannot compute in float64.
@@ -39,6 +39,9 @@ class LowPrecision(Check):
 
     Example:
         variance = (x ** 2).mean() - x.mean() ** 2   # for values around 10,000
+
+    References:
+        https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html
     """
 
     code = "PRE110"

@@ -28,9 +28,9 @@ class SeesTheFuture(Check):
         generation fails, since the future is not there yet.
 
     Fires:
-        Error when an output at a position changes, and the target at that position is the input at
-        a later one. The check replaces the end of the sequence at three positions, in evaluation
-        mode.
+        Error when an output at a position changes by more than `least`, and the target at that
+        position is the input at a later one. The check replaces the end of the sequence at three
+        positions, in evaluation mode.
 
     Stays quiet:
         Targets that are not the moved inputs; classification of sequences.

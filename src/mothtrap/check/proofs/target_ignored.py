@@ -27,7 +27,7 @@ class TargetIgnored(Check):
 
     Fires:
         Error when the loss of the step and the loss of the next one are the same to the last digit
-        with the targets moved by one row.
+        with the targets moved by one row. Each of the two trials may take `seconds`.
 
     Stays quiet:
         Batches whose targets are all equal; losses that are not computed by a loss function of the
@@ -38,6 +38,9 @@ class TargetIgnored(Check):
 
     Example:
         loss = F.mse_loss(output, output.detach())
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
     """
 
     code = "PRE107"

@@ -25,8 +25,8 @@ class WrongDerivative(Check):
         place, and nothing looks broken.
 
     Fires:
-        Warning when gradient and difference quotient differ by more than 1 % along two of three
-        directions, while the quotients at two step widths agree with one another. A custom
+        Warning when gradient and difference quotient differ by more than `limit` along two of three
+        directions, while the quotients at two step widths `agree` with one another. A custom
         `autograd.Function` is the usual cause; a straight-through estimator does this on purpose.
 
     Stays quiet:

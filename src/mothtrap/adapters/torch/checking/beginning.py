@@ -163,28 +163,27 @@ def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish, files: Files
 
 def lead_writes(files: Files) -> None:
     """Lead the files that PyTorch and safetensors write by themselves to the scratch folder."""
-    save, load = torch.save, torch.load
-
-    def saved(value: Any, f: Any, *args: Any, **kwargs: Any) -> None:
-        save(value, _led(f, lambda path: files.for_writing(path, keeps=False)), *args, **kwargs)
-
-    def loaded(f: Any, *args: Any, **kwargs: Any) -> Any:
-        return load(_led(f, files.for_reading), *args, **kwargs)
-
-    setattr(torch, "save", saved)  # noqa: B010  # for the type checker
-    setattr(torch, "load", loaded)  # noqa: B010
+    leads = {"save": functools.partial(files.for_writing, keeps=False), "load": files.for_reading}
+    for name, place in {"save": 1, "load": 0}.items():
+        setattr(torch, name, _leading(getattr(torch, name), place, leads[name]))
     for name in ("save_file", "save_model"):
         write = getattr(safetensors.torch, name)
-        setattr(safetensors.torch, name, _writing(write, files))
+        setattr(safetensors.torch, name, _leading(write, 1, leads["save"]))
 
 
-def _writing(write: Callable[..., Any], files: Files) -> Callable[..., Any]:
-    @functools.wraps(write)
-    def written(value: Any, filename: Any, *args: Any, **kwargs: Any) -> Any:
-        return write(value, files.for_writing(filename, keeps=False), *args, **kwargs)
+def _leading(
+    original: Callable[..., Any], place: int, lead: Callable[[Any], Any]
+) -> Callable[..., Any]:
+    """Return a function whose argument at `place` is led to another path, where it is a path."""
 
-    return written
+    @functools.wraps(original)
+    def act(*args: Any, **kwargs: Any) -> Any:
+        given = list(args)
+        if len(given) > place and isinstance(given[place], str | os.PathLike):
+            given[place] = lead(given[place])
+        for name in ("f", "filename"):
+            if isinstance(kwargs.get(name), str | os.PathLike):
+                kwargs[name] = lead(kwargs[name])
+        return original(*given, **kwargs)
 
-
-def _led(target: Any, lead: Callable[[Any], Any]) -> Any:
-    return lead(target) if isinstance(target, str | os.PathLike) else target
+    return act

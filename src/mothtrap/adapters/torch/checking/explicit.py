@@ -63,9 +63,9 @@ class ExplicitStep:
         calls: list[RecordedCall] = []
         losses: list[LossInputs] = []
         with self._kept(), self._seen(calls, losses):
-            self._compute(trees.copied(batches[0]))
+            value = float(self._compute(trees.copied(batches[0])).detach())
         self.forward: Forward | None = RecordedForward(calls[0]) if calls else None
-        self.loss: LossSeen | None = loss_seen(losses[0], None) if losses else None
+        self.loss: LossSeen | None = loss_seen(losses[0], None, (value,)) if losses else None
         parts = called_parts(calls[0]) if calls else frozenset[str]()
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters(parts))
 

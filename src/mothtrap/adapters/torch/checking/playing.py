@@ -53,7 +53,7 @@ class Playing:
 
     def begin(self) -> None:
         """Prepare the copy."""
-        atexit.register(lambda: self.finish("the script's loop ended"))
+        atexit.register(lambda: self._finish("the script's loop ended"))
         if not self._change.regularized:
             setattr(functional, "dropout", _undropped)  # noqa: B010
         if self._change.adam:
@@ -155,7 +155,7 @@ class Playing:
         os.write(self._pipe, f"{loss!r}\n".encode())
         self._made += 1
         if self._made >= self._steps:
-            self.finish("")
+            self._finish("")
         self._waiting = set(self._adam) or {id(one) for one in self._turn.optimizers.values()}
         self._losses.clear()
         self._asked = {} if self._change.batches == 1 else self._asked
@@ -169,10 +169,9 @@ class Playing:
 
     def raised(self, error: BaseException) -> None:
         """An exception left the script: the trial is over."""
-        self.finish(f"the script failed: {in_one_line(error)}")
+        self._finish(f"the script failed: {in_one_line(error)}")
 
-    def finish(self, why: str) -> NoReturn:
-        """End the copy."""
+    def _finish(self, why: str) -> NoReturn:
         if why:
             os.write(self._pipe, f"!{why}\n".encode())
         os._exit(0)

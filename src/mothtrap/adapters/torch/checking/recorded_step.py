@@ -111,11 +111,19 @@ def _loss_seen(turn: Iteration) -> LossSeen | None:
     if not turn.losses:
         return None
     given, location = turn.losses[0]
-    return loss_seen(given, location)
+    return loss_seen(given, location, turn.roots)
 
 
-def loss_seen(given: LossInputs, location: str | None) -> LossSeen | None:
-    """Return a call of a loss function in the words of checks; None without both arguments."""
+def loss_seen(
+    given: LossInputs, location: str | None, roots: Sequence[float] = ()
+) -> LossSeen | None:
+    """Return a call of a loss function in the words of checks; None without both arguments.
+
+    Args:
+        given: the arguments.
+        location: `file:line` of the call.
+        roots: numbers that backwards of the step started from.
+    """
     if given.prediction is None or given.target is None:
         return None
     value = math.nan
@@ -136,4 +144,5 @@ def loss_seen(given: LossInputs, location: str | None) -> LossSeen | None:
             for key, one in options.items()
         },
         location=location,
+        alone=any(math.isclose(value, root, rel_tol=1e-3) for root in roots),
     )

@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall
 from mothtrap.adapters.torch.job.randomness import RandomStates
+from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
 from mothtrap.tracing import frames
@@ -35,7 +36,8 @@ class Iteration:
         calls: of models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
         batches: batches that loaders handed over, by place.
-        backwards: number of backwards that started from a number.
+        backwards: number of backwards.
+        roots: the numbers that they started from.
         optimizers: those that stepped, by identity.
         rng: random states at the start.
     """
@@ -45,6 +47,7 @@ class Iteration:
     losses: list[tuple[LossInputs, str]] = field(default_factory=list)
     batches: dict[Place, list[Any]] = field(default_factory=dict)
     backwards: int = 0
+    roots: list[float] = field(default_factory=list)
     optimizers: dict[int, Optimizer] = field(default_factory=dict)
 
 
@@ -179,9 +182,12 @@ class Recording:
             self._stepped = True
             self._now.optimizers[id(optimizer)] = optimizer
 
-    def backward_begins(self, _tensors: Any, /) -> None:
-        """Count a backward."""
+    def backward_begins(self, tensors: Any, /) -> None:
+        """Keep the value that a backward starts from."""
         self._now.backwards += 1
+        root = scalar_root(tensors)
+        if root is not None:
+            self._now.roots.append(float(root.detach()))
 
     def backward_ended(self) -> None:
         """Do nothing."""
