@@ -35,6 +35,11 @@ def test_a_model_that_looks_is_no_fault() -> None:
     assert passes("PRE105", model, table(), LOSS, optimizer=optimizer)
 
 
+def test_rows_that_are_all_alike_are_found_at_once() -> None:
+    batches = [(torch.ones_like(x), y) for x, y in table()]
+    assert "same input" in finding("PRE105", network(), batches, LOSS).message
+
+
 def test_a_loss_that_hardly_falls_is_not_judged() -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)

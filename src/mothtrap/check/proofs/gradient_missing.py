@@ -95,7 +95,7 @@ class GradientMissing(Check):
 
 
 def _listed(modules: Sequence[str], most: int) -> str:
-    named = ", ".join(module or "the model" for module in modules[:most])
+    named = ", ".join(f"layer {module}" if module else "the model" for module in modules[:most])
     return named + (f" and {len(modules) - most} more" if len(modules) > most else "")
 
 

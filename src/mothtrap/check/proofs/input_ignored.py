@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.check.check import Check
-from mothtrap.check.step import Array, Change
+from mothtrap.check.step import Array, Change, Forward
 from mothtrap.check.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
@@ -27,7 +27,7 @@ class InputIgnored(Check):
         and nothing about the inputs.
 
     Fires:
-        Error when the model, trained on one batch for `steps` steps or `seconds`, ends at the same
+        Error when all rows of the model's input are equal. Error when the model, trained on one batch for `steps` steps or `seconds`, ends at the same
         loss with constant inputs, within `alike` of the fall, and the loss fell by `least_fall`.
 
     Stays quiet:
@@ -61,6 +61,15 @@ class InputIgnored(Check):
         loss = subject.step.loss
         if loss is not None and loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
+        forward = subject.step.forward
+        if loss is not None and forward is not None and _all_alike(forward):
+            yield Found(
+                step=0,
+                severity="error",
+                message=f"every row of the batch gives {forward.model} the same input",
+                location=forward.location,
+            )
+            return
         limit = min(self.seconds, subject.left_s / 3)
         real = _level(subject.step.train(Change(), self.steps, limit).losses)
         blind = _level(subject.step.train(Change(inputs="constant"), self.steps, limit).losses)
@@ -78,6 +87,12 @@ class InputIgnored(Check):
                 location=loss.location if loss is not None else None,
                 evidence={"loss": real[1], "loss_without_input": blind[1]},
             )
+
+
+def _all_alike(forward: Forward) -> bool:
+    """Return whether all rows of all inputs are equal."""
+    arrays = [one for one in forward.inputs.values() if one.ndim > 1 and len(one) == forward.rows]
+    return forward.rows > 1 and bool(arrays) and all((one == one[:1]).all() for one in arrays)
 
 
 def _level(losses: Array) -> tuple[float, float]:

@@ -60,8 +60,7 @@ class Checking:
         """Stand around the calls of the script."""
         self._loaders.install()
         Interception(self._switch)
-        for owner, name in ((nn.Module, "load_state_dict"), (torch, "load")):
-            setattr(owner, name, self._noticed(getattr(owner, name)))
+        setattr(nn.Module, "load_state_dict", self._noticed(nn.Module.load_state_dict))  # noqa: B010
         atexit.register(self._script_ended)
         signal.signal(signal.SIGALRM, lambda *_: self._time_is_up())
         signal.setitimer(signal.ITIMER_REAL, min(WATCHED_S, self._plan.budget_s / 2))
@@ -71,7 +70,7 @@ class Checking:
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
-            self._loaded = True
+            self._loaded = self._loaded or not self._recording.gradients
             return original(*args, **kwargs)
 
         return load
@@ -163,7 +162,10 @@ def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish, files: Files
 
 def lead_writes(files: Files) -> None:
     """Lead the files that PyTorch and safetensors write by themselves to the scratch folder."""
-    leads = {"save": functools.partial(files.for_writing, keeps=False), "load": files.for_reading}
+    leads: dict[str, Callable[[Any], Any]] = {
+        "save": functools.partial(files.for_writing, keeps=False),
+        "load": files.for_reading,
+    }
     for name, place in {"save": 1, "load": 0}.items():
         setattr(torch, name, _leading(getattr(torch, name), place, leads[name]))
     for name in ("save_file", "save_model"):
