@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mothtrap.check.check import Check
+from mothtrap.checks.check import Check
 from mothtrap.core import invariants
 from mothtrap.core.config import Config
 from mothtrap.core.diagnosis import diagnose

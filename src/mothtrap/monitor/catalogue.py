@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
-from mothtrap.check.catalogue import checks as every_check
-from mothtrap.check.check import Check
+from mothtrap.checks.catalogue import checks as every_check
+from mothtrap.checks.check import Check
 from mothtrap.core import invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mothtrap.check.check import Check, result_of
-from mothtrap.check.subject import Subject
+from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.subject import Subject
 from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.facts.checks import CheckResult

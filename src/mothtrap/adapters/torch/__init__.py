@@ -15,8 +15,8 @@ from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
-from mothtrap.check.check import Check
-from mothtrap.check.step import Step
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Step
 from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult

@@ -20,8 +20,8 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
-from mothtrap.check.check import Check, result_of
-from mothtrap.check.subject import Source, Subject
+from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode

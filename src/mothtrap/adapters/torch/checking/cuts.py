@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.checking import trees
-from mothtrap.check.step import Cut
+from mothtrap.checks.step import Cut
 
 
 class CutFinder:

@@ -24,7 +24,7 @@ from mothtrap.adapters.torch.checking.recording import Gradient, loss_inputs
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.adapters.torch.losses.loss_calls import FUNCTIONS, LossInputs
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
-from mothtrap.check.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import MothtrapError
 
 MAX_BATCHES = 5
@@ -35,7 +35,7 @@ StepFunction = Callable[[Any], torch.Tensor]
 
 
 class ExplicitStep:
-    """A step of given objects; see `check.step.Step`.
+    """A step of given objects; see `checks.step.Step`.
 
     Weights, optimizer, modes, gradients, and random states are put back after each trial.
 
@@ -95,7 +95,7 @@ class ExplicitStep:
         )
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step with one thing changed; see `check.step.Step`."""
+        """Repeat the step with one thing changed; see `checks.step.Step`."""
         until = time.monotonic() + seconds
         losses: list[float] = []
         ended = ""

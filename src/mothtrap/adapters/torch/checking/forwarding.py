@@ -15,7 +15,7 @@ from torch import nn
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.cuts import CutFinder
 from mothtrap.adapters.torch.job import randomness
-from mothtrap.check.step import Array, Cut, batch_axis_of
+from mothtrap.checks.step import Array, Cut, batch_axis_of
 
 MAX_VALUES = 1 << 25
 """Values of module outputs that are kept together (128 MB as float32); chosen by hand."""
@@ -68,7 +68,7 @@ class RecordedForward:
         training: bool = False,
         seed: int = 0,
     ) -> tuple[Array, ...]:
-        """Return the floating outputs; see `check.step.Forward`."""
+        """Return the floating outputs; see `checks.step.Forward`."""
         with self._prepared(training, seed), torch.no_grad():
             return tuple(map(trees.array_of, trees.floating(self._again(inputs))))
 

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, IterableDataset, Subset
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.recording import Recording
-from mothtrap.check.step import Array
-from mothtrap.check.subject import DataSet, Rows
+from mothtrap.checks.step import Array
+from mothtrap.checks.subject import DataSet, Rows
 from mothtrap.tracing import frames
 
 TARGETS = ("labels", "label", "targets", "target", "y")
@@ -83,7 +83,7 @@ class LoadersSeen:
 
 
 class IndexedSet:
-    """A data set whose samples are read by index; see `check.subject.DataSet`."""
+    """A data set whose samples are read by index; see `checks.subject.DataSet`."""
 
     def __init__(
         self, dataset: Any, role: Literal["train", "evaluation"], location: str | None

@@ -19,12 +19,12 @@ from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.check.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import NotApplicable
 
 
 class RecordedStep:
-    """The latest turn of the script's loop; see `check.step.Step`."""
+    """The latest turn of the script's loop; see `checks.step.Step`."""
 
     def __init__(self, recording: Recording, switch: Switch, *, loaded: bool) -> None:
         assert recording.last is not None  # a turn is complete
