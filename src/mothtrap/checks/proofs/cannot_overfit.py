@@ -43,7 +43,8 @@ class CannotOverfit(Check):
         that is the only term; other losses may end above 0, and need `remaining_unknown`. Info when
         two rows can be fitted, but the batch cannot: the model is too small. Further trials change
         the learning rate, the regularization, or the optimizer. If one of them `helps`, the finding
-        is a warning that names it: model and loss can learn.
+        is a warning that names it: model and loss can learn. It is a warning, too, if the loss is
+        not computed by a loss function of the framework.
 
     Stays quiet:
         Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`;
@@ -117,7 +118,7 @@ class CannotOverfit(Check):
             why = "no other learning rate, regularization, or optimizer helps"
         return Found(
             step=0,
-            severity="info" if fits else "warning" if helped else "error",
+            severity="info" if fits else "warning" if helped or step.loss is None else "error",
             message=f"trained on one batch for {len(losses)} steps, the loss goes from "
             f"{losses[0]:.4g} to {level:.4g} and stays there; {why}",
             location=step.loss.location if step.loss is not None else None,

@@ -32,8 +32,8 @@ class InputIgnored(Check):
         `alike` of the fall, and the loss fell by `least_fall`.
 
     Stays quiet:
-        Losses that hardly fall in either trial; batches whose targets are all equal; models whose
-        targets are their inputs.
+        Losses that hardly fall in either trial, are negative, or are not computed by a loss
+        function; batches whose targets are all equal; models whose targets are their inputs.
 
     What to do:
         - Print the input of the first layer: is it constant, or all zeros?
@@ -60,10 +60,12 @@ class InputIgnored(Check):
     def run(self, subject: Subject) -> Iterable[Found]:
         """Report a model that learns as much without its input."""
         loss = subject.step.loss
-        if loss is not None and loss.has_equal_targets:
+        if loss is None:
+            raise NotApplicable("no call of a loss function was seen")
+        if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         forward = subject.step.forward
-        if loss is not None and forward is not None and _all_alike(forward):
+        if forward is not None and _all_alike(forward):
             yield Found(
                 step=0,
                 severity="error",
@@ -85,7 +87,7 @@ class InputIgnored(Check):
                 severity="error",
                 message=f"trained on one batch, the loss falls to {real[1]:.4g}, and to "
                 f"{blind[1]:.4g} when all rows have the same input",
-                location=loss.location if loss is not None else None,
+                location=loss.location,
                 evidence={"loss": real[1], "loss_without_input": blind[1]},
             )
 
@@ -101,9 +103,12 @@ def _level(losses: Array) -> tuple[float, float]:
 
     Raises:
         NotEnoughData: the trial is too short, or a loss is not finite.
+        NotApplicable: a loss is negative.
     """
     if len(losses) < 20:
         raise NotEnoughData(f"the trial made {len(losses)} steps; 20 are needed")
+    if np.nanmin(losses) < 0:
+        raise NotApplicable("the loss is negative: a lower one need not be a better one")
     if not np.isfinite(losses).all():
         raise NotEnoughData("a loss of the trial is not finite")
     return float(losses[0]), float(np.median(losses[-max(3, len(losses) // 10) :]))

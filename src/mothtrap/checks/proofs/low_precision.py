@@ -36,7 +36,8 @@ class LowPrecision(Check):
         the gradient is not finite in the script's precision, and finite in float64.
 
     Stays quiet:
-        Gradients that are zero, or negligible beside those of other layers; models that cannot compute in float64.
+        Gradients that are zero, or negligible beside those of other layers; models that cannot
+        compute in float64.
 
     What to do:
         - Leave the layer out of autocast, or compute its sums in float32.
