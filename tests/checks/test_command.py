@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -90,4 +91,13 @@ def test_a_connection_to_another_machine_is_refused(tmp_path: Path) -> None:
 @pytest.mark.full
 def test_a_script_that_never_trains_says_so(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "untrained.py", options=("--select", "PRE103"))
-    assert "no optimizer step was made" in outcome.stderr
+    assert "nothing was checked: the script ended after 0 steps" in outcome.stderr
+
+
+@pytest.mark.full
+def test_the_budget_is_kept_by_a_script_that_hangs(tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome = checked(tmp_path, "hangs.py", options=("--select", "PRE1", "--budget", "20"))
+    assert "did not make 10 steps in 10 s" in outcome.stderr
+    assert "the gradient reaches every parameter" in outcome.stderr
+    assert time.monotonic() - began < 60

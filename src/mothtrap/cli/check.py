@@ -118,6 +118,7 @@ def _shown(run: Path) -> RunSummary:
 
     opened = open_run(run)
     rules = rule_classes()
-    for line in lines(opened.observations(CheckResult), rules, Style.of(sys.stderr)):
+    results = opened.observations(CheckResult)
+    for line in lines(results, rules, Style.of(sys.stderr)) if results else ():
         click.echo(line, err=True)
     return summarize(opened, explains(rules), called=name_here(run))

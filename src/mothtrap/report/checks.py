@@ -26,10 +26,13 @@ def lines(
     for result in made:
         if result.passed:
             yield from _wrapped(f"  ✔ {result.passed}{_figures(result)}", style)
+    undecided_by: dict[str, list[str]] = {}
     for result in made:
         if result.reason:
             name = known[result.code].name() if result.code in known else ""
-            yield from _wrapped(f"  ? {result.code} {name}: {result.reason}", style)
+            undecided_by.setdefault(result.reason, []).append(f"{result.code} {name}")
+    for reason, names in undecided_by.items():
+        yield from _wrapped(f"  ? {', '.join(names)}: {reason}", style)
     faults = sum(1 for result in made if result.found)
     passed = sum(1 for result in made if result.state == "done" and not result.found)
     undecided = len(made) - faults - passed

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
+from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.adapters import Adapter
 from mothtrap.core.check_plan import read_plan
 from mothtrap.core.facts.checks import CheckResult
@@ -41,6 +42,8 @@ def _finish(
     for result in results:
         worker.recorder.notes.observe(result)
     close(worker)
+    if worker.path is None and results:  # no step was made, so that there is no run to tell it
+        say_on_stderr(f"mothtrap: nothing was checked: {results[0].reason}")
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -125,7 +125,7 @@ class ProtectedFiles:
         def open_descriptor(path: Any, flags: int, *args: Any, **kwargs: Any) -> int:
             if kwargs.get("dir_fd") is None:
                 writes = bool(flags & _WRITING)
-                keeps = not flags & os.O_TRUNC
+                keeps = not (flags & os.O_TRUNC and flags & os.O_CREAT)
                 path = self.for_writing(path, keeps=keeps) if writes else self.for_reading(path)
             return os_open(path, flags, *args, **kwargs)
 

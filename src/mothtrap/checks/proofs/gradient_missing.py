@@ -29,13 +29,14 @@ class GradientMissing(Check):
 
     Fires:
         Error when the parameters of a called layer have no gradient in all watched steps. Warning
-        when each gradient is exactly zero. The check disturbs the layer's output and runs the
-        model again: if the model's output changes, the graph is cut, and the check names the last
-        layer that still has a graph. If it does not change, no other layer uses the output.
-        The message names `max_named` layers.
+        when each gradient of a layer is exactly zero. The check disturbs the layer's output and
+        runs the model again: if the model's output changes, the graph is cut, and the check names
+        the last layer that still has a graph. If it does not change, no other layer uses the
+        output. The message names `max_named` layers.
 
     Stays quiet:
-        Layers that are not called, such as experts; embeddings; frozen parameters.
+        A bias alone whose gradient is zero, since it may cancel in a difference of two outputs;
+        layers that are not called, such as experts; embeddings; frozen parameters.
 
     What to do:
         - If the graph is cut, remove `detach()`, `.data`, `torch.no_grad()`, or a conversion to
@@ -63,7 +64,8 @@ class GradientMissing(Check):
             raise NotApplicable("no parameter of an optimizer belongs to a model that was called")
         subject.figures["parameters"] = len(parameters)
         lacking = [one for one in parameters if one.gradient == "none"]
-        zero = [one for one in parameters if one.gradient == "zero" and one.kind not in PER_TOKEN]
+        alive = {one.module for one in parameters if one.gradient != "zero"}
+        zero = [one for one in parameters if one.module not in alive and one.kind not in PER_TOKEN]
         if lacking:
             yield self._without(subject, lacking)
         if zero and not lacking:

@@ -66,7 +66,8 @@ class Checking:
         signal.setitimer(signal.ITIMER_REAL, min(WATCHED_S, self._plan.budget_s / 2))
 
     def _time_is_up(self) -> None:
-        self._end_early(f"the first {self._plan.steps} steps took too long")
+        limit = min(WATCHED_S, self._plan.budget_s / 2)
+        self._end_early(f"the script did not make {self._plan.steps} steps in {limit:.0f} s")
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
@@ -87,7 +88,7 @@ class Checking:
             self._missing["trials"] = why
             self._hold()
         else:
-            why = f"{why}; no optimizer step was made"
+            why = f"{why}; no optimizer step was complete"
             self._finish([self._unmade(check, why) for check in self._checks])
 
     def _hold(self) -> None:
