@@ -16,7 +16,7 @@ def test_a_check_that_passed_says_what_it_proved_with_its_figures() -> None:
     passed = CheckResult(step=9, code="PRE104", passed="it learns", figures={"loss": 0.12345})
     assert printed(passed) == [
         "  ✔ it learns (loss 0.1235)",
-        "  1 checks in 0 s: 1 passed, 0 found a fault, 0 could not decide",
+        "  1 check in 0 s: 1 passed, 0 found a fault, 0 could not decide",
     ]
 
 

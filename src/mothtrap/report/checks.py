@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.rule import Rule
-from mothtrap.report.style import Style, wrapped
+from mothtrap.report.style import Style, count_of, wrapped
 
 
 def lines(
@@ -38,7 +38,7 @@ def lines(
     undecided = len(made) - faults - passed
     seconds = sum(result.seconds for result in made)
     yield style.safe(
-        f"  {len(made)} checks in {seconds:.0f} s: {passed} passed, {faults} found a fault, "
+        f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, {faults} found a fault, "
         f"{undecided} could not decide"
     )
 

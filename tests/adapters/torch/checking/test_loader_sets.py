@@ -32,7 +32,7 @@ class Stream(IterableDataset[torch.Tensor]):
 
 
 def seen(training: DataLoader, other: DataLoader) -> LoadersSeen:
-    """What is known after a step that the first loader fed."""
+    """Return the loaders seen after a step that the first one fed."""
     loaders = LoadersSeen()
     loaders.made += [(other, "train.py:2"), (training, "train.py:1")]
     loaders.noticed(training)
