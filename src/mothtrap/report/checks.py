@@ -38,8 +38,8 @@ def lines(
     undecided = len(made) - faults - passed
     seconds = sum(result.seconds for result in made)
     yield style.safe(
-        f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, {faults} found a fault, "
-        f"{undecided} could not decide"
+        f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, "
+        f"{faults} found a fault, {undecided} could not decide"
     )
 
 
