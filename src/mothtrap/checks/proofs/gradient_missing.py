@@ -53,6 +53,7 @@ class GradientMissing(Check):
     code = "PRE101"
     title = "a layer gets no gradient"
     uses = ("step",)
+    explains = ("wrong_derivative", "cannot_overfit", "input_ignored", "disconnected_parameter")
     passed = "the gradient reaches every parameter that is used"
     costs = 1
     max_named: int = threshold(4, unit="layers", source="chosen by hand")
@@ -97,8 +98,10 @@ class GradientMissing(Check):
 
 
 def _listed(modules: Sequence[str], most: int) -> str:
-    named = ", ".join(f"layer {module}" if module else "the model" for module in modules[:most])
-    return named + (f" and {len(modules) - most} more" if len(modules) > most else "")
+    named = [module or "the model itself" for module in modules]
+    noun = "layer" if len(modules) == 1 else "layers"
+    more = f" and {len(modules) - most} more" if len(modules) > most else ""
+    return f"{noun} {', '.join(named[:most])}{more}"
 
 
 def _reason(cut: Cut, module: str) -> str:
