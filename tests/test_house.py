@@ -36,7 +36,7 @@ LAYERS = {
     "adapters": 5,
     "rules": 5,
     "actions": 5,
-    "preflight": 5,
+    "checks": 4,
     "behavior": 5,
     "profile": 5,
     "tracing": 4,
@@ -149,7 +149,7 @@ def framework_offences(source: Path) -> list[str]:
             continue
         homes = {path.stem.removeprefix("on_"), *path.parent.parts}
         homes |= {base for home, base in BUILT_ON.items() if home in homes}
-        home_layers = {"adapters", "statistics", "preflight"}
+        home_layers = {"adapters", "statistics", "checks"}
         for name, line in imported(tree):
             framework = name.split(".")[0]
             at_home = framework in homes and path.parts[0] in home_layers

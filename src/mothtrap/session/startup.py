@@ -11,10 +11,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.capture.containment import say_on_stderr
+from mothtrap.core.check_plan import is_checked
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.adapters import framework_of, load
+from mothtrap.session.checked_process import begin_check
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
@@ -69,6 +71,8 @@ def _attach(framework: str) -> None:
             return
         _process.append(_begin(adapter, config))
     _process[0].attach(adapter)
+    if is_checked(os.environ):
+        begin_check(adapter, _process[0], finish)
     waiting, _loggers[:] = tuple(_loggers), []
     for logger in waiting:
         _process[0].attach(logger)

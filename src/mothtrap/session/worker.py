@@ -24,6 +24,7 @@ from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
 from mothtrap.core.actions import lasting
 from mothtrap.core.adapters import Environment, Handle, Job
+from mothtrap.core.check_plan import is_checked
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Dropped
@@ -92,7 +93,9 @@ class Worker:
         self._is_job = is_job
         self._afterwards: list[Callable[[], object]] = []
         self._attempt, self.config, self._say = attempt, config, say
-        self._rules = () if config.capture == "off" else load_rules(config)
+        self._rules = (
+            () if config.capture == "off" else load_rules(config, checks=is_checked(os.environ))
+        )
         self._containment = Containment(say)
         self._parts: dict[str, tuple[Queue, Callable[[], None]]] = {}
         self._folder: Path | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from mothtrap.core.adapters import (
     Environment,
@@ -112,6 +112,9 @@ class AdapterSpec:
         steps: who counts the steps where the adapter refines another: `own`, it does; `base`,
             the other does. `none`: nothing trains in it, as in a logger.
         replay: replays a recorded step in this process, instead of `attach`.
+        check: makes the checks of `mothtrap check` in the script of this process; None = it
+            cannot (see `session.checked_process`).
+        explicit_step: returns the step that `mothtrap.check` checks; None = it cannot.
         place: returns the place of this process in its job, and versions; asked again at the
             first step. Default: a process that is alone, and the version of the framework.
     """
@@ -126,6 +129,8 @@ class AdapterSpec:
     refines: str | None = None
     steps: Literal["own", "base", "none"] = "own"
     replay: Callable[[ReplayPlan], None] = _replay_nothing
+    check: Callable[..., None] | None = None
+    explicit_step: Callable[..., Any] | None = None
     place: Callable[[], Environment] | None = None
 
     def accepts(self, target: object) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -15,7 +15,11 @@ from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
 from mothtrap.adapters.torch.hooks.reports import REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Step
 from mothtrap.core.adapters import Environment, Handle, Job
+from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.handle import AdapterSpec
@@ -60,6 +64,31 @@ def _replay(plan: ReplayPlan) -> None:
     begin(plan, here.rank, here.size)
 
 
+def _check(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Callable[[Sequence[CheckResult]], object],
+    files: Any = None,
+) -> None:
+    """Check the script of this process; see `session.checked_process`."""
+    from mothtrap.adapters.torch.checking.beginning import begin
+
+    begin(plan, checks, finish, files)
+
+
+def _explicit_step(
+    model: nn.Module,
+    loader: Iterable[Any],
+    loss: Callable[..., Any] | None,
+    step: Callable[[Any], torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer | None,
+) -> Step:
+    """Return the step that `mothtrap.check` checks; see `session.explicit_check`."""
+    from mothtrap.adapters.torch.checking.explicit import ExplicitStep
+
+    return ExplicitStep.of(model, loader, loss, step, optimizer)
+
+
 def _place() -> Environment:
     """Return rank and size, the versions that matter, and the store of the job."""
     rank, size = _ranks()
@@ -87,5 +116,7 @@ ADAPTER: Final = AdapterSpec(
     watched=(nn.Module,),
     beside=(object,),  # what is no optimizer is refused when it is hooked
     replay=_replay,
+    check=_check,
+    explicit_step=_explicit_step,
     place=_place,
 )
