@@ -1,0 +1,146 @@
+"""BEH202: predictions that are too high or too low on average."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.confirm import LEAST_ROWS, mean_above
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.reading import Floats
+from mothtrap.behavior.segments import Segment, search
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+MAX_CLASSES = 10
+"""Classes that are looked at, the most frequent; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class Biased(Probe):
+    """Predictions are too high or too low on average, overall or in a segment.
+
+    What it detects
+        The mean of target minus prediction, for regression. For probabilities, the share of a class
+        minus its mean probability. Both overall and for conditions on one column.
+
+    Why it matters
+        Sums and averages of the predictions are wrong, and so is every threshold set on them.
+
+    Fires
+        The mean differs from 0 by more than 0.1 standard deviations of the target, and the chance
+        of that is below 1e-4.
+
+    Stays quiet
+        Models that answer with labels only, since the most frequent label is a fair answer.
+
+    What to do
+        - Compare how training and held-out rows were sampled: class weights, oversampling, time.
+        - Train with a loss whose best answer is the mean (squared error), not the median.
+        - Correct a constant bias by adding the mean residual of a validation set.
+
+    References
+        Van Calster et al., Calibration: the Achilles heel of predictive analytics, 2019.
+    """
+
+    code = "BEH202"
+    severity = Severity.WARNING
+
+    least_share: float = threshold(
+        0.1, unit="standard deviations of the target", source="chosen by hand"
+    )
+    p_limit: float = threshold(1e-4, unit="p-value", source="chosen by hand")
+    most: int = threshold(3, unit="segments", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Look for a mean residual that is not 0."""
+        if subject.reading.form == "labels":
+            raise NotApplicable("the model answers with labels, not with probabilities")
+        for name, residual_R, spread in _residuals(subject):
+            if not spread:
+                continue
+            yield from self._overall(subject, name, residual_R, spread)
+            yield from self._in_segments(subject, name, residual_R, spread)
+
+    def _overall(
+        self, subject: Subject, name: str, residual_R: Floats, spread: float
+    ) -> Iterator[Suspicion]:
+        sign = 1.0 if residual_R.mean() > 0 else -1.0
+        p, interval = mean_above(sign * residual_R)
+        if 2 * p < self.p_limit and abs(residual_R.mean()) > self.least_share * spread:
+            yield self._suspicion(subject, name, residual_R, sign, 2 * p, interval, None)
+
+    def _in_segments(
+        self, subject: Subject, name: str, residual_R: Floats, spread: float
+    ) -> Iterator[Suspicion]:
+        """Look for conditions on one column under which the mean differs."""
+        left_R = residual_R - residual_R.mean()
+        table = subject.table.take(subject.propose_R)
+        for sign in (1.0, -1.0):
+            value_R = sign * left_R[subject.propose_R]
+            found = search(
+                table,
+                value_R,
+                most=self.most,
+                longest=1,
+                is_enough=lambda mask_R, v=value_R: float(v[mask_R].mean())  # type: ignore[misc]
+                > self.least_share * spread,
+                spend=subject.budget.spend,
+            )
+            for candidate in found:
+                mask_R = candidate.segment.mask(subject.table) & subject.confirm_R
+                p, interval = mean_above(sign * left_R[mask_R])
+                large = mask_R.sum() >= LEAST_ROWS and (
+                    float(sign * left_R[mask_R].mean()) > self.least_share * spread
+                )
+                if large and p < self.p_limit:
+                    segment = candidate.segment
+                    yield self._suspicion(subject, name, residual_R, sign, p, interval, segment)
+
+    def _suspicion(
+        self,
+        subject: Subject,
+        name: str,
+        residual_R: Floats,
+        sign: float,
+        p: float,
+        interval: tuple[float, float],
+        segment: Segment | None,
+    ) -> Suspicion:
+        mask_R = subject.confirm_R
+        if segment is not None:
+            mask_R = mask_R & segment.mask(subject.table)
+        mean = float(residual_R[mask_R].mean())
+        where = f"where {segment}, " if segment is not None else ""
+        much = "low" if sign > 0 else "high"
+        what = f"the probability of {name} is" if name else "predictions are"
+        return Suspicion(
+            message=f"{where}{what} too {much} by {abs(mean):.3g} on average",
+            p=p,
+            features=segment.columns if segment is not None else (),
+            segment=segment,
+            evidence={
+                "n": int(mask_R.sum()),
+                "value": mean,
+                "reference": 0.0,
+                "interval": [sign * each for each in interval],
+                **({"class": name} if name else {}),
+            },
+        )
+
+
+def _residuals(subject: Subject) -> Iterator[tuple[str, Floats, float]]:
+    """Yield the name of a class or "", target minus prediction, and the spread of the target."""
+    judged = subject.judged
+    if judged.reading.is_regression:
+        yield "", judged.residual_R, float(np.std(judged.target_R))
+        return
+    counts = np.bincount(judged.target_R.clip(0), minlength=len(judged.reading.classes))
+    order = [1] if len(counts) == 2 else np.argsort(-counts)[:MAX_CLASSES].tolist()
+    for k in order:
+        target_R = (judged.target_R == k).astype(float)
+        yield str(judged.reading.classes[k]), target_R - judged.scores[:, k], float(target_R.std())
