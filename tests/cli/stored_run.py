@@ -13,7 +13,7 @@ from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState
 from mothtrap.core.records import Scalar, StepRecord
-from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo
+from mothtrap.core.runs import RuleStatus, RunEnd, RunInfo, RunKind
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import WIDTH
 from mothtrap.store import layout
@@ -29,6 +29,7 @@ def store_run(
     created_s: float = 0.0,
     first_loss: float = 1.0,
     failures: tuple[ToolError, ...] = (),
+    kind: RunKind = RunKind.TRAIN,
 ) -> None:
     """Write a finished run with one worker and one rule that found nothing."""
     info = RunInfo(
@@ -41,6 +42,7 @@ def store_run(
         host=socket.gethostname(),
         python="3.11",
         mothtrap="0",
+        kind=kind,
     )
     attempt = layout.create_run(path, info)
     _, folder = layout.claim_worker(attempt)

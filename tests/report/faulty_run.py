@@ -10,7 +10,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.replays import StoredReplay
-from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo
+from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind
 
 FactT = TypeVar("FactT", bound=Fact)
 COST = Overhead(ratio=0.013, seconds=0.52)
@@ -24,6 +24,7 @@ class HandMadeRun:
     id: str = "x"
     attempts: int = 1
     state: str = "finished"
+    kind: RunKind = RunKind.TRAIN
     workers: tuple[int, ...] = (0,)
     steps: int = 120
     info: RunInfo | None = None

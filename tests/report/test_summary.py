@@ -242,7 +242,7 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
         "overhead",
         "after",
     ]
-    assert set(data["run"]) == {"id", "path", "attempts", "state", "steps", "workers"}
+    assert set(data["run"]) == {"id", "kind", "path", "attempts", "state", "steps", "workers"}
     assert data["findings"][0]["evidence"] == {"value": "NaN"}
     assert set(data["diagnosis"][0]) == {"root", "effects", "sentence", "severity", "step"}
     assert set(data["rules"][0]) == {"code", "name", "state", "reason"}

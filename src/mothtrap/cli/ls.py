@@ -137,6 +137,7 @@ def _as_json(each: _Listed) -> dict[str, object]:
 
 def _rows(listed: list[_Listed]) -> list[str]:
     from mothtrap.core.findings import Severity
+    from mothtrap.core.runs import RunKind
     from mothtrap.report.style import Style, count_of
 
     style = Style.of(sys.stdout)
@@ -149,10 +150,11 @@ def _rows(listed: list[_Listed]) -> list[str]:
         errors, warnings = summary.count(Severity.ERROR), summary.count(Severity.WARNING)
         counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
         labels = "".join(f"[{style.safe(tag)}] " for tag in run.labels.tags)
+        kind = "" if summary.run.kind is RunKind.TRAIN else f"[{summary.run.kind}] "
         row = (
             f"{style.safe(summary.run.id):<{names}}  {date:<16}  {ending:<{endings}}  "
             f"{summary.run.steps:>8,} steps  {counts:<23}  "
-            f"{labels}{style.safe(summary.verdict)}"
+            f"{kind}{labels}{style.safe(summary.verdict)}"
         )
         rows.append(row if columns is None else _cut(row, columns, "…" if style.glyphs else "..."))
     return rows

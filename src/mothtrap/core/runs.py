@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from enum import StrEnum
 from pathlib import PurePath
 
 import msgspec
@@ -18,6 +19,19 @@ STOPPED = 3
 
 _SESSIONS = ("ipython", "ipython3", "ipykernel_launcher.py")
 """Programs in which code is typed."""
+
+
+class RunKind(StrEnum):
+    """Subject of a run. Runs of versions that stored no kind are training runs."""
+
+    TRAIN = "train"
+    """A training job."""
+    CHECK = "check"
+    """Trials of a script, its model, and its data before a long training run."""
+    PROBE = "probe"
+    """Questions to a trained model."""
+    SERVE = "serve"
+    """Predictions of a deployed model."""
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +59,7 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int = 0
     user: str = ""
     signature: str = ""
+    kind: RunKind = RunKind.TRAIN
 
 
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):

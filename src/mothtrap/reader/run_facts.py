@@ -26,7 +26,7 @@ from mothtrap.core.findings import Findings, RuleState, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.replays import StoredReplay
-from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, switched_off
+from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind, switched_off
 from mothtrap.reader.files.attempts import State
 from mothtrap.reader.files.parts import EVERYTHING, Span
 from mothtrap.reader.files.run_files import RunFiles
@@ -85,6 +85,11 @@ class RunFacts:
     def info(self) -> RunInfo | None:
         """Return the description of the latest attempt's start; None when it cannot be read."""
         return self._span.latest.info
+
+    @property
+    def kind(self) -> RunKind:
+        """Subject of the run: a training job, a check, a probe, or a model that serves."""
+        return self.info.kind if self.info else RunKind.TRAIN
 
     @property
     def end(self) -> RunEnd | None:

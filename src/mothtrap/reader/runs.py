@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = dict[str, LedgerValue]
-OWN = ("run", "started", "state", "steps", "errors", "warnings", "findings", "verdict")
+OWN = ("run", "kind", "started", "state", "steps", "errors", "warnings", "findings", "verdict")
 LABELS = ("tags", "group", "user", "host", "commit")
 SHOWN = 8
 """Parameters and metrics of a table in a notebook; chosen by hand."""
@@ -166,6 +166,7 @@ def _own(run: Run) -> Row:
     started_s = info.created_s if info is not None else 0.0
     return {
         "run": run.id,
+        "kind": run.kind.value,
         "started": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started_s)),
         "state": run.state,
         "steps": run.steps,

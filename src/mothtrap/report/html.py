@@ -13,6 +13,7 @@ from pathlib import Path
 
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
+from mothtrap.core.runs import RunKind
 from mothtrap.report import boosting_page
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
@@ -66,6 +67,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     overhead = cost_in_words(summary.overhead, summary.run.steps, len(summary.run.workers))
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
+    kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
     left = "" if evidence else '<p class="soft">Details of effects are left out for their size.</p>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -73,7 +75,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{_safe(run.id)} – mothtrap</title><style>{STYLE}</style></head><body><main>"
-        f"<header><h1>{_safe(run.id)} · {_safe(run.state)} · "
+        f"<header><h1>{_safe(run.id)}{kind} · {_safe(run.state)} · "
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.runs import RunKind
 from mothtrap.report.chart import SYMBOLS
 from mothtrap.report.document import Document
 from mothtrap.report.style import count_of
@@ -20,7 +21,8 @@ _MARKUP = re.compile(r"([\\`*_\[\]<>#|~@&])")
 def page(document: Document) -> str:
     """Return verdict, findings and counts of a run as Markdown of at most `MAX_BYTES`."""
     summary = document.summary
-    lines = [f"## mothtrap: {_safe(summary.run.id)}", "", f"**{_safe(summary.verdict)}**", ""]
+    kind = "" if summary.run.kind is RunKind.TRAIN else f" ({summary.run.kind})"
+    lines = [f"## mothtrap: {_safe(summary.run.id)}{kind}", "", f"**{_safe(summary.verdict)}**", ""]
     if summary.damage:
         lines += [*(f"- damaged: {_safe(text)}" for text in summary.damage[:MAX_DAMAGE]), ""]
     if summary.findings:

@@ -19,7 +19,7 @@ from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.masking import shareable
 from mothtrap.core.replays import StoredReplay
-from mothtrap.core.runs import Judged, Overhead, RuleStatus, switched_off
+from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_off
 from mothtrap.reader.run_facts import CHECKED_BYTES, damage_first
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
@@ -43,9 +43,13 @@ COULD_NOT_JUDGE = (RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE)
 
 
 class RunFacts(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Identity of a run. `state` is `running`, `finished` or `crashed`; `workers` are ranks."""
+    """Identity of a run. `state` is `running`, `finished` or `crashed`; `workers` are ranks.
+
+    `kind` is that of `core.runs.RunKind`.
+    """
 
     id: str
+    kind: RunKind
     path: str
     attempts: int
     state: str
@@ -162,6 +166,7 @@ def summarize(
     summary = RunSummary(
         run=RunFacts(
             id=run.id,
+            kind=run.kind,
             path=str(run.path),
             attempts=run.attempts,
             state=run.state,

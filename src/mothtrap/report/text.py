@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, RuleState, Severity
-from mothtrap.core.runs import RuleStatus
+from mothtrap.core.runs import RuleStatus, RunKind
 from mothtrap.report.aftermath import in_words, saved_in_words
 from mothtrap.report.boosting import boosting_lines
 from mothtrap.report.cost import cost_in_words
@@ -69,6 +69,8 @@ def state_lines(
     severity = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     color = SEVERITY_COLORS[severity] if severity else "bold"
     lines = [style.paint(line, color) for line in wrapped(style.safe(summary.verdict), indent="  ")]
+    if summary.run.kind is not RunKind.TRAIN:
+        lines.append(f"  kind: {summary.run.kind}")
     if summary.run.steps or summary.findings:
         lines += wrapped(f"  {_counts(summary)}", indent="    ")
     lines += failure_lines(

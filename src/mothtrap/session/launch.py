@@ -20,7 +20,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config, environment, is_disabled, located, plain
 from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.run_names import MAX_NAME_BYTES
-from mothtrap.core.runs import STOPPED, RunEnd, RunInfo
+from mothtrap.core.runs import STOPPED, RunEnd, RunInfo, RunKind
 from mothtrap.core.working_folder import working_folder
 from mothtrap.monitor.catalogue import load_rules, warnings_of
 from mothtrap.monitor.reactions import load_reactions
@@ -191,7 +191,9 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
     }
 
 
-def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
+def run_info(
+    name: str, command: Sequence[str], config: Config, kind: RunKind = RunKind.TRAIN
+) -> RunInfo:
     """Return the content of `run.json` for a job that this process starts, or is."""
     info = RunInfo(
         id=name,
@@ -208,6 +210,7 @@ def run_info(name: str, command: Sequence[str], config: Config) -> RunInfo:
         launcher=launcher_of(os.environ) if os.environ.get("RANK", "0") == "0" else "",
         restarts=restarts_of(os.environ),
         user=user_name(),
+        kind=kind,
     )
     return signed(info)
 

@@ -48,11 +48,13 @@ RATE_STEPS = 50
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
 
-    `unit` is what a step is called. `losses` are curves; metrics in a run that has no loss.
+    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. `losses` are curves;
+    metrics in a run that has no loss.
     """
 
     name: str
     id: str
+    kind: str
     path: str
     state: str
     ending: str
@@ -158,6 +160,7 @@ def run_answer(
     return RunAnswer(
         name=name,
         id=run.id,
+        kind=run.kind,
         path=str(run.path),
         state=run.state,
         ending=ending_word(run),

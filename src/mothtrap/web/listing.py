@@ -338,14 +338,15 @@ def matching_rows(rows: Iterable[Row], query: str) -> list[Row]:
 
 
 def _matches(row: Row, words: list[str]) -> bool:
-    text = f"{row.name} {row.verdict} {row.ending} {row.script} {row.severity} {row.group}"
-    text = f"{text} {' '.join((*row.tags, *row.findings))}".lower()
+    texts = (row.name, row.kind, row.verdict, row.ending, row.script, row.severity, row.group)
+    text = " ".join((*texts, *row.tags, *row.findings)).lower()
     return all(word in text or (word == "archived" and row.archived) for word in words)
 
 
 def _facts(row: Row) -> Facts:
     own: dict[str, LedgerValue] = {
         "run": row.name,
+        "kind": row.kind,
         "state": row.state,
         "steps": row.steps,
         "verdict": row.verdict,
@@ -360,6 +361,7 @@ def _facts(row: Row) -> Facts:
 def _plain(row: Row) -> dict[str, LedgerValue]:
     found: dict[str, LedgerValue] = {
         "run": row.name,
+        "kind": row.kind,
         "started": time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(row.started_s)),
         "state": row.ending or row.state,
         "steps": row.steps,
@@ -389,6 +391,7 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
     return Row(
         name=name,
         started_s=run.info.created_s if run.info else started_s,
+        kind=run.kind,
         state=run.state,
         ending=ending_word(run),
         severity=worst.value if worst is not None and worst is not Severity.INFO else "",

@@ -15,7 +15,7 @@ import msgspec
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.remote import cache_folder
 
-FORMAT = 3
+FORMAT = 4
 """Grows when rows of the same mothtrap would be made differently."""
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"
 _FAILURES = (OSError, sqlite3.Error, msgspec.DecodeError)
@@ -29,6 +29,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     started_s: float
+    kind: str = "train"
     state: str = ""
     ending: str = ""
     severity: str = ""

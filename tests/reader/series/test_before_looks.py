@@ -43,6 +43,7 @@ def test_it_shows_as_before(runs: Path) -> None:
     shown = show(Path("runs/old"), cwd=runs.parent)
     for finding in shown["findings"]:
         del finding["title"]  # it had none
+    assert shown["run"].pop("kind") == "train"  # no kind was stored
     shown["overhead"] = {key: shown["overhead"][key] for key in expected["overhead"]}
     assert {key: shown[key] for key in STORED} == {key: expected[key] for key in STORED}
 

@@ -213,7 +213,7 @@ function Machine({ rows }) {
 function Facts({ about }) {
   const took = (about.ended_s || about.active_s) - about.started_s;
   const rows = {
-    Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
+    Kind: about.kind === "train" ? "" : about.kind, Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
     Took: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
     Workers: about.workers.length > 1 ? String(about.workers.length) : "",
     Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,

@@ -64,6 +64,7 @@ function Table({ rows, ticked }) {
         onChange=${() => toggle(row.name)} /></td>
       <td><${Status} of=${row.pending ? "pending" : row.state} word=${row.state === "running" ? "" : row.ending} /></td>
       <th scope="row"><a href=${href("overview", { run: row.name })}>${row.name}</a>${
+        row.kind && row.kind !== "train" ? html` <span class="tag">${row.kind}</span>` : ""}${
         row.tags.map((tag) => html` <span class="tag" key=${tag}>${tag}</span>`)}</th>
       <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${signOf(row)} quiet /> ${row.verdict}`}</div></td>
       <td class="number">${number(row.steps)}</td>
