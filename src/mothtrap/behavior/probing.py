@@ -62,8 +62,7 @@ def run_probes(subject: Subject, probes: Sequence[Probe], everything: Table) -> 
             if probe.needs_train and subject.train is None:
                 raise NotApplicable("no training rows were given; pass them with train=")
             subject.budget.spend()
-            for suspicion in probe.look(subject):
-                proposed.append((probe, suspicion))
+            proposed += [(probe, suspicion) for suspicion in probe.look(subject)]
         except NotApplicable as err:
             state, reason = RuleState.NOT_APPLICABLE, str(err)
         except NotEnoughData as err:

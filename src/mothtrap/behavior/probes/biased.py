@@ -16,6 +16,8 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
+LEVELS = 10
+"""Groups of rows with a similar prediction; chosen by hand."""
 MAX_CLASSES = 10
 """Classes that are looked at, the most frequent; chosen by hand."""
 
@@ -54,17 +56,18 @@ class Biased(Probe):
         0.1, unit="standard deviations of the target", source="chosen by hand"
     )
     p_limit: float = threshold(1e-4, unit="p-value", source="chosen by hand")
-    most: int = threshold(3, unit="segments", source="chosen by hand")
+    most: int = threshold(2, unit="segments", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Look for a mean residual that is not 0."""
         if subject.reading.form == "labels":
             raise NotApplicable("the model answers with labels, not with probabilities")
-        for name, residual_R, spread in _residuals(subject):
+        for name, target_R, prediction_R in _targets(subject):
+            residual_R, spread = target_R - prediction_R, float(target_R.std())
             if not spread:
                 continue
             yield from self._overall(subject, name, residual_R, spread)
-            yield from self._in_segments(subject, name, residual_R, spread)
+            yield from self._in_segments(subject, name, residual_R, spread, prediction_R)
 
     def _overall(
         self, subject: Subject, name: str, residual_R: Floats, spread: float
@@ -75,10 +78,10 @@ class Biased(Probe):
             yield self._suspicion(subject, name, residual_R, sign, 2 * p, interval, None)
 
     def _in_segments(
-        self, subject: Subject, name: str, residual_R: Floats, spread: float
+        self, subject: Subject, name: str, residual_R: Floats, spread: float, prediction_R: Floats
     ) -> Iterator[Suspicion]:
         """Look for conditions on one column under which the mean differs."""
-        left_R = residual_R - residual_R.mean()
+        left_R = _beyond_prediction(residual_R, prediction_R)
         table = subject.table.take(subject.propose_R)
         for sign in (1.0, -1.0):
             value_R = sign * left_R[subject.propose_R]
@@ -133,14 +136,27 @@ class Biased(Probe):
         )
 
 
-def _residuals(subject: Subject) -> Iterator[tuple[str, Floats, float]]:
-    """Yield the name of a class or "", target minus prediction, and the spread of the target."""
+def _beyond_prediction(residual_R: Floats, prediction_R: Floats) -> Floats:
+    """Return residuals minus their mean among rows with a similar prediction.
+
+    A model that is too sure or too unsure is biased wherever its predictions are extreme: that is
+    a fault of calibration, not of a segment.
+    """
+    left_R = residual_R.copy()
+    for rows in np.array_split(np.argsort(prediction_R, kind="stable"), LEVELS):
+        if len(rows):
+            left_R[rows] -= left_R[rows].mean()
+    return left_R
+
+
+def _targets(subject: Subject) -> Iterator[tuple[str, Floats, Floats]]:
+    """Yield the name of a class or "", the target, and the prediction."""
     judged = subject.judged
     if judged.reading.is_regression:
-        yield "", judged.residual_R, float(np.std(judged.target_R))
+        yield "", judged.target_R.astype(float), judged.scores[:, 0]
         return
     counts = np.bincount(judged.target_R.clip(0), minlength=len(judged.reading.classes))
     order = [1] if len(counts) == 2 else np.argsort(-counts)[:MAX_CLASSES].tolist()
     for k in order:
         target_R = (judged.target_R == k).astype(float)
-        yield str(judged.reading.classes[k]), target_R - judged.scores[:, k], float(target_R.std())
+        yield str(judged.reading.classes[k]), target_R, judged.scores[:, k]

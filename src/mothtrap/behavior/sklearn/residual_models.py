@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from mothtrap.behavior.confirm import correlation
 from mothtrap.behavior.sklearn.encoding import Encoder
+from mothtrap.behavior.sklearn.threads import one_thread
 from mothtrap.behavior.subject import Subject
 
 Floats = npt.NDArray[np.float64]
@@ -70,18 +71,20 @@ def _pattern(subject: Subject, target_R: Floats, further_R: Floats | None) -> Pa
     fit = lambda rows_R, depth: _fitted(  # noqa: E731
         input_RF[rows_R], target_R[rows_R], depth, categories_F
     )
-    model, other = fit(propose_R, 2), fit(confirm_R, 2)
-    fitted_R = np.empty(len(target_R))
-    fitted_R[confirm_R] = model.predict(input_RF[confirm_R])
-    fitted_R[propose_R] = other.predict(input_RF[propose_R])
-    judged_R, truth_R = fitted_R[confirm_R], target_R[confirm_R]
-    explained = _explained(judged_R, truth_R)
-    additive = _explained(fit(propose_R, 1).predict(input_RF[confirm_R]), truth_R)
+    with one_thread():
+        model, other = fit(propose_R, 2), fit(confirm_R, 2)
+        fitted_R = np.empty(len(target_R))
+        fitted_R[confirm_R] = model.predict(input_RF[confirm_R])
+        fitted_R[propose_R] = other.predict(input_RF[propose_R])
+        judged_R, truth_R = fitted_R[confirm_R], target_R[confirm_R]
+        explained = _explained(judged_R, truth_R)
+        additive = _explained(fit(propose_R, 1).predict(input_RF[confirm_R]), truth_R)
+        top = _top(subject, model, input_RF[confirm_R], truth_R, names, explained)
     return Pattern(
         explained=explained,
         p=correlation(judged_R, truth_R)[1],
         additive=additive,
-        names=_top(subject, model, input_RF[confirm_R], truth_R, names, explained),
+        names=top,
         fitted_R=fitted_R,
     )
 

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior.sklearn.encoding import Encoder
+from mothtrap.behavior.sklearn.threads import one_thread
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotEnoughData
@@ -50,14 +51,14 @@ class SimpleModel:
         if self._classes and len(np.unique(target_R[known_R])) < 2:
             kind = "constant"
         self._model = _make(kind, self._classes, self._encoder.categories_F)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
             self._model.fit(self._encoded(table)[known_R], target_R[known_R])
         return self
 
     def scores(self, table: Table) -> npt.NDArray[np.float64]:
         """Return probabilities (R, K), or numbers (R, 1)."""
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), one_thread():
             warnings.simplefilter("ignore")
             if not self._classes:
                 return np.asarray(self._model.predict(self._encoded(table)), float)[:, None]
