@@ -18,6 +18,7 @@ from tests.snapshot import samples
 from mothtrap.cli import main
 from mothtrap.core.facts.record import ItemLogged
 from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.runs import RunEnd
 from mothtrap.reader.run import open_run
 from mothtrap.reader.runs import Runs
 from mothtrap.snapshot import format as snapshots
@@ -53,6 +54,9 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert label.text == "good"
     wanted = msgspec.structs.replace(samples.snapshot(), worker=0, step=3)
     snapshots.write(snapshots.folder_of(run, 3, 0), wanted, samples.STATE, samples.STEPS)
+    assert open_run(run).damage == ()
+    end = RunEnd(exit_code=0, ended_s=2e9, files=layout.stored_files(attempt))
+    layout.write_end(attempt, end)
     assert open_run(run).damage == ()
     return run
 
@@ -167,6 +171,19 @@ def test_a_file_that_is_gone_or_huge_is_told(file: str, run: Path) -> None:
     shutil.copyfile(run.parent / "kept", run / file)
     sparse(run / file)
     assert open_run(run).damage
+
+
+@pytest.mark.parametrize("file", [f for f in CHECKED.values() if f.startswith("1/")])
+def test_a_file_that_is_removed_or_emptied_after_the_end_is_told(file: str, run: Path) -> None:
+    if file == CHECKED["end.json"]:
+        pytest.skip("the list of files is in it")
+    (run / file).write_bytes(b"")
+    emptied = open_run(run).damage
+    (run / file).unlink()
+    gone = open_run(run).damage
+    name = file.removeprefix("1/") if "record/" not in file else "record"
+    assert [text for text in emptied if name in text]
+    assert [text for text in gone if name in text]
 
 
 def test_special_files_among_output_labels_and_messages_are_told(run: Path) -> None:

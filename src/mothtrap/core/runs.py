@@ -67,13 +67,16 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
 
     `exit_code` is negative for a signal, as `subprocess` has it. `lost` are workers, of a
     job of several, that never closed their record: the first to die first where
-    `order_seen`, else the first to stop storing anything.
+    `order_seen`, else the first to stop storing anything. `files` are the files of the attempt
+    at its end that were not empty, as paths in its folder: a reader reports those that are
+    missing. It is empty where they were not listed.
     """
 
     exit_code: int
     ended_s: UnixTime
     lost: tuple[int, ...] = ()
     order_seen: bool = True
+    files: tuple[str, ...] = ()
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -128,9 +128,10 @@ def launch(
     code = config.stop_exit_code if killed else _asked_for(code, attempt.parent, config)
     source.close()
     lost, seen = supervision.lost, supervision.order_seen
-    end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen)
     reserve.release(attempt)
     with suppress(OSError):
+        files = layout.stored_files(supervision.latest)
+        end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen, files=files)
         layout.write_end(supervision.latest, end)
     if executor is not None:
         executor.close()

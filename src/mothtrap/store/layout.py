@@ -26,7 +26,8 @@ import os
 import re
 import secrets
 import shutil
-from pathlib import Path
+from collections.abc import Iterable
+from pathlib import Path, PurePosixPath
 from typing import TypeVar
 
 import msgspec
@@ -61,6 +62,9 @@ NAMED = 5
 """Runs of a folder that a message names; chosen by hand."""
 T = TypeVar("T")
 
+MOST_LISTED = 10_000
+"""Most files that the end of an attempt lists (about 500 kB); chosen by hand."""
+_LISTED = frozenset({".arrow", ".json", ".log"})
 _SEGMENT = re.compile(r"([a-z][a-z0-9_]*)-([0-9]{8})\.arrow")
 
 
@@ -115,6 +119,37 @@ def monitor_folder(attempt: Path, monitor: int) -> Path:
 def monitors(attempt: Path) -> list[int]:
     """Return the ids of the monitors that have a folder, ascending."""
     return _numbered(attempt, "m")
+
+
+def stored_files(attempt: Path) -> tuple[str, ...]:
+    """Return the files of an attempt that are not empty, as sorted paths in its folder.
+
+    Returns:
+        At most `MOST_LISTED` paths of segments, descriptions, and outputs; none if there are more.
+    """
+    found = [
+        path.relative_to(attempt).as_posix()
+        for path in attempt.rglob("*.*")
+        if path.suffix in _LISTED and path.is_file() and path.stat().st_size
+    ]
+    return tuple(sorted(found)) if len(found) <= MOST_LISTED else ()
+
+
+def missing_files(attempt: Path, listed: Iterable[str]) -> list[str]:
+    """Return those of `stored_files` that are gone or empty; ignore paths out of the folder."""
+    return [name for name in listed if _is_inside(name) and not _has_bytes(attempt / name)]
+
+
+def _is_inside(name: str) -> bool:
+    path = PurePosixPath(name)
+    return not path.is_absolute() and ".." not in path.parts
+
+
+def _has_bytes(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except (OSError, ValueError):
+        return False
 
 
 def create_run(run: Path, info: RunInfo) -> Path:

@@ -141,7 +141,15 @@ class AttemptView:
         if ended:
             found += [f"m{n}: no files of findings are left" for n in self._lacking_findings()]
         told = (*self._damage.values(), *self.copies.values())
-        return (*told, *(f"{self.path.name}/{text}" for text in found), *unread)
+        told = (*told, *(f"{self.path.name}/{text}" for text in found), *unread)
+        return told if elsewhere else (*told, *self._missing(told))
+
+    def _missing(self, told: tuple[str, ...]) -> Iterator[str]:
+        """Yield the files that were there at the end and are not; those in `told` are known."""
+        listed = self.end.files if self.end is not None else ()
+        for name in layout.missing_files(self.path, listed):
+            if not any(name in text for text in told):
+                yield f"{self.path.name}/{name} is missing or empty{_REST}"
 
     def _read_workers(self) -> None:
         for rank in layout.workers(self.path):
