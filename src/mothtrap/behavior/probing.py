@@ -80,9 +80,10 @@ def run_probes(subject: Subject, probes: Sequence[Probe], everything: Table) -> 
     for probe, suspicion in confirmed:
         rows = _rows(suspicion, everything)
         found.append((probe.finding(suspicion, rows.tolist(), few=few), rows))
-    found.sort(key=lambda each: (each[0].severity.rank, each[0].code))
-    kept = {finding.fingerprint: (finding, rows) for finding, rows in reversed(found)}
-    ordered = sorted(kept.values(), key=lambda each: (each[0].severity.rank, each[0].code))
+    once: dict[str, tuple[Finding, npt.NDArray[np.int64]]] = {}
+    for finding, rows in found:
+        once.setdefault(finding.fingerprint, (finding, rows))
+    ordered = sorted(once.values(), key=lambda each: (each[0].severity.rank, each[0].code))
     shown = ordered[:MAX_FINDINGS]
     return Outcome(
         findings=tuple(finding for finding, _ in shown),

@@ -247,7 +247,14 @@ def default_name(command: Sequence[str]) -> str:
     return f"{stem}-{time.strftime('%Y%m%d-%H%M%S')}"
 
 
-def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool) -> Path:
+def create(
+    name: str,
+    info_of: Sequence[str],
+    config: Config,
+    *,
+    numbered: bool,
+    kind: RunKind = RunKind.TRAIN,
+) -> Path:
     """Make the folder of a run; in a temporary folder where `runs_dir` cannot be written.
 
     Where runs are kept in an object store the folder is one that is sent there.
@@ -257,6 +264,7 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
         info_of: the command.
         config: settings.
         numbered: make a name that is taken unique instead of raising `RunExistsError`.
+        kind: of the run.
 
     Returns:
         The folder of the first attempt.
@@ -269,7 +277,7 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
     for number in range(1, 1000):
         chosen = name if number == 1 else f"{name}-{number}"
         try:
-            return layout.create_run(parent / chosen, run_info(chosen, info_of, config))
+            return layout.create_run(parent / chosen, run_info(chosen, info_of, config, kind))
         except RunExistsError:
             if not numbered:
                 raise
@@ -280,7 +288,8 @@ def create(name: str, info_of: Sequence[str], config: Config, *, numbered: bool)
                 f"mothtrap: cannot write runs to {parent} ({reason}); this run is kept in "
                 f"{temporary / chosen}; choose another folder with --runs-dir"
             )
-            return layout.create_run(temporary / chosen, run_info(chosen, info_of, config))
+            info = run_info(chosen, info_of, config, kind)
+            return layout.create_run(temporary / chosen, info)
     raise RunExistsError(f"cannot make the run {name!r}: {parent} has 1000 of them; remove some")
 
 

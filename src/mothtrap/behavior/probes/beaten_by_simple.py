@@ -17,27 +17,27 @@ from mothtrap.core.thresholds import threshold
 class BeatenBySimple(Probe):
     """A simple model with default settings makes smaller errors.
 
-    What it detects
+    What it detects:
         A constant prediction, a linear model, a tree of depth 5, and gradient boosting are fitted to
         the training rows, or in five folds to the held-out rows. The best of them in one half is
         compared with the model in the other half.
 
-    Why it matters
+    Why it matters:
         The model was trained badly, or is asked in another way than it was trained.
 
-    Fires
+    Fires:
         The loss of the other model is at least 5 % lower, its error rate is not higher, and the
         paired difference is not chance. It is an error where a constant prediction is better.
 
-    Stays quiet
+    Stays quiet:
         Differences below 5 % of the loss.
 
-    What to do
+    What to do:
         - Check that the rows are prepared as in training: scaling, order of columns, encoding.
         - Look at the training run for a learning rate that is too high and for overfitting.
         - Use the simple model.
 
-    References
+    References:
         Dacrema et al., Are we really making much progress?, 2019.
     """
 

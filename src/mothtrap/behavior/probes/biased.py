@@ -26,26 +26,26 @@ MAX_CLASSES = 10
 class Biased(Probe):
     """Predictions are too high or too low on average, overall or in a segment.
 
-    What it detects
+    What it detects:
         The mean of target minus prediction, for regression. For probabilities, the share of a class
         minus its mean probability. Both overall and for conditions on one column.
 
-    Why it matters
+    Why it matters:
         Sums and averages of the predictions are wrong, and so is every threshold set on them.
 
-    Fires
+    Fires:
         The mean differs from 0 by more than 0.1 standard deviations of the target, and the chance
         of that is below 1e-4.
 
-    Stays quiet
+    Stays quiet:
         Models that answer with labels only, since the most frequent label is a fair answer.
 
-    What to do
+    What to do:
         - Compare how training and held-out rows were sampled: class weights, oversampling, time.
         - Train with a loss whose best answer is the mean (squared error), not the median.
         - Correct a constant bias by adding the mean residual of a validation set.
 
-    References
+    References:
         Van Calster et al., Calibration: the Achilles heel of predictive analytics, 2019.
     """
 

@@ -20,25 +20,25 @@ KINDS = ("linear", "boosting")
 class EnsembleHelps(Probe):
     """The mean of this model and of another one makes clearly smaller errors than each of them.
 
-    What it detects
+    What it detects:
         The mean of the outputs of the model with a linear model, or with gradient boosting.
 
-    Why it matters
+    Why it matters:
         The two models make different errors: each has learned something that the other misses.
 
-    Fires
+    Fires:
         The loss of the mean is at least 5 % below that of both models in the confirming half, and
         the paired difference is not chance.
 
-    Stays quiet
+    Stays quiet:
         Models that answer with labels only.
 
-    What to do
+    What to do:
         - Average the outputs of both models if two models are affordable.
         - Compare the rows in which they differ: the reason is a feature or an interaction that one
           of them lacks.
 
-    References
+    References:
         Dietterich, Ensemble methods in machine learning, 2000.
     """
 

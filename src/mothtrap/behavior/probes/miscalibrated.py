@@ -24,27 +24,27 @@ DRAWS = 50
 class Miscalibrated(Probe):
     """The probabilities do not match how often they come true.
 
-    What it detects
+    What it detects:
         The probability of class 1, or of the predicted class if there are several, against the
         share of rows for which it came true, in 10 bins of equal size.
 
-    Why it matters
+    Why it matters:
         Thresholds, expected costs and rankings across models are wrong where probabilities are.
 
-    Fires
+    Fires:
         The expected calibration error is above 0.05, after that of a calibrated model with as many
         rows is subtracted, and Spiegelhalter's test gives a chance below 1e-4.
 
-    Stays quiet
+    Stays quiet:
         Models that answer with labels only.
 
-    What to do
+    What to do:
         - Recalibrate on rows that were not used for training:
           `sklearn.calibration.CalibratedClassifierCV(model, method="isotonic")`, or `"sigmoid"` with
           fewer than 1,000 rows.
         - Train with less capacity, more regularization or label smoothing if the model is too sure.
 
-    References
+    References:
         Guo et al., On calibration of modern neural networks, 2017; Spiegelhalter, Probabilistic
         prediction in patient management, 1986.
     """

@@ -25,24 +25,24 @@ hand."""
 class NoGain(Probe):
     """A simple model is as good as this one, within a standard error.
 
-    What it detects
+    What it detects:
         The mean loss against that of a constant prediction, a linear model, and a tree of depth 5.
 
-    Why it matters
+    Why it matters:
         A simple model is cheaper, faster, and easier to explain and to check.
 
-    Fires
+    Fires:
         The model is better than the best simple one by less than one standard error of the paired
         difference, and is not linear itself.
 
-    Stays quiet
+    Stays quiet:
         Models whose outputs are a linear function of the inputs.
 
-    What to do
+    What to do:
         - Use the simple model.
         - Give the complex model more rows, or features with interactions, and compare again.
 
-    References
+    References:
         Breiman et al., Classification and regression trees (one-standard-error rule), 1984.
     """
 

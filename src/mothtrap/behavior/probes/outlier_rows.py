@@ -30,26 +30,26 @@ LEAST = 3
 class OutlierRows(Probe):
     """A few rows are wrong by far more than all others.
 
-    What it detects
+    What it detects:
         Regression: residuals of more than 10 robust standard deviations. Probabilities: rows whose
         true class got a probability below 0.001, if there are more of them than these
         probabilities themselves announce.
 
-    Why it matters
+    Why it matters:
         Such rows are often errors in the data: wrong labels, wrong units, rows of another kind. They
         dominate the squared error and the log loss.
 
-    Fires
+    Fires:
         At least one such row for regression; for classes the number has a chance below 1e-4.
 
-    Stays quiet
+    Stays quiet:
         Models that answer with labels only.
 
-    What to do
+    What to do:
         - Look at the rows. Where the ten nearest rows agree with the model, suspect the target.
         - Train with a robust loss (Huber, absolute error) if the rows are real.
 
-    References
+    References:
         Rousseeuw and Croux, Alternatives to the median absolute deviation, 1993.
     """
 

@@ -21,26 +21,26 @@ from mothtrap.core.thresholds import threshold
 class OverfitBySegment(Probe):
     """The model overfits in one segment much more than elsewhere.
 
-    What it detects
+    What it detects:
         The gap between held-out and training error in segments, against the gap elsewhere.
 
-    Why it matters
+    Why it matters:
         The model has memorized the training rows of the segment. Its answers there are worth less
         than the training error suggests.
 
-    Fires
+    Fires:
         In the confirming half the gap of the segment is at least twice the gap elsewhere, held-out
         errors in the segment are at least 1.5 times those elsewhere, and the excess is not chance.
 
-    Stays quiet
+    Stays quiet:
         Models that overfit everywhere alike. Where no training rows were given.
 
-    What to do
+    What to do:
         - Collect more training rows of the segment.
         - Regularize: larger leaves, fewer trees, weight decay.
         - Check the segment for columns that identify single rows.
 
-    References
+    References:
         Chung et al., Slice Finder, 2019.
     """
 

@@ -21,26 +21,26 @@ hand."""
 class ResidualPattern(Probe):
     """The errors can be predicted from the inputs: the model misses a curve or an interaction.
 
-    What it detects
+    What it detects:
         A small boosted model is fitted to the residuals of one half of the rows. In the other half
         it predicts more than 10 % of their variance.
 
-    Why it matters
+    Why it matters:
         What is left in the residuals is signal that the model could use.
 
-    Fires
+    Fires:
         R2 above 0.1 in the confirming half, and the correlation is not chance. The message names
         the columns, and whether one column is curved or columns act together.
 
-    Stays quiet
+    Stays quiet:
         Noise, however large. Models that answer with labels only.
 
-    What to do
+    What to do:
         - Add the named column as a curve (splines, bins, a power), or the product of the named
           columns.
         - Use a model that learns curves and interactions, such as gradient boosting.
 
-    References
+    References:
         Friedman, Greedy function approximation, 2001.
     """
 

@@ -19,25 +19,25 @@ from mothtrap.core.thresholds import threshold
 class ResidualsInOrder(Probe):
     """Errors that follow each other in time are alike.
 
-    What it detects
+    What it detects:
         The autocorrelation of the residuals, in the order of `time`.
 
-    Why it matters
+    Why it matters:
         The model misses a trend, a season or a change, and rows that follow each other are no
         independent test of it: a score from shuffled folds is too good.
 
-    Fires
+    Fires:
         The first autocorrelation is above 0.1 or below -0.1, and the Ljung-Box test over 10 lags
         gives a chance below 1e-4.
 
-    Stays quiet
+    Stays quiet:
         Where no time was given.
 
-    What to do
+    What to do:
         - Add lagged targets, or features of season and trend.
         - Split by time, not at random, when the model is evaluated.
 
-    References
+    References:
         Ljung and Box, On a measure of lack of fit in time series models, 1978.
     """
 

@@ -24,26 +24,26 @@ KINDS = ("linear", "tree", "boosting")
 class SimpleIsRight(Probe):
     """A model fitted for comparison is right in a segment in which this model is wrong.
 
-    What it detects
+    What it detects:
         Segments with a high difference between the errors of the model and those of the best of a
         linear model, a tree, and gradient boosting with default settings.
 
-    Why it matters
+    Why it matters:
         The answer is in the data. The model misses a rule that is easy to learn, often since the
         segment was missing, or encoded in another way, when it was trained.
 
-    Fires
+    Fires:
         In the confirming half the error of the model in the segment is at least 1.5 times that of
         the other model, for classes also 5 points higher, and the difference is not chance.
 
-    Stays quiet
+    Stays quiet:
         Segments that are hard for all models.
 
-    What to do
+    What to do:
         - Check that the training rows contain the segment, and how its columns are encoded.
         - Give the segment more weight, or use the other model there.
 
-    References
+    References:
         Chung et al., Slice Finder, 2019.
     """
 

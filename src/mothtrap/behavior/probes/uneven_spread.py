@@ -19,26 +19,26 @@ from mothtrap.core.thresholds import threshold
 class UnevenSpread(Probe):
     """The size of the errors can be predicted from the inputs or from the prediction.
 
-    What it detects
+    What it detects:
         A small boosted model predicts the absolute residuals in rows that it has not seen. What
         it can predict of the residuals themselves is subtracted before.
 
-    Why it matters
+    Why it matters:
         One interval for all predictions is too wide for some rows and too narrow for others, and
         the squared error is dominated by the noisy rows.
 
-    Fires
+    Fires:
         R2 above 0.1 in the confirming half, and the correlation is not chance.
 
-    Stays quiet
+    Stays quiet:
         Classification: there the spread follows from the probability.
 
-    What to do
+    What to do:
         - Predict the logarithm of the target if the spread grows with the prediction.
         - Weight rows by the inverse of their variance.
         - Train with a quantile loss if intervals are wanted.
 
-    References
+    References:
         Breusch and Pagan, A simple test for heteroscedasticity, 1979.
     """
 

@@ -24,28 +24,28 @@ default forest is 1.1 to 1.2 times as wrong as boosting in the hardest segments 
 class WeakSegment(Probe):
     """The model is wrong much more often in one segment of the rows.
 
-    What it detects
+    What it detects:
         A segment is a condition on at most three columns, such as `age >= 60 and kind = b`. Segments
         with a high error are looked for in one half of the rows, and tested in the other half.
 
-    Why it matters
+    Why it matters:
         An overall score hides groups of rows for which the model is of little use.
 
-    Fires
+    Fires:
         In the confirming half the error in the segment is at least 1.5 times the error elsewhere,
         for classes also 5 points higher, and the difference is not chance (Welch's test, 1 % false
         discoveries among all suspicions). It is a note where a boosted model that is fitted for
         comparison is as wrong in these rows: then the rows are hard, or their labels are noisy.
 
-    Stays quiet
+    Stays quiet:
         Segments of fewer than 30 rows or 1 % of the rows.
 
-    What to do
+    What to do:
         - Look at the rows of the segment first: their labels, missing values, and units.
         - Collect more rows of the segment, or give them more weight in training.
         - Add a feature that separates the cases within the segment.
 
-    References
+    References:
         Chung et al., Slice Finder, 2019; Sagadeeva and Boehm, SliceLine, 2021.
     """
 
