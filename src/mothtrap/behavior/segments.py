@@ -28,7 +28,7 @@ MAX_STARTS: Final = 200
 """Pairs to which a third literal is added; chosen by hand."""
 LEAST_ROWS: Final = 30
 LEAST_SHARE: Final = 0.01
-LONGER_GAIN: Final = 1.1
+LONGER_GAIN: Final = 1.3
 """A longer segment must have a mean that is this many times higher. Measured: without it a third
 literal on a column of noise was added in every run."""
 
