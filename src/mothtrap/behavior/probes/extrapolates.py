@@ -38,7 +38,8 @@ class Extrapolates(Probe):
         of the range of the targets by more than that range.
 
     Stays quiet:
-        Models whose outputs stay the same beyond the data, such as trees.
+        Models whose outputs stay the same beyond the data, such as trees. It is a note, since
+        nearly all linear models and networks behave so.
 
     What to do:
         - Refuse or flag rows outside of the range of the training data.
@@ -49,7 +50,7 @@ class Extrapolates(Probe):
     """
 
     code = "BEH105"
-    severity = Severity.WARNING
+    severity = Severity.INFO
 
     sure: float = threshold(SURE, unit="mean confidence", source="chosen by hand")
 

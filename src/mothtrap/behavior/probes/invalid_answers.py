@@ -19,6 +19,7 @@ from mothtrap.core.thresholds import threshold
 ROWS = 64
 MAX_COLUMNS = 50
 UNSEEN = "a value that no row has"
+UNSEEN_KIND = "a category that no row has"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class InvalidAnswers(Probe):
 
     Fires:
         An answer is not finite, a single row is refused, or a data frame with columns in another
-        order gets other answers. An exception for a missing, infinite, or unseen value is fine.
+        order gets other answers. An exception for a missing, infinite, or unseen value is fine, and
+        NaN for a missing or infinite number is a note.
 
     Stays quiet:
         Arrays without column names are not reordered.
@@ -66,6 +68,7 @@ class InvalidAnswers(Probe):
                     message=f"the model answers with NaN where {', '.join(bad[:5])} "
                     f"{'have' if len(bad) > 1 else 'has'} {kind}",
                     features=tuple(bad),
+                    severity=None if kind == UNSEEN_KIND else Severity.INFO,
                     exact=True,
                     evidence={"value": kind, "n": len(bad)},
                 )
@@ -153,7 +156,7 @@ def _unseen(column: Column) -> Any:
 _KINDS: dict[str, Callable[[Column], Any]] = {
     "no value": _missing,
     "an infinite value": _infinite,
-    "a category that no row has": _unseen,
+    UNSEEN_KIND: _unseen,
 }
 
 
