@@ -44,6 +44,29 @@ def gap_of(mask_R: Mask, value_R: Floats, judged_R: Mask) -> Gap:
     return Gap(float(inside_R.mean()), float(outside_R.mean()), len(inside_R), p, interval)
 
 
+class Remaining:
+    """A value of each row, from which the excess of segments is taken out one after the other.
+
+    Without it each part of a weak segment would be confirmed as another weak segment.
+
+    Args:
+        subject: under probe.
+        value_R: such as the error of each row.
+    """
+
+    def __init__(self, subject: Subject, value_R: Floats) -> None:
+        self._subject, self.value_R = subject, value_R.astype(np.float64).copy()
+
+    def gap(self, segment: Segment) -> Gap:
+        """Measure a segment's excess, and take it out."""
+        mask_R = segment.mask(self._subject.table)
+        found = gap_of(mask_R, self.value_R, self._subject.confirm_R)
+        inside_R = mask_R & self._subject.confirm_R
+        if inside_R.any():
+            self.value_R[inside_R] -= found.inside - found.outside
+        return found
+
+
 def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
     """Say how wrong the model is in a segment and elsewhere."""
     where = f"where {segment}, " if segment is not None else ""

@@ -24,7 +24,9 @@ def test_a_shift_is_named_once(shift: float, word: str) -> None:
 
 
 def test_a_shift_in_a_segment_is_named() -> None:
-    (finding,) = outcome(Biased(), lambda d: predict(d) - 2 * (d.kind == "d"), X, Y).findings
+    found = outcome(Biased(), lambda d: predict(d) - 2 * (d.kind == "d"), X, Y).findings
+    overall, finding = found
+    assert "segment" not in overall.evidence
     assert finding.evidence["segment"] == "kind = d"
     assert "too low by 2" in finding.message or "too low by 1.9" in finding.message
 

@@ -10,8 +10,9 @@ import numpy as np
 from mothtrap.behavior.confirm import LEAST_ROWS, mean_above
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.reading import Floats
-from mothtrap.behavior.segments import Segment, search
+from mothtrap.behavior.segments import Candidate, Mask, Segment, search
 from mothtrap.behavior.subject import Subject
+from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
@@ -80,29 +81,50 @@ class Biased(Probe):
     def _in_segments(
         self, subject: Subject, name: str, residual_R: Floats, spread: float, prediction_R: Floats
     ) -> Iterator[Suspicion]:
-        """Look for conditions on one column under which the mean differs."""
+        """Look for conditions on one column under which the mean differs, the clearest first."""
         left_R = _beyond_prediction(residual_R, prediction_R)
-        table = subject.table.take(subject.propose_R)
-        for sign in (1.0, -1.0):
-            value_R = sign * left_R[subject.propose_R]
-            found = search(
-                table,
-                value_R,
-                most=self.most,
-                longest=1,
-                is_enough=lambda mask_R, v=value_R: float(v[mask_R].mean())  # type: ignore[misc]
-                > self.least_share * spread,
-                spend=subject.budget.spend,
+        table, taken_R = subject.table.take(subject.propose_R), np.zeros(len(left_R), bool)
+        for _ in range(self.most):
+            found = [
+                (each, sign)
+                for sign in (1.0, -1.0)
+                for each in self._clearest(subject, table, sign * left_R, spread)
+            ]
+            if not found:
+                return
+            candidate, sign = max(found, key=lambda each: each[0].z)
+            segment_R = candidate.segment.mask(subject.table)
+            mask_R = segment_R & subject.confirm_R
+            p, interval = mean_above(sign * left_R[mask_R])
+            large = mask_R.sum() >= LEAST_ROWS and (
+                float(sign * left_R[mask_R].mean()) > self.least_share * spread
             )
-            for candidate in found:
-                mask_R = candidate.segment.mask(subject.table) & subject.confirm_R
-                p, interval = mean_above(sign * left_R[mask_R])
-                large = mask_R.sum() >= LEAST_ROWS and (
-                    float(sign * left_R[mask_R].mean()) > self.least_share * spread
-                )
-                if large and p < self.p_limit:
-                    segment = candidate.segment
-                    yield self._suspicion(subject, name, residual_R, sign, p, interval, segment)
+            if large and p < self.p_limit:
+                segment = candidate.segment
+                yield self._suspicion(subject, name, residual_R, sign, p, interval, segment)
+            taken_R |= segment_R
+            for half_R in (subject.propose_R, subject.confirm_R):
+                for rows_R in (segment_R & half_R, ~taken_R & half_R):
+                    if rows_R.any():
+                        left_R[rows_R] -= left_R[rows_R].mean()
+
+    def _clearest(
+        self, subject: Subject, table: Table, value_R: Floats, spread: float
+    ) -> Iterator[Candidate]:
+        """Return the condition under which the mean of a value is most clearly above 0."""
+        proposed_R = value_R[subject.propose_R]
+
+        def is_enough(mask_R: Mask) -> bool:
+            return float(proposed_R[mask_R].mean()) > self.least_share * spread
+
+        return search(
+            table,
+            proposed_R,
+            most=1,
+            longest=1,
+            is_enough=is_enough,
+            spend=subject.budget.spend,
+        )
 
     def _suspicion(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.behavior.curves import POINTS, ROWS, individual, quantiles, some_rows
+from mothtrap.behavior.curves import POINTS, ROWS, individual, quantiles
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable

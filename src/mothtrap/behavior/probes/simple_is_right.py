@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.gaps import Gap, gap_in
+from mothtrap.behavior.gaps import Gap, Remaining
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.segments import LEAST_ROWS, Mask, search
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
@@ -74,12 +74,14 @@ class SimpleIsRight(Probe):
             is_enough=lambda m: self._is_large(subject, m, own_R[propose_R], other_R[propose_R]),
             spend=subject.budget.spend,
         )
+        remaining = Remaining(subject, own_R - other_R)
         for candidate in found:
             mask_R = candidate.segment.mask(subject.table) & subject.confirm_R
+            p = mean_above(remaining.value_R[mask_R])[0]
+            gap = remaining.gap(candidate.segment)
             if mask_R.sum() < LEAST_ROWS or not self._is_large(subject, mask_R, own_R, other_R):
                 continue
-            gap = gap_in(subject, candidate.segment, own_R - other_R)
-            p = max(gap.p, mean_above((own_R - other_R)[mask_R])[0])
+            p = max(gap.p, p)
             own, other = float(own_R[mask_R].mean()), float(other_R[mask_R].mean())
             yield Suspicion(
                 message=f"where {candidate.segment}, {NAMES[best]} has an error of {other:.3g}, "

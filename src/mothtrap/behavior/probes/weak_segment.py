@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.behavior.gaps import Gap, gap_in, in_words
+from mothtrap.behavior.gaps import Gap, Remaining, gap_in, in_words
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.segments import Mask, Segment, search
 from mothtrap.behavior.subject import Subject
@@ -72,11 +72,11 @@ class WeakSegment(Probe):
             is_enough=lambda mask_R: self._is_enough(subject, mask_R, error_R),
             spend=subject.budget.spend,
         )
+        remaining = Remaining(subject, judged.error_R)
         for candidate in found:
-            gap = gap_in(subject, candidate.segment, judged.error_R)
-            if gap.outside > 0 and not self._is_large(subject, gap):
-                continue
-            yield self._suspicion(subject, candidate.segment, gap)
+            gap = remaining.gap(candidate.segment)
+            if self._is_large(subject, gap):
+                yield self._suspicion(subject, candidate.segment, gap)
 
     def _is_enough(self, subject: Subject, mask_R: Mask, error_R: np.ndarray) -> bool:
         inside, outside = float(error_R[mask_R].mean()), float(error_R[~mask_R].mean())
