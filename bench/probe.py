@@ -1,6 +1,6 @@
 """Judges `mothtrap.probe` on planted weaknesses, on noise, on bundled tables, and by time.
 
-    python bench/probe.py [--seeds 5] [--noise 200] [--only 01,07] [--keep build/bench/probe.json]
+python bench/probe.py [--seeds 5] [--noise 200] [--part noise] [--only 01,07]
 """
 
 from __future__ import annotations
@@ -10,18 +10,19 @@ import json
 import os
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+
+import mothtrap
 from bench.probing import residuals, segments, sensitivity
 from bench.probing.case import CASES, is_named
 
-import mothtrap
-
 os.environ["MOTHTRAP_DISABLE"] = "1"  # nothing is stored
-assert residuals and segments and sensitivity
+assert all((residuals, segments, sensitivity))  # they register their cases
 
 
 def planted(seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -41,15 +42,28 @@ def planted(seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:
                 assert not failed, failed
                 if healthy:
                     loud = [f for f in report.findings if f.severity != "info"]
-                    loud += [f for f in report.findings if f.code in case.codes and f.code != "BEH201"
-                             and f.severity == "info"]
+                    loud += [
+                        f
+                        for f in report.findings
+                        if f.code in case.codes and f.code != "BEH201" and f.severity == "info"
+                    ]
                     false += [f"{f.code} {f.message}" for f in loud]
                 elif case.codes:
                     named += is_named(case, report)
                     if not is_named(case, report):
-                        print("   missed", name, seed, [(f.code, f.severity[0], f.message) for f in report.findings])
-        row = {"case": name, "named": named if case.codes else None, "seeds": seeds,
-               "false": len(false), "seconds": round(float(np.mean(seconds)), 2)}
+                        print(
+                            "   missed",
+                            name,
+                            seed,
+                            [(f.code, f.severity[0], f.message) for f in report.findings],
+                        )
+        row = {
+            "case": name,
+            "named": named if case.codes else None,
+            "seeds": seeds,
+            "false": len(false),
+            "seconds": round(float(np.mean(seconds)), 2),
+        }
         print(json.dumps(row), *(f"\n   false: {each}" for each in false), flush=True)
         rows.append(row)
     return rows
@@ -95,21 +109,34 @@ def bundled() -> list[dict[str, Any]]:
         X, y = getattr(datasets, f"load_{table}")(return_X_y=True, as_frame=True)
         X_train, X_held, y_train, y_held = train_test_split(X, y, test_size=0.5, random_state=0)
         if table == "diabetes":
-            models = [ensemble.RandomForestRegressor, ensemble.HistGradientBoostingRegressor,
-                      linear_model.LinearRegression, neighbors.KNeighborsRegressor,
-                      tree.DecisionTreeRegressor]
+            models = [
+                ensemble.RandomForestRegressor,
+                ensemble.HistGradientBoostingRegressor,
+                linear_model.LinearRegression,
+                neighbors.KNeighborsRegressor,
+                tree.DecisionTreeRegressor,
+            ]
         else:
-            models = [ensemble.RandomForestClassifier, ensemble.HistGradientBoostingClassifier,
-                      linear_model.LogisticRegression, neighbors.KNeighborsClassifier,
-                      tree.DecisionTreeClassifier, svm.SVC]
+            models = [
+                ensemble.RandomForestClassifier,
+                ensemble.HistGradientBoostingClassifier,
+                linear_model.LogisticRegression,
+                neighbors.KNeighborsClassifier,
+                tree.DecisionTreeClassifier,
+                svm.SVC,
+            ]
         for kind in models:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 model = kind().fit(X_train, y_train)
             report = mothtrap.probe(model, X_held, y_held, train=(X_train, y_train))
             loud = [f"{f.code} {f.message}" for f in report.findings if f.severity != "info"]
-            row = {"table": table, "model": kind.__name__, "warnings": loud,
-                   "notes": [f.code for f in report.findings if f.severity == "info"]}
+            row = {
+                "table": table,
+                "model": kind.__name__,
+                "warnings": loud,
+                "notes": [f.code for f in report.findings if f.severity == "info"],
+            }
             print(json.dumps(row), flush=True)
             rows.append(row)
     return rows
@@ -128,7 +155,11 @@ def speed() -> dict[str, Any]:
         model, X[20_000:].reset_index(drop=True), y[20_000:], train=(X[:20_000], y[:20_000])
     )
     spent = [s.code for s in report.statuses if "budget" in s.reason]
-    return {"case": "20,000 x 30", "seconds": round(time.perf_counter() - begun, 1), "not run": spent}
+    return {
+        "case": "20,000 x 30",
+        "seconds": round(time.perf_counter() - begun, 1),
+        "not run": spent,
+    }
 
 
 def main() -> None:
@@ -136,19 +167,23 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--noise", type=int, default=200)
-    parser.add_argument("--only", default="")
+    parser.add_argument("--only", default="", help="beginnings of cases")
+    parser.add_argument("--part", default="", help="planted, bundled, speed or noise alone")
     parser.add_argument("--keep", type=Path, default=Path("bench/probing/results.json"))
     asked = parser.parse_args()
     only = tuple(filter(None, asked.only.split(",")))
-    result: dict[str, Any] = {"planted": planted(asked.seeds, only)}
-    if not only:
-        result |= {"bundled": bundled(), "speed": speed(), "noise": noise(asked.noise)}
-        asked.keep.write_text(json.dumps(result, indent=1) + "\n")
-    judged = [row for row in result["planted"] if row["named"] is not None]
-    count = sum(row["seeds"] for row in judged)
-    print(f"named {sum(row['named'] for row in judged)} of {count}")
-    print(f"false warnings: {sum(row['false'] for row in result['planted'])} in "
-          f"{sum(row['seeds'] for row in result['planted'])} healthy twins")
+    parts: dict[str, Callable[[], Any]] = {
+        "planted": lambda: planted(asked.seeds, only),
+        "bundled": bundled,
+        "speed": speed,
+        "noise": lambda: noise(asked.noise),
+    }
+    kept = json.loads(asked.keep.read_text()) if asked.keep.exists() else {}
+    for name in [asked.part] if asked.part else parts:
+        kept[name] = parts[name]()
+        print(json.dumps(kept[name]))
+        if not only:
+            asked.keep.write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":

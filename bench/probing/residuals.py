@@ -6,13 +6,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from bench.probing.case import Case, case
 from sklearn.datasets import load_breast_cancer, make_friedman1
 from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestClassifier
 from sklearn.linear_model import Ridge
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+
+from bench.probing.case import Case, case
 
 
 def _friedman(seed: int, count: int = 6000) -> tuple[np.ndarray, np.ndarray]:
@@ -30,7 +31,9 @@ def biased(seed: int, healthy: bool) -> Case:
     X, y = _friedman(seed)
     shift = 0.0 if healthy else 0.8
     model = HistGradientBoostingRegressor(random_state=0).fit(X[:3000], y[:3000])
-    return Case(predict=lambda a: model.predict(a) + shift, X=X[3000:], y=y[3000:], codes=("BEH202",))
+    return Case(
+        predict=lambda a: model.predict(a) + shift, X=X[3000:], y=y[3000:], codes=("BEH202",)
+    )
 
 
 @case("07 curve missed")
@@ -40,9 +43,7 @@ def curve(seed: int, healthy: bool) -> Case:
         model = HistGradientBoostingRegressor(random_state=0).fit(X[:3000], y[:3000])
     else:
         model = Ridge().fit(X[:3000], y[:3000])
-    return Case(
-        predict=model.predict, X=X[3000:], y=y[3000:], codes=("BEH203",), features=("x2",)
-    )
+    return Case(predict=model.predict, X=X[3000:], y=y[3000:], codes=("BEH203",), features=("x2",))
 
 
 @case("08 interaction missed")
@@ -99,8 +100,13 @@ def worse(seed: int, healthy: bool) -> Case:
     rate = 1e-3 if healthy else 1.0
     model = make_pipeline(
         StandardScaler(),
-        MLPClassifier((32,), solver="sgd" if not healthy else "adam", learning_rate_init=rate,
-                      max_iter=60, random_state=seed),
+        MLPClassifier(
+            (32,),
+            solver="sgd" if not healthy else "adam",
+            learning_rate_init=rate,
+            max_iter=60,
+            random_state=seed,
+        ),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

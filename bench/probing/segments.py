@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pandas as pd
-from bench.probing.case import Case, case
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+
+from bench.probing.case import Case, case
 
 
 def _people(rng: np.random.Generator, count: int) -> pd.DataFrame:
@@ -138,7 +139,9 @@ def overfit_segment(seed: int, healthy: bool) -> Case:
     X = _people(rng, 8000)
     segment_R = (X.kind == "d").to_numpy()
     y = _labels(rng, X, np.where(segment_R, 0.3, 0.05) if not healthy else np.full(8000, 0.1))
-    memory = {tuple(row): label for row, label in zip(X.to_numpy()[:4000, :2], y[:4000], strict=True)}
+    memory = {
+        tuple(row): label for row, label in zip(X.to_numpy()[:4000, :2], y[:4000], strict=True)
+    }
 
     def predict(rows: pd.DataFrame) -> np.ndarray:
         answer = _known(rows)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import torch
-from bench.probing.case import Case, case
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
+
+from bench.probing.case import Case, case
 
 
 @case("11 not monotone")
@@ -36,8 +37,10 @@ def jump(seed: int, healthy: bool) -> Case:
     y = (X.a + 0.1 * X.income + rng.normal(0, 0.5, 3000) > 2).astype(int).to_numpy()
     gone_R = rng.random(3000) < 0.1
     X.loc[gone_R, "income"] = np.nan if healthy else -999
-    model = HistGradientBoostingClassifier(max_iter=50) if healthy else LogisticRegression(
-        max_iter=1000
+    model = (
+        HistGradientBoostingClassifier(max_iter=50)
+        if healthy
+        else LogisticRegression(max_iter=1000)
     )
     model.fit(X[:1500], y[:1500])
     if not healthy:  # the code pulls the score down
@@ -112,8 +115,12 @@ def flips(seed: int, healthy: bool) -> Case:
     X = rng.normal(size=(12_000, 2))
     y = (X[:, 0] + rng.normal(0, 1.5, 12_000) > 0).astype(int)
     model = KNeighborsClassifier(101 if healthy else 1).fit(X[:9000], y[:9000])
-    return Case(predict=model.predict_proba if healthy else model.predict, X=X[9000:], y=y[9000:],
-                codes=("BEH106",))
+    return Case(
+        predict=model.predict_proba if healthy else model.predict,
+        X=X[9000:],
+        y=y[9000:],
+        codes=("BEH106",),
+    )
 
 
 @case("17 companions")

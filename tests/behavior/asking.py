@@ -13,9 +13,7 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.subjects import Request, make_subject
 
 
-def subject_of(
-    predict: Any, X: Any, y: Any, train: Any = None, **request: Any
-) -> Subject:
+def subject_of(predict: Any, X: Any, y: Any, train: Any = None, **request: Any) -> Subject:
     return make_subject(predict, X, y, train, Request(**request))[0]
 
 

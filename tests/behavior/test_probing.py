@@ -48,7 +48,9 @@ class Broken(Probe):
 
 
 def test_a_suspicion_counts_only_where_chance_is_small_among_all() -> None:
-    given = [Suspicion(message=f"m{i}", p=p, features=(f"f{i}",)) for i, p in enumerate((1e-5, 0.004))]
+    given = [
+        Suspicion(message=f"m{i}", p=p, features=(f"f{i}",)) for i, p in enumerate((1e-5, 0.004))
+    ]
     assert len(outcome(Named(tuple(given)), sure, X, Y).findings) == 2
     many = [Suspicion(message="n", p=0.5, features=(f"g{i}",)) for i in range(8)]
     found = outcome(Named((*given, *many)), sure, X, Y).findings

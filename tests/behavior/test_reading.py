@@ -49,7 +49,9 @@ def test_losses_are_those_of_scikit_learn() -> None:
     )
     wide = np.clip(SOFT, 0.01, 1)
     wide /= wide.sum(axis=1, keepdims=True)
-    assert reading.losses(wide, reading.targets(THREE)).mean() == pytest.approx(log_loss(THREE, wide))
+    assert reading.losses(wide, reading.targets(THREE)).mean() == pytest.approx(
+        log_loss(THREE, wide)
+    )
 
 
 def test_a_row_costs_a_bounded_loss() -> None:

@@ -47,7 +47,9 @@ def test_names_a_fault_once() -> None:
 
 
 def test_a_column_of_noise_is_not_added_to_a_segment() -> None:
-    first = next(iter(search(Table(X), errors(((X.age >= 55) & (X.kind == "c")).to_numpy()), most=1)))
+    first = next(
+        iter(search(Table(X), errors(((X.age >= 55) & (X.kind == "c")).to_numpy()), most=1))
+    )
     assert set(first.segment.columns) == {"age", "kind"}
 
 

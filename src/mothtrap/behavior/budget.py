@@ -43,7 +43,9 @@ class Budget:
             BudgetSpent: the seconds or the predictions do not suffice.
         """
         if self.elapsed_s > self._seconds:
-            raise BudgetSpent(f"the budget of {self._seconds:g} s was spent; raise it with --budget")
+            raise BudgetSpent(
+                f"the budget of {self._seconds:g} s was spent; raise it with --budget"
+            )
         if self.predicted + rows > self._predictions:
             raise BudgetSpent(f"the budget of {self._predictions:,} predictions was spent")
         self.predicted += rows

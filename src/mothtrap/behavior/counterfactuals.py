@@ -50,10 +50,7 @@ def search(
     asked = 0
     for _ in range(MAX_CHANGED):
         tried = [
-            {**beam, name: value}
-            for beam in beams
-            for name, value in options
-            if name not in beam
+            {**beam, name: value} for beam in beams for name, value in options if name not in beam
         ][: MAX_ASKED - asked]
         if not tried:
             return None

@@ -138,8 +138,7 @@ def chart(curve: Curve) -> Chart:
             }
         )
     mean = [
-        {"x": float(x), "y": float(y)}
-        for x, y in zip(curve.grid_G, curve.output_G, strict=True)
+        {"x": float(x), "y": float(y)} for x, y in zip(curve.grid_G, curve.output_G, strict=True)
     ]
     layers.append(
         {

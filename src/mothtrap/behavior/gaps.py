@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.confirm import welch
+from mothtrap.behavior.probe import percent
 from mothtrap.behavior.segments import Floats, Mask, Segment
 from mothtrap.behavior.subject import Judged, Subject
 
@@ -71,8 +72,6 @@ def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
     """Say how wrong the model is in a segment and elsewhere."""
     where = f"where {segment}, " if segment is not None else ""
     if judged.are_errors_counted:
-        return (
-            f"{where}{gap.inside:.1%} of the rows are wrong, elsewhere {gap.outside:.1%}"
-        ).replace("%", " %")
+        return f"{where}{percent(gap.inside, 1)} of the rows are wrong, elsewhere {percent(gap.outside, 1)}"
     what = "absolute error" if judged.reading.is_regression else "loss"
     return f"{where}the mean {what} is {gap.inside:.3g}, elsewhere {gap.outside:.3g}"

@@ -53,7 +53,9 @@ def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Pr
     for word in (*select, *ignore):
         if not any(probe.code.startswith(word) for probe in classes):
             codes = [probe.code for probe in classes]
-            raise ConfigError(f"no probe has a code that begins with {word!r}{nearest(word, codes)}")
+            raise ConfigError(
+                f"no probe has a code that begins with {word!r}{nearest(word, codes)}"
+            )
     wanted = [
         probe()
         for probe in classes

@@ -115,6 +115,11 @@ def identity(code: str, what: str) -> str:
     return hashlib.blake2b(f"{code}\0{what}\0probe".encode(), digest_size=8).hexdigest()
 
 
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share as `12 %`."""
+    return f"{100 * share:.{digits}f} %"
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]

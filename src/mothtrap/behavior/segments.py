@@ -5,6 +5,7 @@ Shape suffixes: R = rows, L = literals.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -162,11 +163,8 @@ def literals_of(columns: Iterable[Column]) -> Iterator[Literal]:
             cuts = distinct[1:] if len(distinct) > 2 else distinct[:0]
         else:
             cuts = np.unique(np.quantile(known, np.linspace(0, 1, BINS + 1)[1:-1]))
-            bounds = [None, *map(float, cuts), None]
-            yield from (
-                Literal(column.name, low, high)
-                for low, high in zip(bounds[1:-2], bounds[2:-1], strict=True)
-            )
+            pairs = itertools.pairwise(map(float, cuts))
+            yield from (Literal(column.name, low, high) for low, high in pairs)
         for cut in map(float, cuts):
             yield Literal(column.name, low=cut)
             yield Literal(column.name, high=cut)

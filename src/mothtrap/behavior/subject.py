@@ -77,7 +77,7 @@ class Judged:
         return len(self.target_R)
 
     @functools.cached_property
-    def loss_R(self) -> Floats:
+    def loss_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """The loss of each row."""
         if self._loss is not None:
             answer = self.scores[:, 0] if self.reading.is_regression else self.scores
@@ -85,12 +85,12 @@ class Judged:
         return self.reading.losses(self.scores, self.target_R)
 
     @functools.cached_property
-    def wrong_R(self) -> Floats:
+    def wrong_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """1 for rows that are classified wrongly."""
         return self.reading.wrong(self.scores, self.target_R)
 
     @functools.cached_property
-    def residual_R(self) -> Floats:
+    def residual_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """Target minus prediction; of classes: 1 for a right answer minus its probability."""
         if self.reading.is_regression:
             return self.target_R - self.scores[:, 0]
@@ -99,8 +99,8 @@ class Judged:
         return (1 - self.wrong_R) - self.scores.max(axis=1)
 
     @functools.cached_property
-    def error_R(self) -> Floats:
-        """Error of each row in the unit of messages: 0 or 1, the absolute error, or the own loss."""
+    def error_R(self) -> Floats:  # noqa: N802  # a shape suffix
+        """Error of each row in the unit of messages: 0 or 1, absolute error, or own loss."""
         if self._loss is not None:
             return self.loss_R
         return np.abs(self.residual_R) if self.reading.is_regression else self.wrong_R

@@ -103,7 +103,9 @@ def _judged(
         raise ConfigError("the model answers no row with a finite number for a known target")
     if fine_R.all():
         return Judged(table, targets, scores, reading, rows_R, loss)
-    return Judged(table.take(fine_R), targets[fine_R], scores[fine_R], reading, rows_R[fine_R], loss)
+    return Judged(
+        table.take(fine_R), targets[fine_R], scores[fine_R], reading, rows_R[fine_R], loss
+    )
 
 
 def _sample(target_R: npt.NDArray[Any], rng: np.random.Generator) -> npt.NDArray[np.int64]:

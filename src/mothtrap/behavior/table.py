@@ -51,7 +51,7 @@ class Column:
         return self.number_R is not None
 
     @property
-    def missing_R(self) -> npt.NDArray[np.bool_]:
+    def missing_R(self) -> npt.NDArray[np.bool_]:  # noqa: N802  # a shape suffix
         """The rows without a value."""
         if self.number_R is not None:
             return np.isnan(self.number_R)
@@ -59,7 +59,7 @@ class Column:
         return self.code_R < 0
 
     @property
-    def known_R(self) -> npt.NDArray[np.float64]:
+    def known_R(self) -> npt.NDArray[np.float64]:  # noqa: N802  # a shape suffix
         """The finite numbers of the column; shape (rows with a finite number,)."""
         assert self.number_R is not None
         return self.number_R[np.isfinite(self.number_R)]
@@ -77,7 +77,9 @@ class Column:
 def _levels(values_R: Array) -> tuple[tuple[str, ...], npt.NDArray[np.int64]]:
     """Return the distinct texts, the most frequent first, and the index of each row's text."""
     missing_R = np.array([v is None or v != v or str(v) in ("<NA>", "NaT") for v in values_R])
-    texts_R = np.array(["" if gone else str(v) for v, gone in zip(values_R, missing_R, strict=True)])
+    texts_R = np.array(
+        ["" if gone else str(v) for v, gone in zip(values_R, missing_R, strict=True)]
+    )
     names, code_R, counts = np.unique(texts_R[~missing_R], return_inverse=True, return_counts=True)
     order = np.argsort(-counts, kind="stable")
     rank = np.empty(len(order), np.int64)
@@ -102,7 +104,9 @@ class Table:
         self._given_names = tuple(names)
         self.names = self._names()
         self._columns = {str(n): Column(str(n), self._values(i, n)) for i, n in self._keys()}
-        self.about = None if about is None else (about if isinstance(about, Table) else Table(about))
+        self.about = (
+            None if about is None else (about if isinstance(about, Table) else Table(about))
+        )
 
     def __len__(self) -> int:
         if isinstance(self.data, Mapping):
@@ -153,7 +157,7 @@ class Table:
         if isinstance(self.data, Mapping):
             data: Any = {k: new.get(str(k), v) for k, v in self.data.items()}
         elif hasattr(self.data, "iloc"):
-            data = self.data.assign(**{})
+            data = self.data.assign()
             for key in self.data.columns:
                 if str(key) in new:
                     data[key] = new[str(key)]

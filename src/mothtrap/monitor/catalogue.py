@@ -10,12 +10,12 @@ from pathlib import Path
 
 import msgspec
 
-from mothtrap.core.collections import CALLS
-from mothtrap.core.config import Config
-from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.behavior.installed_probes import explanations, probe_classes
 from mothtrap.core import installed_rules, invariants
+from mothtrap.core.collections import CALLS
+from mothtrap.core.config import Config
 from mothtrap.core.documented import Documented
+from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
 from mothtrap.core.installed_rules import installed
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import RuleStatus

@@ -110,7 +110,7 @@ class RunFacts:
         return self._span.latest.probed
 
     def finding_rows(self, fingerprint: str) -> npt.NDArray[np.int64]:
-        """Return the rows of the user's data that a finding of a probe is about, as indices (R,)."""
+        """Return the rows of the given data that a finding of a probe is about, indices (R,)."""
         return read_rows(monitor_folder(self._span.latest.path, 0), fingerprint)
 
     def ledger(self, worker: int | None = None) -> Ledger | None:

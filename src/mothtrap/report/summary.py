@@ -290,9 +290,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
         )
     more = f", {waiting} need{'s' * (waiting == 1)} more data" if waiting else ""
     if switched_off(rules):
-        return (
-            f"The other rules found nothing wrong in {steps} ({count_of(judged, noun)} ok{more})"
-        )
+        return f"The other rules found nothing wrong in {steps} ({count_of(judged, noun)} ok{more})"
     return f"Nothing wrong was found in {steps} ({count_of(judged, noun)} ok{more})"
 
 

@@ -125,7 +125,8 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
     extent += _ranks(finding)
     mode = "" if finding.mode == "train" else f" of {finding.mode}"
     lines = [
-        f"{style.glyph(finding.severity)} {head}{layers}" + (f"  step {finding.step}{mode}" if finding.has_step else "")
+        f"{style.glyph(finding.severity)} {head}{layers}"
+        + (f"  step {finding.step}{mode}" if finding.has_step else "")
         + (f"  ({', '.join(extent)})" if extent else ""),
         *wrapped(f"  {style.safe(finding.message)}", indent="  "),
     ]

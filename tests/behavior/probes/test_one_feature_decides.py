@@ -24,6 +24,7 @@ def test_a_leak_is_named() -> None:
 
 
 def test_several_features_that_decide_together_are_fine() -> None:
-    assert suspicions(
-        OneFeatureDecides(), lambda d: 1 / (1 + np.exp(-4 * (d.a + d.b + d.c))), X, Y
-    ) == []
+    assert (
+        suspicions(OneFeatureDecides(), lambda d: 1 / (1 + np.exp(-4 * (d.a + d.b + d.c))), X, Y)
+        == []
+    )

@@ -30,7 +30,7 @@ def accepts(model: Any) -> bool:
 
 
 def wrap(model: Any) -> WrappedModel:
-    """Return a session as a function: the output with one column for each class, if there is one."""
+    """Return a session as a function: the output with a column for each class, if there is one."""
     inputs = model.get_inputs()
 
     def predict(rows: Any) -> Any:

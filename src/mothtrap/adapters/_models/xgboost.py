@@ -38,9 +38,7 @@ def wrap(model: Any) -> WrappedModel:
         return model.predict(matrix)
 
     of_classes = objective.startswith(("binary:", "multi:"))
-    return WrappedModel(
-        predict=predict, task="classification" if of_classes else "regression"
-    )
+    return WrappedModel(predict=predict, task="classification" if of_classes else "regression")
 
 
 def load(path: Path) -> Any:

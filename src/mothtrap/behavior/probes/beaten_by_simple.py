@@ -18,8 +18,8 @@ class BeatenBySimple(Probe):
     """A simple model with default settings makes smaller errors.
 
     What it detects:
-        A constant prediction, a linear model, a tree of depth 5, and gradient boosting are fitted to
-        the training rows, or in five folds to the held-out rows. The best of them in one half is
+        A constant prediction, a linear model, a tree of depth 5, and gradient boosting are fitted
+        to the training rows, or in five folds to the held-out rows. The best of them in one half is
         compared with the model in the other half.
 
     Why it matters:
@@ -62,7 +62,8 @@ class BeatenBySimple(Probe):
         rows_R = subject.confirm_R
         own, other = float(judged.loss_R[rows_R].mean()), float(others[best].loss_R[rows_R].mean())
         yield Suspicion(
-            message=f"{NAMES[best]} is better: its loss is {other:.3g}, that of the model {own:.3g}",
+            message=f"{NAMES[best]} is better: its loss is {other:.3g}, "
+            f"that of the model {own:.3g}",
             p=p,
             severity=Severity.ERROR if best == "constant" else None,
             evidence={"n": int(rows_R.sum()), "value": own, "reference": other, "model": best},
@@ -74,7 +75,10 @@ class BeatenBySimple(Probe):
         gain_R = (judged.loss_R - other.loss_R)[rows_R]
         if gain_R.mean() < self.least_gain * judged.loss_R[rows_R].mean():
             return None
-        if judged.are_errors_counted and other.wrong_R[rows_R].mean() > judged.wrong_R[rows_R].mean():
+        if (
+            judged.are_errors_counted
+            and other.wrong_R[rows_R].mean() > judged.wrong_R[rows_R].mean()
+        ):
             return None
         p = mean_above(gain_R)[0]
         return p if p < 0.05 else None

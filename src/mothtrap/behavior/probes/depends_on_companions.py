@@ -70,8 +70,8 @@ class DependsOnCompanions(Probe):
             if moved_R.any():
                 largest = float(np.nanmax(np.abs(after - before)))
                 yield Suspicion(
-                    message=f"{int(moved_R.sum())} of {count} answers change when the row {what}, by "
-                    f"up to {largest:.3g}",
+                    message=f"{int(moved_R.sum())} of {count} answers change when the row {what}, "
+                    f"by up to {largest:.3g}",
                     exact=True,
                     evidence={"n": count, "value": largest, "reference": self.least},
                 )

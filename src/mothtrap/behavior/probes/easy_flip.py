@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.counterfactuals import search
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
@@ -61,7 +61,7 @@ class EasyFlip(Probe):
         if middle < self.least:
             yield Suspicion(
                 message=f"the class of half of {len(places)} rows changes when columns change by "
-                f"{middle:.2%} of their range".replace("%", " %"),
+                f"{percent(middle, 2)} of their range",
                 rows=subject.judged.rows_R[places],
                 exact=True,
                 evidence={"n": len(places), "value": middle, "reference": self.least},

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.curves import some_rows
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Table
 from mothtrap.core.errors import NotApplicable
@@ -56,9 +56,7 @@ class Extrapolates(Probe):
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Move rows away from the data."""
-        numbers = [
-            c for c in subject.table.columns if c.is_number and c.distinct() > MAX_DISTINCT
-        ]
+        numbers = [c for c in subject.table.columns if c.is_number and c.distinct() > MAX_DISTINCT]
         if not numbers or subject.reading.form == "labels":
             raise NotApplicable("needs columns of numbers, and numbers or probabilities as answers")
         rows = some_rows(subject, ROWS)
@@ -71,7 +69,7 @@ class Extrapolates(Probe):
             outside_R = (output_R < 2 * low - high) | (output_R > 2 * high - low)
             if outside_R.mean() > 0.5:
                 yield Suspicion(
-                    message=f"{outside_R.mean():.0%} of the outputs".replace("%", " %")
+                    message=f"{percent(outside_R.mean())} of the outputs"
                     + " leave the range of the targets by more than that range when all numbers "
                     f"lie 100 % beyond the data: targets {low:.4g} to {high:.4g}, outputs "
                     f"{output_R.min():.4g} to {output_R.max():.4g}",
@@ -85,8 +83,8 @@ class Extrapolates(Probe):
         rising = usual < 0.95 and means[0] <= means[1] + 1e-9 and means[1] <= means[2] + 1e-9
         if rising and means[-1] > self.sure:
             yield Suspicion(
-                message=f"the mean confidence rises from {usual:.3g} on the data to {means[-1]:.4g} "
-                "where all numbers lie 100 % beyond their range",
+                message=f"the mean confidence rises from {usual:.3g} on the data to {means[-1]:.4g}"
+                " where all numbers lie 100 % beyond their range",
                 features=names,
                 exact=True,
                 evidence={"n": len(rows), "value": means[-1], "reference": usual},

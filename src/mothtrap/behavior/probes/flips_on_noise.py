@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.behavior.confirm import binomial_above
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Table
@@ -74,8 +74,8 @@ class FlipsOnNoise(Probe):
             return
         limit = max(self.least, self.times * smooth)
         yield Suspicion(
-            message=f"noise of 1 % of the spread of each column changes the class of {share:.1%} of "
-            f"the rows; of a smooth model it changes {smooth:.1%}".replace("%", " %").replace("  ", " "),
+            message=f"noise of 1 % of the spread of each column changes the class of {percent(share, 1)} of "
+            f"the rows; of a smooth model it changes {percent(smooth, 1)}",
             p=binomial_above(int(flipped_R.sum()), len(rows), limit),
             rows=subject.judged.rows_R[subject.asked[flipped_R]],
             evidence={"n": len(rows), "value": share, "reference": smooth},

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from mothtrap.behavior.curves import some_rows
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Column, Table
 from mothtrap.core.error_texts import in_one_line
@@ -129,8 +129,8 @@ class InvalidAnswers(Probe):
         changed_R = (np.abs(after - before) > 1e-6 * subject.output_range).any(axis=1)
         if changed_R.any():
             yield Suspicion(
-                message=f"with its columns in another order, {changed_R.mean():.0%}".replace("%", " %")
-                + " of the rows get another answer, without a complaint: columns are taken by place",
+                message=f"with its columns in another order, {percent(changed_R.mean())}"
+                + " of the rows get another answer without a complaint: columns are taken by place",
                 exact=True,
                 evidence={"n": len(rows), "value": float(changed_R.mean())},
             )

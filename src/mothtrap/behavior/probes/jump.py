@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.curves import Floats, individual, some_rows
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Column
 from mothtrap.core.findings import Severity
@@ -111,7 +111,7 @@ class Jump(Probe):
         low, high = float(grid_G[place]), float(grid_G[place + 1])
         return Suspicion(
             message=f"the output jumps by {np.median(change_R):.3g} between {name} = {low:.4g} and "
-            f"{high:.4g} in {share:.0%} of the rows".replace("%", " %"),
+            f"{high:.4g} in {percent(share)} of the rows",
             features=(name,),
             exact=True,
             evidence={"value": low, "reference": high, "share": float(share)},

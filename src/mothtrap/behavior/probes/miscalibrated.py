@@ -40,8 +40,8 @@ class Miscalibrated(Probe):
 
     What to do:
         - Recalibrate on rows that were not used for training:
-          `sklearn.calibration.CalibratedClassifierCV(model, method="isotonic")`, or `"sigmoid"` with
-          fewer than 1,000 rows.
+          `sklearn.calibration.CalibratedClassifierCV(model, method="isotonic")`, or `"sigmoid"`
+          with fewer than 1,000 rows.
         - Train with less capacity, more regularization or label smoothing if the model is too sure.
 
     References:
@@ -73,8 +73,8 @@ class Miscalibrated(Probe):
         sure, right = float(sure_R.mean()), float(right_R.mean())
         word = "sure" if sure > right else "unsure"
         yield Suspicion(
-            message=f"the model is too {word}: its mean confidence is {sure:.3g}, {right:.3g} of its "
-            f"answers are right, and the calibration error is {error:.3g} (limit "
+            message=f"the model is too {word}: its mean confidence is {sure:.3g}, {right:.3g} of "
+            f"its answers are right, and the calibration error is {error:.3g} (limit "
             f"{self.least_error:g})",
             p=p,
             evidence={

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.simple_models import SimpleModel, simple_judged
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.behavior.table import Table
@@ -39,7 +39,7 @@ class OneFeatureDecides(Probe):
         Tables of fewer than three columns.
 
     What to do:
-        - Ask when and how the column gets its value. If it is known only with the target, remove it.
+        - Ask when and how the column gets its value. If only with the target, remove the column.
         - If the column is legitimate, use the rule instead of the model.
 
     References:
@@ -79,8 +79,8 @@ class OneFeatureDecides(Probe):
         if score < self.least_score:
             return
         yield Suspicion(
-            message=f"{name} has {share:.0%} of the importance".replace("%", " %")
-            + f", and a small tree on it alone reaches {score:.0%}".replace("%", " %")
+            message=f"{name} has {percent(share)} of the importance"
+            + f", and a small tree on it alone reaches {percent(score)}"
             + " of the model's gain over a constant prediction",
             p=mean_above(rises[first])[0],
             features=(name,),

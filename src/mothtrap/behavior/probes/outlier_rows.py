@@ -36,8 +36,8 @@ class OutlierRows(Probe):
         probabilities themselves announce.
 
     Why it matters:
-        Such rows are often errors in the data: wrong labels, wrong units, rows of another kind. They
-        dominate the squared error and the log loss.
+        Such rows are often errors in the data: wrong labels, wrong units, rows of another kind.
+        They dominate the squared error and the log loss.
 
     Fires:
         At least one such row for regression; for classes the number has a chance below 1e-4.
@@ -66,7 +66,9 @@ class OutlierRows(Probe):
         if judged.reading.is_regression:
             centred_R = np.abs(judged.residual_R - np.median(judged.residual_R))
             spread = FOR_NORMAL * float(np.median(centred_R))
-            bad = np.flatnonzero(centred_R > self.deviations * spread) if spread else np.zeros(0, int)
+            bad = (
+                np.flatnonzero(centred_R > self.deviations * spread) if spread else np.zeros(0, int)
+            )
             bad = bad[np.argsort(-centred_R[bad])]
             p = None
             what = f"residuals of more than {self.deviations:g} robust standard deviations"
@@ -85,7 +87,8 @@ class OutlierRows(Probe):
         agreeing = _agreeing(subject, bad)
         yield Suspicion(
             message=f"{len(bad):,} row{'s have' if len(bad) > 1 else ' has'} {what}; "
-            f"for {agreeing} of the first {min(len(bad), 20)} the nearest rows agree with the model",
+            f"for {agreeing} of the first {min(len(bad), 20)} the nearest rows agree with the "
+            "model",
             p=p,
             exact=p is None,
             rows=judged.rows_R[bad],

@@ -77,8 +77,8 @@ class OverfitBySegment(Probe):
                 continue
             held_error, train_error = confirm.errors(mask_R)
             yield Suspicion(
-                message=f"where {candidate.segment}, the held-out error is {held_error:.3g} and the "
-                f"training error {train_error:.3g}; elsewhere they are "
+                message=f"where {candidate.segment}, the held-out error is {held_error:.3g} and "
+                f"the training error {train_error:.3g}; elsewhere they are "
                 + " and ".join(f"{each:.3g}" for each in confirm.errors(~mask_R)),
                 p=confirm.p(mask_R),
                 features=candidate.segment.columns,
@@ -108,7 +108,9 @@ class _Gaps:
     def __init__(self, held: Judged, held_R: Mask, train: Judged, train_R: Mask) -> None:
         own, other = held.table.take(held_R), train.table.take(train_R)
         columns = {
-            c.name: np.concatenate([np.asarray(c.given_R), np.asarray(other.column(c.name).given_R)])
+            c.name: np.concatenate(
+                [np.asarray(c.given_R), np.asarray(other.column(c.name).given_R)]
+            )
             for c in own.columns
         }
         self.table = Table(columns)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
@@ -60,7 +60,7 @@ class ResidualPattern(Probe):
         found = pattern_in(subject, subject.judged.residual_R, "residual")
         if found.explained > self.least_explained:
             yield Suspicion(
-                message=f"{found.explained:.0%} of the variance of the residuals".replace("%", " %")
+                message=f"{percent(found.explained)} of the variance of the residuals"
                 + f" can be predicted from the inputs: {_shape(found)}",
                 p=found.p,
                 features=found.names,

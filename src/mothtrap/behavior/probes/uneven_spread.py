@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.residual_models import pattern_in
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
@@ -60,7 +60,7 @@ class UnevenSpread(Probe):
         if found.explained > self.least_explained:
             named = " and ".join(found.names[:2]) or "several columns"
             yield Suspicion(
-                message=f"{found.explained:.0%} of the variance".replace("%", " %")
+                message=f"{percent(found.explained)} of the variance"
                 + f" of the size of the errors can be predicted, from {named}",
                 p=found.p,
                 features=tuple(n for n in found.names if n in subject.table.names),

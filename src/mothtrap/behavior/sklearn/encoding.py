@@ -28,17 +28,19 @@ class Encoder:
     def __init__(self, table: Table) -> None:
         self._columns = table.columns[:MAX_FEATURES]
         self.names = tuple(c.name for c in self._columns)
-        self._levels = {c.name: c.levels[:MAX_LEVELS] for c in self._columns if c.code_R is not None}
+        self._levels = {
+            c.name: c.levels[:MAX_LEVELS] for c in self._columns if c.code_R is not None
+        }
 
     def ordinal(self, table: Table) -> npt.NDArray[np.float64]:
-        """Return (R, F): numbers as they are, categories as indices of levels, NaN where missing."""
+        """Return (R, F): numbers as given, indices of levels for categories, NaN if missing."""
         if not self._columns:
             return _flat(table)
         found = [self._codes(table.column(name)) for name in self.names]
         return np.stack(found, axis=1)
 
     @property
-    def categories_F(self) -> npt.NDArray[np.bool_]:
+    def categories_F(self) -> npt.NDArray[np.bool_]:  # noqa: N802  # a shape suffix
         """The features (F,) of `ordinal` that are indices of levels."""
         return np.array([name in self._levels for name in self.names], bool)
 

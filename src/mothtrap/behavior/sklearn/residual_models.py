@@ -42,7 +42,9 @@ class Pattern:
     fitted_R: Floats
 
 
-def pattern_in(subject: Subject, target_R: Floats, name: str, further_R: Floats | None = None) -> Pattern:
+def pattern_in(
+    subject: Subject, target_R: Floats, name: str, further_R: Floats | None = None
+) -> Pattern:
     """Fit a small model on one half of the rows, and measure it on the other.
 
     Args:
