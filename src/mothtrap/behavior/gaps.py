@@ -72,6 +72,7 @@ def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
     """Say how wrong the model is in a segment and elsewhere."""
     where = f"where {segment}, " if segment is not None else ""
     if judged.are_errors_counted:
-        return f"{where}{percent(gap.inside, 1)} of the rows are wrong, elsewhere {percent(gap.outside, 1)}"
+        inside, outside = percent(gap.inside, 1), percent(gap.outside, 1)
+        return f"{where}{inside} of the rows are wrong, elsewhere {outside}"
     what = "absolute error" if judged.reading.is_regression else "loss"
     return f"{where}the mean {what} is {gap.inside:.3g}, elsewhere {gap.outside:.3g}"

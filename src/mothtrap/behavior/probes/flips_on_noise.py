@@ -74,8 +74,8 @@ class FlipsOnNoise(Probe):
             return
         limit = max(self.least, self.times * smooth)
         yield Suspicion(
-            message=f"noise of 1 % of the spread of each column changes the class of {percent(share, 1)} of "
-            f"the rows; of a smooth model it changes {percent(smooth, 1)}",
+            message=f"noise of 1 % of the spread of each column changes the class of "
+            f"{percent(share, 1)} of the rows; of a smooth model it changes {percent(smooth, 1)}",
             p=binomial_above(int(flipped_R.sum()), len(rows), limit),
             rows=subject.judged.rows_R[subject.asked[flipped_R]],
             evidence={"n": len(rows), "value": share, "reference": smooth},

@@ -26,7 +26,8 @@ class WeakSegment(Probe):
 
     What it detects:
         A segment is a condition on at most three columns, such as `age >= 60 and kind = b`.
-        Segments with a high error are looked for in one half of the rows, and tested in the other half.
+        Segments with a high error are looked for in one half of the rows, and tested in the
+        other half.
 
     Why it matters:
         An overall score hides groups of rows for which the model is of little use.
