@@ -85,7 +85,7 @@ UNPICKLING = {
     *(f"multiprocessing.{name}" for name in ("Pipe", "Pool", "Queue", "connection", "managers")),
 }
 READ_WHEN_TRUSTED = {"adapters/_models/pickled.py": {"joblib"}}
-"""Files that may read a pickle, since the user said to trust it (`mothtrap probe --trust-pickle`)."""
+"""Files that read a pickle if the user says to trust it: `mothtrap probe --trust-pickle`."""
 EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}

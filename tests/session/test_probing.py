@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
 from tests.behavior.asking import labels, people, sure
 
@@ -189,14 +188,13 @@ def test_the_command_probes_a_model_and_fails_as_asked(
     assert "expected MODEL and DATA" in refused.output
 
 
-@pytest.mark.parametrize("kind", [LogisticRegression, HistGradientBoostingClassifier])
-def test_models_with_default_settings_on_fair_data_get_no_warning(
-    kind: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_model_with_default_settings_on_fair_data_gets_no_warning(
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("MOTHTRAP_DISABLE", "1")
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(3000, 5))
     y = (rows[:, 0] - rows[:, 1] + rng.logistic(size=3000) > 0).astype(int)
-    model = kind().fit(rows[:1500], y[:1500])
+    model = LogisticRegression().fit(rows[:1500], y[:1500])
     found = mothtrap.probe(model, rows[1500:], y[1500:], ignore=["BEH108"])
     assert [f.code for f in found.findings if f.severity != "info"] == []

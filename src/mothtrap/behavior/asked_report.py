@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.behavior import counterfactuals, curves, what_if
+from mothtrap.behavior import counterfactuals, curves
 from mothtrap.behavior.probing import Outcome
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
+from mothtrap.behavior.what_if import Answer, answer, table
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.findings import Finding, Findings
 from mothtrap.core.runs import RuleStatus
@@ -43,7 +44,7 @@ class ProbeReport:
         """Return the rows (R,) of the given data that a finding is about, as indices."""
         return self._outcome.rows.get(finding.fingerprint, np.zeros(0, np.int64))
 
-    def what_if(self, row: int, **changes: Any) -> what_if.Answer:
+    def what_if(self, row: int, **changes: Any) -> Answer:
         """Return the output for one row, as it is and with other values.
 
         Args:
@@ -53,16 +54,16 @@ class ProbeReport:
         Raises:
             UnknownNameError: there is no such row or column.
         """
-        return what_if.answer(self._subject, self._row(row), changes)
+        return answer(self._subject, self._row(row), changes)
 
-    def what_if_table(self, row: int, *columns: str) -> list[what_if.Answer]:
+    def what_if_table(self, row: int, *columns: str) -> list[Answer]:
         """Return the outputs for one row with numbers changed by 10, 20 and 50 % up and down.
 
         Args:
             row: index in the given data.
             *columns: that are changed, one at a time; none = all numbers.
         """
-        return what_if.table(self._subject, self._row(row), columns)
+        return table(self._subject, self._row(row), columns)
 
     def counterfactual(
         self, row: int, *, columns: tuple[str, ...] = (), target: Any = None

@@ -87,13 +87,14 @@ class _Goal:
         """Return how far answers (C,) are from the goal; 0 or less is reached."""
         if self._reading.is_regression:
             moved = answers[:, 0] - self._start[0]
-            return self._needed - (moved * self._sign if self._sign else np.abs(moved))
+            gained = moved * self._sign if self._sign else np.abs(moved)
+            return np.asarray(self._needed - gained)
         own = int(self._start.argmax())
         others = np.delete(answers, own, axis=1).max(axis=1)
         if self._target is None:
-            return answers[:, own] - others
+            return np.asarray(answers[:, own] - others)
         rest = np.delete(answers, self._wanted, axis=1).max(axis=1)
-        return rest - answers[:, self._wanted]
+        return np.asarray(rest - answers[:, self._wanted])
 
     def reached(self, answers: Any) -> npt.NDArray[np.bool_]:
         """Return which answers (C,) reach the goal."""

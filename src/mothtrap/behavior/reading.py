@@ -61,7 +61,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         if self.form == "labels":
             known = np.array([str(c) for c in self.classes])
             texts_R = np.array([_text(v) for v in given.ravel()])
-            return (texts_R[:, None] == known).astype(np.float64)
+            return np.asarray(texts_R[:, None] == known, np.float64)
         values = given.astype(np.float64)
         if self.form == "numbers":
             return values.reshape(len(values), -1)[:, :1]
@@ -88,15 +88,15 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         if self.is_regression:
             squared_R: Floats = (scores[:, 0] - target_R) ** 2
             return squared_R
-        at_R = scores[np.arange(len(scores)), np.maximum(target_R, 0)] * (target_R >= 0)
+        at_R: Floats = scores[np.arange(len(scores)), np.maximum(target_R, 0)] * (target_R >= 0)
         if self.form == "labels":
-            return 1.0 - at_R
+            return np.asarray(1.0 - at_R)
         logs_R: Floats = -np.log(np.clip(at_R, LEAST_PROBABILITY, 1.0))
         return logs_R
 
     def wrong(self, scores: Floats, target_R: npt.NDArray[Any]) -> Floats:
         """Return 1 for each row whose most probable class is wrong, else 0; shape (R,)."""
-        return (scores.argmax(axis=1) != target_R).astype(np.float64)
+        return np.asarray(scores.argmax(axis=1) != target_R, np.float64)
 
 
 def read(answer: Any, y: Any, task: str | None = None, classes: Sequence[Any] = ()) -> Reading:

@@ -9,7 +9,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -53,13 +53,13 @@ class Literal:
             low = -math.inf if self.low is None else self.low
             high = math.inf if self.high is None else self.high
             if low == high:
-                return column.number_R == low
+                return np.asarray(column.number_R == low)
             with np.errstate(invalid="ignore"):
                 return (column.number_R >= low) & (column.number_R < high)
         if self.level is not None:
             known = {name: k for k, name in enumerate(column.levels)}
             assert column.code_R is not None
-            return column.code_R == known.get(self.level, -2)
+            return np.asarray(column.code_R == known.get(self.level, -2))
         return column.missing_R
 
     def __str__(self) -> str:
@@ -229,6 +229,7 @@ class _Space:
         total = self._mask_LR.shape[1]
         z_L = _scores(sum_L, count_L, total, self._least)
         order = np.argsort(-z_L)[:MAX_STARTS]
+        found: list[tuple[float, tuple[int, ...]]]
         found = [(float(z_L[i]), (int(i),)) for i in order if z_L[i] > 0]
         if longest > 1:
             spend()
@@ -326,10 +327,12 @@ class _Space:
         return found
 
 
-def _scores(total: Floats, count: Floats, rows: int, least: int) -> Floats:
+def _scores(
+    total: npt.NDArray[Any], count: npt.NDArray[Any], rows: int, least: int
+) -> npt.NDArray[Any]:
     """Return sums of standardized values as standard errors; 0 where there are too few rows."""
     left = np.maximum(rows - count, 1)
-    z: Floats = total / np.sqrt(np.maximum(count, 1) * left / rows)
+    z: npt.NDArray[Any] = total / np.sqrt(np.maximum(count, 1) * left / rows)
     return np.where((count >= least) & (count <= rows - least), z, 0)
 
 

@@ -93,10 +93,10 @@ class Judged:
     def residual_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """Target minus prediction; of classes: 1 for a right answer minus its probability."""
         if self.reading.is_regression:
-            return self.target_R - self.scores[:, 0]
+            return np.asarray(self.target_R - self.scores[:, 0])
         if len(self.reading.classes) == 2:
-            return (self.target_R == 1) - self.scores[:, 1]
-        return (1 - self.wrong_R) - self.scores.max(axis=1)
+            return np.asarray((self.target_R == 1) - self.scores[:, 1], np.float64)
+        return np.asarray((1 - self.wrong_R) - self.scores.max(axis=1))
 
     @functools.cached_property
     def error_R(self) -> Floats:  # noqa: N802  # a shape suffix

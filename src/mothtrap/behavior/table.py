@@ -100,7 +100,7 @@ class Table:
     """
 
     def __init__(self, data: Any, names: Sequence[str] = (), about: Any = None) -> None:
-        self.data = data if _has_columns(data) else np.asarray(data)
+        self.data: Any = data if _has_columns(data) else np.asarray(data)
         self._given_names = tuple(names)
         self.names = self._names()
         self._columns = {str(n): Column(str(n), self._values(i, n)) for i, n in self._keys()}
@@ -174,7 +174,7 @@ class Table:
     def reordered(self) -> Table:
         """Return the same rows with the columns in the reverse order, under their own names."""
         if isinstance(self.data, Mapping):
-            return Table(dict(reversed(self.data.items())))
+            return Table(dict(reversed(list(self.data.items()))))
         return Table(self.data[list(reversed(list(self.data.columns)))])
 
     def _fitting(self, name: str, value: Any) -> Array:

@@ -98,7 +98,7 @@ def function(words: str) -> Callable[..., Any]:
         raise ConfigError(f"cannot import {words}: {in_one_line(err)}") from err
     if not callable(found) and not hasattr(found, "predict"):
         raise ConfigError(f"{words} is a {type(found).__qualname__}, no function and no model")
-    return found  # type: ignore[return-value]
+    return found
 
 
 def _wrappers() -> list[ModelWrapper]:

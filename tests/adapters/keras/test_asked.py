@@ -32,5 +32,5 @@ def test_a_model_and_its_file(tmp_path: Path) -> None:
 def test_a_file_that_holds_code_is_refused(tmp_path: Path) -> None:
     model = keras.Sequential([keras.Input((3,)), keras.layers.Lambda(lambda x: x * 2)])
     model.save(tmp_path / "code.keras")
-    with pytest.raises(Exception, match="[Ll]ambda"):
+    with pytest.raises(Exception, match=r"[Ll]ambda"):
         from_words(str(tmp_path / "code.keras"))

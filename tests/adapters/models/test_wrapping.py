@@ -1,4 +1,4 @@
-"""A model of each framework answers through its wrapper as it answers by itself, also from a file."""
+"""A wrapped model of any framework answers as it does alone, also when read from a file."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from mothtrap.core.wrapped_models import WrappedModel
 
 FRAMEWORK = "onnxruntime"
 SUFFIXES = (".onnx",)
-TYPES = {
+TYPES: dict[str, Any] = {
     "tensor(float)": np.float32,
     "tensor(double)": np.float64,
     "tensor(int64)": np.int64,

@@ -80,5 +80,5 @@ class DependsOnCompanions(Probe):
     def _moved(
         self, subject: Subject, before: npt.NDArray[np.float64], after: npt.NDArray[np.float64]
     ) -> npt.NDArray[np.bool_]:
-        moved: npt.NDArray[np.bool_] = np.abs(after - before) > self.least * subject.output_range
-        return moved.any(axis=1)
+        moved = np.abs(after - before) > self.least * subject.output_range
+        return np.asarray(moved.any(axis=1))

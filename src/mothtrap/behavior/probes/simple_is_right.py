@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -92,7 +93,7 @@ class SimpleIsRight(Probe):
                 evidence=self._evidence(gap, own, other, best),
             )
 
-    def _evidence(self, gap: Gap, own: float, other: float, best: str) -> dict[str, object]:
+    def _evidence(self, gap: Gap, own: float, other: float, best: str) -> dict[str, Any]:
         interval = list(gap.interval)
         return {
             "n": gap.rows,

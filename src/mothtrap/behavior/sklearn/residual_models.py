@@ -70,9 +70,10 @@ def _pattern(subject: Subject, target_R: Floats, further_R: Floats | None) -> Pa
         input_RF = np.column_stack([input_RF, further_R])
         names, categories_F = (*names, "the prediction"), np.append(categories_F, False)
     propose_R, confirm_R = subject.propose_R, subject.confirm_R
-    fit = lambda rows_R, depth: _fitted(  # noqa: E731
-        input_RF[rows_R], target_R[rows_R], depth, categories_F
-    )
+
+    def fit(rows_R: npt.NDArray[np.bool_], depth: int) -> Any:
+        return _fitted(input_RF[rows_R], target_R[rows_R], depth, categories_F)
+
     with one_thread():
         model, other = fit(propose_R, 2), fit(confirm_R, 2)
         fitted_R = np.empty(len(target_R))
