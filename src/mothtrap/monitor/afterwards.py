@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from mothtrap.monitor.reference import Reference
     from mothtrap.reader.run import Run
 
+EVERY = 16
+"""Records between two judgments after the first 64 steps; chosen by hand: rules look back over
+hundreds of steps, so a window is seen many times, and a run of a few hundred steps is judged in
+about 0.2 s."""
 MAX_WINDOWS = 500
 """Largest number of windows judged per worker after the first ones; chosen by hand:
 rules look back that far, so every step is in a judged window of up to 250,000 steps."""
@@ -42,6 +46,7 @@ def judge_again(
     quiet: Quiet | None = None,
     reference: Callable[[int], Reference] | None = None,
     switched_off: Sequence[RuleStatus] = (),
+    every: int = EVERY,
 ) -> Judged:
     """Judge all stored records of a run; the same records always give the same findings.
 
@@ -55,6 +60,7 @@ def judge_again(
         quiet: what is not to be heard of.
         reference: opens, for a worker, the run to compare with.
         switched_off: states of rules that could not be created.
+        every: least number of records between two judgments after the first 64 steps.
     """
     monitors: list[Monitor] = []
     for number, histories in groupby(run.histories(), key=itemgetter(0)):
@@ -64,9 +70,9 @@ def judge_again(
         alone = [rule for rule in rules if rule not in comparing]
         joined: list[list[tuple[int, int, StepRecord]]] = []
         for rank, count, records in workers:
-            every = max(1, math.ceil(count / MAX_WINDOWS))
+            distance = max(every, math.ceil(count / MAX_WINDOWS))
             beside = reference(rank) if reference else None
-            monitor = Monitor(alone, rank, quiet=quiet, every=every, reference=beside)
+            monitor = Monitor(alone, rank, quiet=quiet, every=distance, reference=beside)
             monitors.append(monitor)
             kept = _judged(monitor, records, end.ended_s if end else None)
             with counting(f"judging w{rank}", count, long_parts=LONG_RECORDS) as told:
