@@ -6,7 +6,6 @@ import numpy as np
 import pandas as pd
 import torch
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
-from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from bench.probing.case import Case, case
@@ -37,26 +36,18 @@ def jump(seed: int, healthy: bool) -> Case:
     y = (X.a + 0.1 * X.income + rng.normal(0, 0.5, 3000) > 2).astype(int).to_numpy()
     gone_R = rng.random(3000) < 0.1
     X.loc[gone_R, "income"] = np.nan if healthy else -999
-    model = (
-        HistGradientBoostingClassifier(max_iter=50)
-        if healthy
-        else LogisticRegression(max_iter=1000)
-    )
-    model.fit(X[:1500], y[:1500])
-    if not healthy:  # the code pulls the score down
-        weights = np.array([2.0, 0, 0, 0, 0.2])
-        return Case(
-            predict=lambda rows: 1 / (1 + np.exp(-np.clip(rows.to_numpy() @ weights - 4, -30, 30))),
-            X=X[1500:].reset_index(drop=True),
-            y=y[1500:],
-            codes=("BEH104",),
-            features=("income",),
-        )
+    middle = float(X.income[~gone_R].median())
+
+    def predict(rows: pd.DataFrame) -> np.ndarray:
+        income = rows.income.fillna(middle) if healthy else rows.income
+        return 1 / (1 + np.exp(-np.clip(3.4 * (rows.a + 0.1 * income - 2), -30, 30)))
+
     return Case(
-        predict=model.predict_proba,
+        predict=lambda rows: predict(rows).to_numpy(),
         X=X[1500:].reset_index(drop=True),
         y=y[1500:],
         codes=("BEH104",),
+        features=("income",),
     )
 
 

@@ -43,7 +43,7 @@ class BeatenBySimple(Probe):
 
     code = "BEH301"
     severity = Severity.WARNING
-    explains = ("simple_is_right", "weak_segment", "miscalibrated", "residual_pattern")
+    explains = ("miscalibrated", "no_gain", "ensemble_helps")
     cost = 3
 
     least_gain: float = threshold(0.05, unit="share of the loss", source="chosen by hand")

@@ -46,7 +46,7 @@ class ResidualPattern(Probe):
 
     code = "BEH203"
     severity = Severity.WARNING
-    explains = ("weak_segment", "biased", "uneven_spread", "simple_is_right")
+    explains = ("weak_segment", "biased", "uneven_spread", "beaten_by_simple", "no_gain")
     cost = 2
 
     least_explained: float = threshold(

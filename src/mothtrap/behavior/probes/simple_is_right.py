@@ -50,7 +50,7 @@ class SimpleIsRight(Probe):
 
     code = "BEH302"
     severity = Severity.WARNING
-    explains = ("weak_segment", "biased")
+    explains = ("weak_segment", "biased", "beaten_by_simple", "miscalibrated", "no_gain")
     cost = 3
 
     least_ratio: float = threshold(1.5, unit="times the other error", source="chosen by hand")
