@@ -204,9 +204,14 @@ def sentence_of(finding: Finding) -> str:
     more = len(finding.layers) - 1
     where += f" and {more} more" if more > 0 else ""
     name = fault_name(finding)
-    text = f"{name[0].upper()}{name[1:]}{where} since step {finding.step}"
+    text = f"{name[0].upper()}{name[1:]}{where}" + since(finding)
     text += f": {finding.message.rstrip('.')}" if finding.message else ""
     return text + (f" ({finding.location})." if finding.location else ".")
+
+
+def since(finding: Finding) -> str:
+    """Return ` since step 12`; nothing for findings that belong to no step."""
+    return f" since step {finding.step}" if finding.has_step else ""
 
 
 def fault_name(finding: Finding) -> str:

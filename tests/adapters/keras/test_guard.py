@@ -158,7 +158,7 @@ def test_a_large_norm_is_reported_where_steps_are_applied() -> None:
 @pytest.mark.parametrize("policy", ["report", "skip"])
 def test_a_large_norm_is_reported_where_the_state_is_not_known(policy: str) -> None:
     process, model = guarded(policy, max_gradient_norm=200.0), model_of()
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for place, (x, y) in enumerate(batches(X)):
             with tf.GradientTape() as tape:
                 loss = keras.ops.mean((model(x, training=True) - 1000 * (place == 3) * y) ** 2)
@@ -172,7 +172,7 @@ def test_functions_of_on_stop_are_called_before_the_guard_stops() -> None:
     process, model = guarded("stop"), model_of()
     called: list[bool] = []
     process.recorder.before_guard_stops = called.append
-    with process.watched(adapter), pytest.raises(SystemExit):
+    with process.watched(ADAPTER), pytest.raises(SystemExit):
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
     assert called == [True]
 
