@@ -28,6 +28,7 @@ from mothtrap.core.check_plan import is_checked
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding
 from mothtrap.core.quiet import Quiet
@@ -268,6 +269,9 @@ class Worker:
             self.record.open(store_reasons(attempt, rank, reasons, ending))
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
+            kept = [f for f in self.recorder.notes.take()[1] if isinstance(f, SnapshotKept)]
+            if kept:
+                store_facts(worker_folder(attempt, rank or 0), kept)
 
     def _is_of_workers(self) -> bool:
         opened = self._attempt()

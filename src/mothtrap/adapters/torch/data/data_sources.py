@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.samplers import Plan, samples_of
 from mothtrap.tracing.identity import OwnRef
 
@@ -27,6 +28,7 @@ class Source:
     trained: bool = False
     evaluated: bool = False
     done: bool = False
+    rescaled: RescaledRows | None = None
 
 
 @dataclass(slots=True, eq=False)
