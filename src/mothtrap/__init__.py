@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from mothtrap.reader.tensors.exponent_counts import Fit as Fit
     from mothtrap.session.callbacks import LightningCallback as LightningCallback
     from mothtrap.session.callbacks import TrainerCallback as TrainerCallback
+    from mothtrap.session.explicit_check import CheckReport as CheckReport
+    from mothtrap.session.explicit_check import check as check
     from mothtrap.session.fit_callback import KerasCallback as KerasCallback
     from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.module_log import log as log
@@ -54,11 +56,13 @@ if TYPE_CHECKING:
     from mothtrap.session.module_log import log_table as log_table
     from mothtrap.session.module_log import log_tensor as log_tensor
     from mothtrap.session.module_log import log_text as log_text
+    from mothtrap.session.probing import probe as probe
     from mothtrap.session.watching import Watch as Watch
     from mothtrap.session.watching import watch as watch
 
 _HOMES = {
     "Chart": "mothtrap.reader.plots",
+    "CheckReport": "mothtrap.session.explicit_check",
     "Collection": "mothtrap.core.collections",
     "Exponents": "mothtrap.reader.tensors.exponent_counts",
     "Finding": "mothtrap.core.findings",
@@ -89,6 +93,7 @@ _HOMES = {
     "TrainerCallback": "mothtrap.session.callbacks",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
+    "check": "mothtrap.session.explicit_check",
     "export_run": "mothtrap.exports",
     "log": "mothtrap.session.module_log",
     "log_artifact": "mothtrap.session.module_log",
@@ -101,6 +106,7 @@ _HOMES = {
     "log_tensor": "mothtrap.session.module_log",
     "on_stop": "mothtrap.session.job_stop",
     "open_run": "mothtrap.reader.run",
+    "probe": "mothtrap.session.probing",
     "rule": "mothtrap.core.own_rules",
     "runs": "mothtrap.reader.runs",
     "threshold": "mothtrap.core.thresholds",
@@ -109,6 +115,7 @@ _HOMES = {
 
 __all__ = [
     "Chart",
+    "CheckReport",
     "Collection",
     "Exponents",
     "Finding",
@@ -139,6 +146,7 @@ __all__ = [
     "TrainerCallback",
     "Watch",
     "Window",
+    "check",
     "export_run",
     "log",
     "log_artifact",
@@ -151,6 +159,7 @@ __all__ = [
     "log_text",
     "on_stop",
     "open_run",
+    "probe",
     "rule",
     "runs",
     "threshold",

@@ -205,7 +205,7 @@ def sentence_of(finding: Finding) -> str:
     more = len(finding.layers) - 1
     where += f" and {more} more" if more > 0 else ""
     name = fault_name(finding)
-    text = f"{name[0].upper()}{name[1:]}{where} {_when(finding)}"
+    text = f"{name[0].upper()}{name[1:]}{where}" + when(finding)
     text += f": {finding.message.rstrip('.')}" if finding.message else ""
     return text + (f" ({finding.location})." if finding.location else ".")
 
@@ -215,12 +215,17 @@ def _is_over(story: Story, over: Collection[str]) -> bool:
     return all(fingerprint in over for fingerprint in (story.root, *story.effects))
 
 
-def _when(finding: Finding) -> str:
-    """Return since when a fault is there, or from when to when it was."""
+def when(finding: Finding) -> str:
+    """Return ` since step 12`, or ` from step 12 to 30` for a fault that has passed.
+
+    Returns nothing for findings that belong to no step.
+    """
+    if not finding.has_step:
+        return ""
     passed = finding.evidence.get(PASSED)
     if isinstance(passed, int) and passed > finding.step:
-        return f"from step {finding.step} to {passed}"
-    return f"since step {finding.step}"
+        return f" from step {finding.step} to {passed}"
+    return f" since step {finding.step}"
 
 
 def fault_name(finding: Finding) -> str:

@@ -10,11 +10,14 @@ from pathlib import Path
 
 import msgspec
 
-from mothtrap.core import invariants
+from mothtrap.behavior.installed_probes import explanations, probe_classes
+from mothtrap.checks.catalogue import checks as every_check
+from mothtrap.checks.check import Check
+from mothtrap.core import installed_rules, invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
+from mothtrap.core.documented import Documented
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
-from mothtrap.core.installed_rules import explains as explains
 from mothtrap.core.installed_rules import installed
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import RuleStatus
@@ -36,6 +39,20 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
         ConfigError: a file does not exist, or is not a Python file.
     """
     return _known(files)[0]
+
+
+def documented(files: Sequence[str] = ()) -> tuple[type[Documented], ...]:
+    """Return every rule and every probe, sorted by code; raises as `rule_classes`."""
+    return tuple(sorted([*rule_classes(files), *probe_classes()], key=lambda each: each.code))
+
+
+def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
+    """Return for every code of a rule or probe the codes of those whose findings it causes.
+
+    Args:
+        rules: by default every rule that is installed.
+    """
+    return {**installed_rules.explains(rules), **explanations()}
 
 
 def left_out() -> tuple[PluginError, ...]:
@@ -61,7 +78,8 @@ def switched_off(config: Config) -> tuple[RuleStatus, ...]:
 
 def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
     """Return all rules by code, and those of files that cannot be used."""
-    found = {rule.code: rule for rule in installed()[0]}
+    found: dict[str, type[Rule]] = {rule.code: rule for rule in installed()[0]}
+    found |= {check.code: check for check in every_check()}
     unusable: list[LeftOut] = []
     for file in files:
         rules, faults = read_rules(file)
@@ -124,8 +142,24 @@ def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
     )
 
 
-def load_rules(config: Config) -> tuple[Rule, ...]:
+def load_checks(config: Config) -> tuple[Check, ...]:
+    """Return the checks in force, with their thresholds, the cheapest first.
+
+    Raises:
+        ConfigError: as `load_rules`.
+    """
+    order = [check.code for check in every_check()]
+    rules = load_rules(config, checks=True)
+    found = [rule for rule in rules if isinstance(rule, Check)]
+    return tuple(sorted(found, key=lambda check: order.index(check.code)))
+
+
+def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
     """Return the rules in force, with their thresholds, sorted by code.
+
+    Args:
+        config: settings of the run.
+        checks: with the rules that only `mothtrap check` evaluates.
 
     Raises:
         ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
@@ -139,7 +173,7 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
     made = [
         _with_thresholds(rule, config.rules.get(rule.code, {}))
         for rule in classes
-        if config.selects(rule.code)
+        if config.selects(rule.code) and (checks or not issubclass(rule, Check))
     ]
     return tuple(_with_invariants(made, config.invariants))
 

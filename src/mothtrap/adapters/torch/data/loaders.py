@@ -31,7 +31,7 @@ from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput,
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.torch.row_digests import row_digests
 from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -122,7 +122,7 @@ class LoaderObserver:
         self._job.contain_part("samples", self.provenance.loaded, iterator, label, *given)
         if source is None:
             return
-        held = [(place, weakref.ref(t)) for place, t in tensors]
+        held = [(place, OwnRef(t)) for place, t in tensors]
         self._settle()  # `next(iter(loader))` in an evaluation ends no pass
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
         light = self._job.is_light_next

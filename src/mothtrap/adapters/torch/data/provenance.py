@@ -9,7 +9,6 @@ loader is known by digests of its rows.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.row_digests import sample_digests
+from mothtrap.tracing.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -58,7 +58,7 @@ class Handed:
     """
 
     told: SampleBatch
-    tensors: list[tuple[int, weakref.ref[torch.Tensor]]]
+    tensors: list[tuple[int, OwnRef[torch.Tensor]]]
     rows: set[int]
     backwards: int
     step: int = -1
@@ -127,7 +127,7 @@ class ProvenanceObserver:
         rows, sizes, held = set[int](), dict[int, int](), []
         for _, tensor in placed:
             address = _address(tensor)
-            held.append((address, weakref.ref(tensor)))
+            held.append((address, OwnRef(tensor)))
             if tensor.ndim:
                 rows.add(tensor.shape[0])
             if tensor.is_floating_point():
