@@ -7,6 +7,7 @@ copy and prove that the check sees it.
 from __future__ import annotations
 
 import ast
+import gc
 import importlib
 import re
 import resource
@@ -96,7 +97,11 @@ def files(source: Path) -> Iterator[tuple[Path, ast.Module]]:
 
 @cache
 def _parsed(path: Path, changed_ns: int) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+    gc.disable()  # which would visit millions of nodes again and again: most of the time
+    try:
+        return ast.parse(path.read_text(encoding="utf-8"))
+    finally:
+        gc.enable()
 
 
 def _imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -282,6 +287,7 @@ def import_offences(source: Path) -> list[str]:
     ]
 
 
+@cache
 def _is_module(name: str) -> bool:
     path = SOURCE.joinpath(*name.split(".")[1:])
     compiled = [*path.parent.glob(f"{path.name}.c"), *path.parent.glob(f"{path.name}.*.so")]

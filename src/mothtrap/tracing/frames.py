@@ -52,7 +52,12 @@ def _watched() -> tuple[str, ...]:
 def _framework_folders() -> tuple[str, ...]:
     """The folders of those that this process has imported."""
     files = [getattr(sys.modules.get(name), "__file__", None) for name in _watched()]
-    return tuple(os.path.dirname(os.path.abspath(file)) + os.sep for file in files if file)
+    return tuple(_folder_of(file) for file in files if file)
+
+
+@functools.lru_cache(maxsize=64)
+def _folder_of(file: str) -> str:
+    return os.path.dirname(os.path.abspath(file)) + os.sep
 
 
 @functools.lru_cache(maxsize=4096)
@@ -123,7 +128,8 @@ def is_users(frame: FrameType) -> bool:
 
 def is_users_file(filename: str) -> bool:
     """Return whether a file holds the user's own code."""
-    return not _is_ours_or_a_frameworks(filename) and not _is_library(filename)
+    # Most files are a library's, which takes less time to find out.
+    return not _is_library(filename) and not _is_ours_or_a_frameworks(filename)
 
 
 def location(frame: FrameType | None) -> str | None:
