@@ -3,6 +3,9 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= auto
+# CPU seconds that `make test`, or the tests of a family, may take on an idle machine: seven
+# minutes of two cores.
+PLANNED_S ?= 840
 # One exact version, so that everybody tests the same and a CPU build of it that pip knows
 # of (2.13.0+cpu, e.g. through PIP_FIND_LINKS) is taken before the far larger CUDA build;
 # a plain `torch` would take the newest CUDA build instead. Used only where torch is missing.
@@ -45,13 +48,13 @@ demo: $(FOR_DEMO)
 	@$(BIN)/mothtrap demo
 
 test: $(WITH_TORCH)
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cpu-times $(PYTEST)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cpu-times --cpu-planned $(PLANNED_S) $(PYTEST)
 
 test-full:
-	HARNESS=full $(MAKE) test
+	HARNESS=full $(MAKE) test PLANNED_S=0
 
 $(FAMILIES:%=test-%): test-%: .venv-%/.installed
-	.venv-$*/bin/python -m pytest -n 2 --dist worksteal $$(sed -n 's/^# tests: //p' requirements/$*.txt)
+	.venv-$*/bin/python -m pytest -n 2 --dist worksteal --cpu-times --cpu-planned $(PLANNED_S) $$(sed -n 's/^# tests: //p' requirements/$*.txt)
 
 $(FAMILIES:%=smoke-%): smoke-%: .venv-%/.installed
 	.venv-$*/bin/python -m pytest -m smoke $$(sed -n 's/^# tests: //p' requirements/$*.txt)

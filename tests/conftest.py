@@ -19,10 +19,15 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 os.environ["TRITON_INTERPRET"] = "1"  # kernels run on the CPU; read when Triton is imported
 for variable in ("PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE"):
     os.environ.pop(variable, None)
+gc.disable()  # until all is collected: a fifth of the time to collect
 sys.dont_write_bytecode = False  # pytest keeps its rewritten tests: half of the time to collect
-# A shell's job in the background ignores Ctrl-C, and so would all that is started here.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell's job in the background ignores these signals, and so would all that is started here.
+for number, usual in (
+    (signal.SIGINT, signal.default_int_handler),
+    (signal.SIGQUIT, signal.SIG_DFL),
+):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)
 
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.register_profile("explore", max_examples=1000, deadline=None)
@@ -43,8 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add `--cpu-times` and `--cpu-limit`."""
+    """Add `--cpu-times`, `--cpu-planned` and `--cpu-limit`."""
     parser.addoption("--cpu-times", action="store_true", help="show the most expensive tests")
+    parser.addoption(
+        "--cpu-planned", type=float, help="show this number beside the CPU seconds of all tests"
+    )
     parser.addoption(
         "--cpu-limit", type=float, help="fail when a test takes more CPU seconds than this"
     )
@@ -54,13 +62,14 @@ def pytest_configure(config: pytest.Config) -> None:
     """Measure what tests cost: workers measure, and the first process reports."""
     limit_s = config.getoption("--cpu-limit")
     if config.getoption("--cpu-times") or limit_s is not None:
-        config.pluginmanager.register(CpuTimes(limit_s))
+        config.pluginmanager.register(CpuTimes(limit_s, config.getoption("--cpu-planned")))
 
 
 def pytest_collection_finish() -> None:
     """Spare every later garbage collection all that was imported and collected up to now."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

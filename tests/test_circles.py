@@ -12,7 +12,7 @@ from tests.test_house import PACKAGE, SOURCE, files, plant
 
 def circle_offences(source: Path) -> list[str]:
     """Modules that import one another, by way of others too; for a type checker only counts."""
-    return _on_circles(_imports(source))
+    return _on_circles(_imports(_trees(source)))
 
 
 def package_offences(source: Path, of: str) -> list[str]:
@@ -24,15 +24,18 @@ def package_offences(source: Path, of: str) -> list[str]:
     def package(module: str) -> str:
         return module if module in folders else module.rpartition(".")[0]
 
-    for module, names in _imports(source).items():
-        if module.startswith(prefix):
-            used = {package(name) for name in names if name.startswith(prefix)}
-            packages.setdefault(package(module), set()).update(used - {package(module)})
+    inside = {name: tree for name, tree in _trees(source).items() if name.startswith(prefix)}
+    for module, names in _imports(inside).items():
+        used = {package(name) for name in names}
+        packages.setdefault(package(module), set()).update(used - {package(module)})
     return _on_circles(packages)
 
 
-def _imports(source: Path) -> dict[str, set[str]]:
-    trees = {_dotted(path): tree for path, tree in files(source)}
+def _trees(source: Path) -> dict[str, ast.Module]:
+    return {_dotted(path): tree for path, tree in files(source)}
+
+
+def _imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
     return {
         module: {name for name in _modules_named(tree, trees) if name != module}
         for module, tree in trees.items()

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from mothtrap.session.module_log import log_table as log_table
     from mothtrap.session.module_log import log_tensor as log_tensor
     from mothtrap.session.module_log import log_text as log_text
+    from mothtrap.session.probing import probe as probe
     from mothtrap.session.watching import Watch as Watch
     from mothtrap.session.watching import watch as watch
 
@@ -105,6 +106,7 @@ _HOMES = {
     "log_tensor": "mothtrap.session.module_log",
     "on_stop": "mothtrap.session.job_stop",
     "open_run": "mothtrap.reader.run",
+    "probe": "mothtrap.session.probing",
     "rule": "mothtrap.core.own_rules",
     "runs": "mothtrap.reader.runs",
     "threshold": "mothtrap.core.thresholds",
@@ -157,6 +159,7 @@ __all__ = [
     "log_text",
     "on_stop",
     "open_run",
+    "probe",
     "rule",
     "runs",
     "threshold",

@@ -12,7 +12,17 @@ from pathlib import Path
 
 import pytest
 from tests.durability.trainings import step_record
-from tests.harness.running import ITSELF, environment, finish, observed, script_of, show, start
+from tests.harness.running import (
+    FULL,
+    ITSELF,
+    PYTHON,
+    environment,
+    finish,
+    observed,
+    script_of,
+    show,
+    start,
+)
 from tests.store.records import plain
 
 from mothtrap.core.facts.workers import WorkerLost
@@ -22,7 +32,7 @@ from mothtrap.store.raw_reading import RawIndex, read_bytes
 from mothtrap.store.worker_reading import EventReader, ReadState
 from mothtrap.store.writers import wait_for_writers
 
-KILLS = 20
+KILLS = 20 if FULL else 8
 PATIENCE_S = 60.0
 SCRIPT = Path(__file__).parents[1] / "faults" / "endless_training.py"
 Starter = subprocess.Popen[str]
@@ -114,13 +124,12 @@ def test_with_a_writer_thread_what_was_written_is_whole(starter: Starter, tmp_pa
 
 def test_a_real_training_that_was_killed_is_whole_when_the_launcher_ends(tmp_path: Path) -> None:
     env = environment(MOTHTRAP_WRITER="process")
-    process = start(
-        observed([SCRIPT], runs_dir=tmp_path, name="seen", python=ITSELF), cwd=tmp_path, env=env
-    )
+    target = ["--", *PYTHON, SCRIPT]
+    command = observed(target, runs_dir=tmp_path, name="seen", python=ITSELF)
+    process = start(command, cwd=tmp_path, env=env)
     assert process.stdout is not None
     lines = [process.stdout.readline() for _ in range(100)]
-    job = script_of(process.pid)
-    job.kill()
+    os.kill(script_of(open_run(tmp_path / "seen")), signal.SIGKILL)
     # By the same reader: it may hold lines already that the pipe no longer has.
     lines += [line for line in process.stdout if line.endswith("\n")]
     outcome = finish(process)

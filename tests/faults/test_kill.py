@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from tests.harness.running import ITSELF, finish, observed, script_of, show, start
+from tests.harness.running import ITSELF, PYTHON, finish, observed, script_of, show, start
 
 from mothtrap.core.errors import RunNotFoundError
 from mothtrap.reader.run import open_run
@@ -37,10 +37,12 @@ def train_until_stored(process: subprocess.Popen[str], path: Path) -> list[str]:
 
 @pytest.mark.parametrize("launcher", [False, True], ids=["the job", "job and launcher"])
 def test_after_kill_9_everything_written_is_there(launcher: bool, tmp_path: Path) -> None:
-    process = start(observed([SCRIPT], runs_dir=tmp_path, name="seen", python=ITSELF), cwd=tmp_path)
+    target = ["--", *PYTHON, SCRIPT]
+    command = observed(target, runs_dir=tmp_path, name="seen", python=ITSELF)
+    process = start(command, cwd=tmp_path)
     lines = train_until_stored(process, tmp_path / "seen")
-    job = script_of(process.pid)
-    for victim in [process.pid, job.pid] if launcher else [job.pid]:
+    job = script_of(open_run(tmp_path / "seen"))
+    for victim in [process.pid, job] if launcher else [job]:
         os.kill(victim, signal.SIGKILL)
     assert process.stdout is not None
     rest = process.stdout.read()  # `communicate` would skip what is buffered here

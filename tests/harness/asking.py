@@ -20,7 +20,8 @@ def is_plain(arguments: list[str], environment: dict[str, str]) -> bool:
     """Return whether a forked process does the same as an interpreter given these words."""
     if any(name.startswith("PYTHON") and name not in HONORED for name in environment):
         return False
-    words = arguments[1:] if arguments[:1] == ["-u"] else arguments
+    words = arguments[2:] if arguments[:1] == ["-W"] else arguments
+    words = words[1:] if words[:1] == ["-u"] else words
     if words[:1] == ["-c"]:
         return words[1].startswith(SPAWNED)
     return bool(words) and (words[0] == "-m" or not words[0].startswith("-"))

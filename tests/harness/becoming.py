@@ -13,6 +13,7 @@ import signal
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from multiprocessing import spawn
@@ -47,6 +48,10 @@ def become(arguments: list[str], environment: dict[str, str], folder: str, execu
         import torch
 
         torch.set_num_threads(int(threads))
+    if arguments[0] == "-W":
+        sys.warnoptions.append(arguments[1])
+        warnings._processoptions([arguments[1]])  # type: ignore[attr-defined]  # as Python does
+        del arguments[:2]
     if arguments[0] == "-u":
         del arguments[0]
         sys.stdout.reconfigure(write_through=True)  # type: ignore[union-attr]

@@ -11,6 +11,7 @@ import os
 import resource
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.harness import running
@@ -30,18 +31,30 @@ def spent() -> float:
     return sum(u.ru_utime + u.ru_stime for u in used) + (_of_children(pid) if pid else 0.0)
 
 
+def spent_in_all() -> float:
+    """Return what `spent` does, with the CPU seconds of the preloaded process itself."""
+    pid = running.preloaded_pid()
+    return spent() + (_seconds(pid, 11) if pid else 0.0)
+
+
 def _of_children(pid: int) -> float:
-    """CPU seconds of the processes that a process waited for; the fields are in `man 5 proc`."""
+    """CPU seconds of the processes that a process waited for."""
+    return _seconds(pid, 13)
+
+
+def _seconds(pid: int, first: int) -> float:
+    """Sum two fields of a process, in user and system mode; they are in `man 5 proc`."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
-    return sum(int(field) for field in fields[13:15]) / _TICKS
+    return sum(int(field) for field in fields[first : first + 2]) / _TICKS
 
 
 class CpuTimes:
     """A plug-in of pytest: measures where tests run, reports where results are collected."""
 
-    def __init__(self, limit_s: float | None) -> None:
-        self._limit_s = limit_s
+    def __init__(self, limit_s: float | None, planned_s: float | None = None) -> None:
+        self._limit_s, self._planned_s = limit_s, planned_s
         self._by_test: dict[str, float] = {}
+        self._in_tests_s = self._of_workers_s = 0.0
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self, item: pytest.Item) -> Iterator[None]:
@@ -56,19 +69,28 @@ class CpuTimes:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         told = dict(report.user_properties)
-        if _SPENT in told and not told["full"]:
-            self._by_test[report.nodeid] = float(told[_SPENT])  # type: ignore[arg-type]
+        if _SPENT in told:
+            seconds = float(told[_SPENT])  # type: ignore[arg-type]
+            self._in_tests_s += seconds
+            if not told["full"]:
+                self._by_test[report.nodeid] = seconds
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         too_expensive = self._limit_s is not None and self._above(self._limit_s)
         if too_expensive and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        output = getattr(session.config, "workeroutput", None)
+        if output is not None:
+            output[_SPENT] = spent_in_all()
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        self._of_workers_s += getattr(node, "workeroutput", {}).get(_SPENT, 0.0)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         write = terminalreporter
-        total_s = sum(self._by_test.values())
-        write.section(f"most expensive of {total_s:.0f} CPU seconds")
+        write.section("most expensive tests")
         dearest = sorted(self._by_test.items(), key=lambda one: -one[1])[:SHOWN]
         refused = f"; above {self._limit_s:g} the run fails" if self._limit_s else ""
         for name, seconds in dearest:
@@ -79,6 +101,17 @@ class CpuTimes:
                 f"cheaper, or mark it `full` where a cheaper test covers it{refused}",
                 red=True,
             )
+        planned = f"; planned are {self._planned_s:g} on an idle machine" if self._planned_s else ""
+        write.line(
+            f"{self._in_all():.0f} CPU seconds: {self._in_tests_s:.0f} in tests, the rest to "
+            f"import and to collect them{planned}"
+        )
+
+    def _in_all(self) -> float:
+        if not self._of_workers_s:
+            return spent_in_all()
+        own = resource.getrusage(resource.RUSAGE_SELF)
+        return own.ru_utime + own.ru_stime + self._of_workers_s
 
     def _above(self, limit_s: float) -> list[tuple[str, float]]:
         return [(name, seconds) for name, seconds in self._by_test.items() if seconds > limit_s]

@@ -18,6 +18,8 @@ from click.testing import CliRunner
 from tests.harness.preloaded import Preloaded
 
 from mothtrap.cli import main
+from mothtrap.core.facts.workers import WorkerStarted
+from mothtrap.reader.run import Run
 
 FULL = os.environ.get("HARNESS") == "full"
 """True to run families of programs that take minutes as a whole, each by Python itself."""
@@ -135,11 +137,10 @@ def observed(
     return [str(word) for word in words]
 
 
-def script_of(launcher: int) -> psutil.Process:
-    """Return the script's own process, by that of `mothtrap run`; its other child is a witness."""
-    children = psutil.Process(launcher).children()
-    (script,) = (c for c in children if not c.cmdline()[-1].endswith("signal_witness.py"))
-    return script
+def script_of(run: Run) -> int:
+    """Return the process of a run's only worker, whoever forked it."""
+    (started,) = run.observations(WorkerStarted)
+    return started.pid
 
 
 def show(run_path: Path, *, cwd: Path) -> dict:

@@ -18,7 +18,7 @@ def told(times: CpuTimes, seconds: float, *, full: bool = False) -> pytest.ExitC
     """Report a test that passed; return the status with which the run ends."""
     report: Any = SimpleNamespace(nodeid="t", user_properties=[("cpu_s", seconds), ("full", full)])
     times.pytest_runtest_logreport(report)
-    session: Any = SimpleNamespace(exitstatus=pytest.ExitCode.OK)
+    session: Any = SimpleNamespace(exitstatus=pytest.ExitCode.OK, config=SimpleNamespace())
     times.pytest_sessionfinish(session)
     return session.exitstatus
 
@@ -40,3 +40,16 @@ def test_a_test_above_the_limit_fails_the_run() -> None:
 def test_without_a_limit_and_for_a_full_test_it_only_tells() -> None:
     assert told(CpuTimes(None), 17.0) is pytest.ExitCode.OK
     assert told(CpuTimes(16.0), 17.0, full=True) is pytest.ExitCode.OK
+
+
+def test_the_sum_has_what_workers_took_outside_of_tests() -> None:
+    times = CpuTimes(None)
+    told(times, 40.0)
+    for seconds in (100.0, 200.0):
+        times.pytest_testnodedown(SimpleNamespace(workeroutput={"cpu_s": seconds}))
+    lines: list[str] = []
+    reporter: Any = SimpleNamespace(section=lines.append, line=lambda text, **_: lines.append(text))
+    times.pytest_terminal_summary(reporter)
+    total, _, rest = lines[-1].partition(" CPU seconds: ")
+    assert int(total) >= 300
+    assert rest.startswith("40 in tests")

@@ -69,3 +69,12 @@ def test_other_output_and_exit_code_are_named() -> None:
     plain, other = Outcome(0, "epoch 0\n", ""), Outcome(7, "epoch 0 \n", "")
     found = differences(plain, other)
     assert [line.split()[0].rstrip(":") for line in found] == ["stdout", "exit"]
+
+
+def test_a_warning_ends_a_program_that_takes_warnings_as_errors(tmp_path: Path) -> None:
+    path = tmp_path / "warns.py"
+    path.write_text("import warnings\nwarnings.warn('odd')\nprint('went on')", encoding="utf-8")
+    python = PROGRAMS["plain_loop"].plain(0)[0]
+    assert run([python, path], cwd=tmp_path).stdout == "went on\n"
+    strict = run([python, "-W", "error", path], cwd=tmp_path)
+    assert (strict.returncode, strict.stdout) == (1, "")

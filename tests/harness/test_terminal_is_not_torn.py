@@ -45,7 +45,7 @@ finally:
 
 
 def on_a_terminal(command: list[str], cwd: Path) -> pexpect.spawn:
-    return pexpect.spawn(
+    terminal = pexpect.spawn(
         command[0],
         command[1:],
         cwd=str(cwd),
@@ -54,6 +54,8 @@ def on_a_terminal(command: list[str], cwd: Path) -> pexpect.spawn:
         encoding="utf-8",
         timeout=TIMEOUT_S,
     )
+    terminal.str_last_chars = 5000  # of what is shown where the time is over
+    return terminal
 
 
 def test_a_finding_stands_on_a_line_of_its_own_beside_a_progress_bar(tmp_path: Path) -> None:

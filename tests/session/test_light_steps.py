@@ -111,7 +111,7 @@ def test_two_ranks_have_the_same_full_steps(tmp_path: Path) -> None:
     assert {fact.every for fact in seen.observations(FullSteps)} == {10}
 
 
-@pytest.mark.parametrize("flipped", ["input", "weight"])
+@pytest.mark.parametrize("flipped", ["input", pytest.param("weight", marks=pytest.mark.full)])
 def test_a_flipped_bit_in_a_light_step_is_not_told_of_a_later_one(
     flipped: str, tmp_path: Path
 ) -> None:

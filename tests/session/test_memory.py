@@ -39,6 +39,7 @@ def test_memory_is_held_below_the_bound_while_nothing_can_be_written(
     assert "tensors" in {fact.what for fact in stored.observations(Dropped)}
 
 
+@pytest.mark.full
 def test_with_more_memory_the_same_training_grows_by_more(tmp_path: Path) -> None:
     """The twin: what is measured would show a queue without a bound."""
     assert trained(tmp_path, "thread", 512)["grown_mb"] > 2 * BOUND_MB

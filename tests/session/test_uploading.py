@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 from tests.harness.running import (
     ITSELF,
@@ -38,7 +37,7 @@ class Job:
     """A training under `mothtrap run` that makes steps when told to."""
 
     def __init__(self, url: str, cwd: Path, python: Sequence[str], **settings: str) -> None:
-        words = ["--runs-dir", url, "--name", "seen", str(SCRIPT)]
+        words = ["--runs-dir", url, "--name", "seen", "--", *PYTHON, str(SCRIPT)]
         command = [*python, "-m", "mothtrap", "run", *words]
         self.process = start(command, cwd=cwd, env=here(**settings), stdin=subprocess.PIPE)
         assert self._line() == "ready"
@@ -52,10 +51,6 @@ class Job:
             loss, weight = self._line().split()
             self.losses.append(float(loss))
             self.weights.append(bytes.fromhex(weight))
-
-    def child(self) -> psutil.Process:
-        """The script's own process."""
-        return script_of(self.process.pid)
 
     def end(self) -> None:
         """Make no more steps."""
@@ -194,8 +189,8 @@ def test_kill_9_loses_nothing_that_was_written(
 ) -> None:
     job = begin(python=ITSELF)
     job.train(20)
-    stored(f"{s3_url}/seen", 18)
-    for victim in (job.process.pid, job.child().pid) if launcher else (job.child().pid,):
+    script = script_of(stored(f"{s3_url}/seen", 18))
+    for victim in (job.process.pid, script) if launcher else (script,):
         os.kill(victim, signal.SIGKILL)
     assert finish(job.process).returncode == -signal.SIGKILL
     if launcher:

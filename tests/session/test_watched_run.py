@@ -30,7 +30,7 @@ def watched(folder: Path, variant: str, workers: int = 2) -> tuple[Outcome, list
     return outcome, [open_run(path) for path in list_runs(folder / "runs")]
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_all_processes_of_a_job_are_workers_of_one_run(tmp_path: Path, workers: int) -> None:
     outcome, (found,) = watched(tmp_path, "healthy", workers)
     assert outcome.returncode == 0, outcome.stderr

@@ -1,4 +1,8 @@
-"""The verdict opens with the fault itself, and not with what follows from it."""
+"""The verdict opens with the fault itself, and not with what follows from it.
+
+By default every program runs in one of its two forms: with its fault, or repaired.
+`HARNESS=full` runs both.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,7 @@ def told(record: dict) -> str:
     )
 
 
-@pytest.mark.parametrize("name", HEADLINES)
+@pytest.mark.parametrize("name", list(HEADLINES)[:: 1 if FULL else 2])
 def test_the_fault_itself_is_the_headline(name: str, tmp_path: Path) -> None:
     wanted = HEADLINES[name]
     record = record_of(name, tmp_path)
@@ -47,7 +51,7 @@ def test_the_fault_itself_is_the_headline(name: str, tmp_path: Path) -> None:
     assert root["location"] in marked, told(record)
 
 
-@pytest.mark.parametrize("name", list(HEADLINES)[:: 1 if FULL else 2])
+@pytest.mark.parametrize("name", list(HEADLINES)[0 if FULL else 1 :: 1 if FULL else 2])
 def test_the_repaired_program_has_no_headline(name: str, tmp_path: Path) -> None:
     record = record_of(name, tmp_path, "--healthy")
     assert [f["code"] for f in record["findings"] if f["severity"] != "info"] == [], told(record)

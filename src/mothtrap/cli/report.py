@@ -45,7 +45,7 @@ def command(
     mothtrap report RUN --format github      annotations, and the summary of the job
     """
     from mothtrap.core.config import load_config
-    from mothtrap.monitor.catalogue import explains, rule_classes
+    from mothtrap.monitor.catalogue import documented, explains, rule_classes
     from mothtrap.reader.run import open_run
     from mothtrap.report.document import gather
     from mothtrap.report.formats import form_of, write, written
@@ -57,10 +57,9 @@ def command(
     chosen = form or ("markdown" if reads else form_of(output))
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened = open_run(run, config.runs_dir)
-    rules = rule_classes(config.rule_files)
-    summary = summarize(
-        opened, explains(rules), baseline=read(baseline), called=name_here(opened.path)
-    )
+    rules = documented(config.rule_files)
+    known = explains(rule_classes(config.rule_files))
+    summary = summarize(opened, known, baseline=read(baseline), called=name_here(opened.path))
     document = gather(opened, summary, code=not no_code)
     text = written(document, chosen, rules)
     if output in (None, "-"):

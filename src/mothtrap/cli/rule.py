@@ -14,16 +14,16 @@ from mothtrap.core.errors import nearest
 @click.command(name="rule")
 @click.argument("rule", metavar="CODE|NAME")
 def command(rule: str) -> None:
-    """Explain one rule: when it fires, why it matters, what to do.
+    """Explain one rule or probe: when it fires, why it matters, what to do.
 
     CODE is the rule's code in capitals or not, NAME its name: STR701, dead_units.
     """
     from mothtrap.core.config import load_config
-    from mothtrap.monitor.catalogue import left_out_of, rule_classes
+    from mothtrap.monitor.catalogue import documented, left_out_of
     from mothtrap.report.rulepage import rule_text
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ)
-    classes = rule_classes(config.rule_files)
+    classes = documented(config.rule_files)
     known = {word: found for found in classes for word in (found.code, found.name())}
     is_code = any(character.isdigit() for character in rule)
     wanted = rule.upper() if is_code else rule.lower().replace("-", "_")

@@ -8,6 +8,7 @@ import hashlib
 import msgspec
 
 from mothtrap.core.display import grid, heading, pairs
+from mothtrap.core.probed import MODE
 
 
 class Severity(enum.StrEnum):
@@ -71,10 +72,15 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     causes: tuple[str, ...] = ()
     caused_by: tuple[str, ...] = ()
 
+    @property
+    def has_step(self) -> bool:
+        """Whether the finding is of a step of a training run; those of probes are not."""
+        return self.mode != MODE
+
     def _repr_html_(self) -> str:
         rows: dict[str, object] = {
             "severity": self.severity,
-            "since step": self.step,
+            "since step": self.step if self.has_step else "",
             "layers": ", ".join(self.layers),
             "what": self.message,
             "where": self.location or "",

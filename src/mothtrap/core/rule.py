@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from mothtrap.core.documented import Documented
 from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
 from mothtrap.core.needs import Need
-from mothtrap.core.ruledoc import RuleDoc, parse_doc
 from mothtrap.core.texts import readable
 from mothtrap.core.window import Window
 
@@ -17,25 +17,18 @@ BEFORE_UPDATES = ("ACT", "NUM")
 """Families whose findings at step 0 are of the model as it was made."""
 
 
-class Rule(abc.ABC):
+class Rule(Documented, abc.ABC):
     """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
 
-    A rule has no state, I/O, clock or framework. `severity` is that of findings that do not say
-    theirs. Its docstring is its documentation
-    (headings: see `core.ruledoc`); its file name is its name.
-    `title` names the fault in words where the words of that name do not.
-    `explains` names the rules whose findings this one causes. With `passes`, a finding
-    becomes an info when the rule later judges and finds it no more. A rule that
-    `compares` is also judged on windows that have `peers`: all workers of the run. One
-    that `waits` is also judged while nothing comes.
+    A rule has no state, I/O, clock or framework. Its docstring is its documentation (headings:
+    see `core.ruledoc`), and its file name is its name. `severity` is the default for findings.
+    `title` names the fault where the file name does not. `explains` names the rules whose findings
+    this one causes. With `passes`, a finding becomes an info when the rule finds it no more. A
+    rule that `compares` also gets windows with `peers`: all workers of the run. One that `waits`
+    is also called while no step comes.
     """
 
-    code: ClassVar[str]
-    called: ClassVar[str] = ""
-    title: ClassVar[str] = ""
-    severity: ClassVar[Severity] = Severity.WARNING
     needs: ClassVar[tuple[Need, ...]] = ()
-    explains: ClassVar[tuple[str, ...]] = ()
     passes: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     waits: ClassVar[bool] = False
@@ -51,17 +44,6 @@ class Rule(abc.ABC):
             NotEnoughData: the rule applies, but the window is too short.
             NotApplicable: the rule does not apply to this training.
         """
-
-    @classmethod
-    def name(cls) -> str:
-        """The name of the fault: the rule's file name, or what the rule is `called`."""
-        return cls.called or cls.__module__.rpartition(".")[2]
-
-    @classmethod
-    def doc(cls) -> RuleDoc:
-        """The parsed docstring; empty where there is only the signature of a dataclass."""
-        text = cls.__doc__ or ""
-        return parse_doc("" if text.startswith(f"{cls.__name__}(") else text)
 
     def fixes(self, window: Window) -> tuple[str, ...]:
         """Return `What to do` for users of the framework that trains, most likely first."""

@@ -6,7 +6,7 @@ from dataclasses import field, fields
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from mothtrap.core.rule import Rule
+    from mothtrap.core.documented import Documented
 
 NO_SETTING = {"setting": False}
 """Metadata of a field of a rule that is no threshold: what it holds is given in another way."""
@@ -25,7 +25,7 @@ def threshold(default: Value, *, unit: str, source: str) -> Value:
     return field(default=default, metadata={"unit": unit, "source": source})
 
 
-def describe(rule: Rule | type[Rule]) -> dict[str, tuple[str, str]]:
+def describe(rule: Documented | type[Documented]) -> dict[str, tuple[str, str]]:
     """Return `(unit, source)` of every threshold of a rule, in order of declaration."""
     found = fields(rule)  # type: ignore[arg-type]  # every rule is a dataclass
     return {

@@ -26,7 +26,8 @@ def working_folder() -> Path:
 
 def absolute(path: str) -> str:
     """Return the absolute form of a path."""
-    return os.path.normpath(working_folder() / path)
+    whole = path if os.path.isabs(path) else os.path.join(working_folder(), path)
+    return os.path.normpath(whole)
 
 
 def shown(path: str) -> str:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import msgspec
 
+from mothtrap.behavior.installed_probes import explanations, probe_classes
 from mothtrap.checks.catalogue import checks as every_check
 from mothtrap.checks.check import Check
-from mothtrap.core import invariants
+from mothtrap.core import installed_rules, invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
+from mothtrap.core.documented import Documented
 from mothtrap.core.errors import ConfigError, PluginError, UnknownNameError, nearest
-from mothtrap.core.installed_rules import explains as explains
 from mothtrap.core.installed_rules import installed
 from mothtrap.core.rule import Rule
 from mothtrap.core.runs import RuleStatus
@@ -38,6 +39,20 @@ def rule_classes(files: Sequence[str] = ()) -> tuple[type[Rule], ...]:
         ConfigError: a file does not exist, or is not a Python file.
     """
     return _known(files)[0]
+
+
+def documented(files: Sequence[str] = ()) -> tuple[type[Documented], ...]:
+    """Return every rule and every probe, sorted by code; raises as `rule_classes`."""
+    return tuple(sorted([*rule_classes(files), *probe_classes()], key=lambda each: each.code))
+
+
+def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:
+    """Return for every code of a rule or probe the codes of those whose findings it causes.
+
+    Args:
+        rules: by default every rule that is installed.
+    """
+    return {**installed_rules.explains(rules), **explanations()}
 
 
 def left_out() -> tuple[PluginError, ...]:

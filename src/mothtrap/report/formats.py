@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path, PurePath
 
 from mothtrap.core import jsonable
+from mothtrap.core.documented import Documented
 from mothtrap.core.errors import ConfigError
-from mothtrap.core.rule import Rule
 from mothtrap.report import github, html, junit, markdown, sarif
 from mothtrap.report.document import Document
 
@@ -42,7 +42,7 @@ def form_of(file: str | None) -> str:
     return _SUFFIXES[suffix]
 
 
-def written(document: Document, form: str, rules: Sequence[type[Rule]]) -> str:
+def written(document: Document, form: str, rules: Sequence[type[Documented]]) -> str:
     """Return a document in a format."""
     if form == "json":
         return jsonable.shown(document.summary).decode() + "\n"

@@ -46,7 +46,7 @@ def _annotation(finding: Finding) -> str:
     if file and line.isdigit():
         fields = {"file": file, "line": line, **fields}
     given = ",".join(f"{name}={_property(value)}" for name, value in fields.items())
-    text = f"{finding.message} (since step {finding.step})"
+    text = finding.message + (f" (since step {finding.step})" if finding.has_step else "")
     return f"::{LEVELS[finding.severity]} {given}::{_data(text)}"
 
 

@@ -100,7 +100,8 @@ def _verdict(document: Document) -> str:
             break
         if root.fixes:
             parts.append(f"<p><strong>Try:</strong> {_prose(root.fixes[0])}</p>")
-        parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
+        if root.has_step:
+            parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
     kept = summary.snapshots
     if summary.replay is not None:
         lines = "\n".join(map(_safe, summary.replay.lines))
@@ -152,13 +153,14 @@ def _finding(
     finding: Finding, document: Document, inner: str = "", *, evidence: bool = True
 ) -> str:
     kind = finding.severity.value
+    began = f" since step {finding.step:,}" if finding.has_step else ""
     extent = f", at {finding.count:,} captured steps" if finding.count > 1 else ""
     ranks = "" if finding.workers in ((), (0,)) else f", ranks {_joined(finding.workers)}"
     since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [
         f'<h3 class="{kind}">{SYMBOLS[finding.severity]} {_safe(finding.code)} '
         f"{_safe(fault_name(finding))}</h3>",
-        f'<p class="soft">{kind} since step {finding.step:,}{extent}{ranks}</p>',
+        f'<p class="soft">{kind}{began}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
         *([f'<p class="soft">Went on for: {_safe(since)}</p>'] if since else []),
     ]

@@ -65,7 +65,10 @@ def page(document: Document) -> str:
 
 
 def _told(finding: Finding) -> str:
-    lines = [f"{finding.severity.value}: {finding.message}", f"step {finding.step}"]
+    lines = [
+        f"{finding.severity.value}: {finding.message}",
+        *([f"step {finding.step}"] * finding.has_step),
+    ]
     lines += [f"in {', '.join(finding.layers[:8])}"] if finding.layers else []
     lines += [f"at {finding.location}"] if finding.location else []
     lines += [f"try: {fix}" for fix in finding.fixes[:2]]

@@ -55,7 +55,7 @@ def _row(finding: Finding) -> str:
     cells = (
         SYMBOLS[finding.severity],
         f"{finding.code} {finding.name}",
-        f"{finding.step:,}",
+        f"{finding.step:,}" if finding.has_step else "",
         where,
         finding.message,
     )

@@ -6,14 +6,14 @@ import dataclasses
 import json
 import textwrap
 
-from mothtrap.core.rule import Rule
+from mothtrap.core.documented import Documented
 from mothtrap.core.ruledoc import HEADINGS
 from mothtrap.core.thresholds import describe
 
 CODE_HEADING = "Example"
 
 
-def rule_text(rule: type[Rule]) -> str:
+def rule_text(rule: type[Documented]) -> str:
     """The whole page for a terminal."""
     doc = rule.doc()
     parts = [f"{rule.code} {rule.name()}", *filter(None, [doc.summary])]
@@ -29,7 +29,7 @@ def rule_text(rule: type[Rule]) -> str:
     return "\n\n".join(parts)
 
 
-def rule_markdown(rule: type[Rule], program: str = "") -> str:
+def rule_markdown(rule: type[Documented], program: str = "") -> str:
     """The whole page as Markdown.
 
     Args:
@@ -60,7 +60,7 @@ def rule_markdown(rule: type[Rule], program: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def rules_markdown(rules: tuple[type[Rule], ...]) -> str:
+def rules_markdown(rules: tuple[type[Documented], ...]) -> str:
     """A table of all rules, by code, that leads to their pages."""
     ordered = sorted(rules, key=lambda rule: rule.code)
     rows = [
@@ -77,7 +77,7 @@ def rules_markdown(rules: tuple[type[Rule], ...]) -> str:
     return "\n\n".join([*head, contents]) + "\n"
 
 
-def _settings(rule: type[Rule]) -> list[str]:
+def _settings(rule: type[Documented]) -> list[str]:
     """The thresholds as lines of TOML with unit and source; empty when there are none."""
     about = describe(rule)
     rows: list[str] = []

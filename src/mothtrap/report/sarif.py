@@ -9,8 +9,9 @@ from pathlib import PurePath
 from typing import Any
 
 from mothtrap.core import jsonable
+from mothtrap.core.diagnosis import when
+from mothtrap.core.documented import Documented
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.core.rule import Rule
 from mothtrap.core.texts import printable
 from mothtrap.report.document import Document
 from mothtrap.report.rulepage import rule_markdown
@@ -21,7 +22,7 @@ ROOT = "SRCROOT"
 """Name of the folder in which the job was started; paths are relative to it."""
 
 
-def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
+def page(document: Document, rules: Sequence[type[Documented]] = ()) -> str:
     """Return the findings of a run as a SARIF log.
 
     Args:
@@ -67,7 +68,7 @@ def page(document: Document, rules: Sequence[type[Rule]] = ()) -> str:
     return jsonable.shown(log).decode() + "\n"
 
 
-def _rule(code: str, rule: type[Rule] | None, findings: Sequence[Finding]) -> dict[str, Any]:
+def _rule(code: str, rule: type[Documented] | None, findings: Sequence[Finding]) -> dict[str, Any]:
     name = next(finding.name for finding in findings if finding.code == code)
     described: dict[str, Any] = {"id": code, "name": _pascal(name)}
     if rule is not None:
@@ -114,7 +115,8 @@ def _result(finding: Finding, index: int, document: Document) -> dict[str, Any]:
 
 def _message(finding: Finding) -> str:
     fix = f" Try: {finding.fixes[0]}" if finding.fixes and not finding.caused_by else ""
-    return printable(f"{finding.message} (since step {finding.step}){fix}")
+    began = f" ({when(finding).strip()})" if finding.has_step else ""
+    return printable(f"{finding.message}{began}{fix}")
 
 
 def _physical(location: str | None, sources: Mapping[str, str]) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.masking import shareable
+from mothtrap.core.probed import UNIT
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_off
 from mothtrap.reader.run_facts import CHECKED_BYTES, damage_first
@@ -170,9 +171,9 @@ def summarize(
             path=str(run.path),
             attempts=run.attempts,
             state=run.state,
-            steps=run.steps,
+            steps=counted(run)[0],
             workers=tuple(run.workers),
-            unit=unit_of(run),
+            unit=counted(run)[1],
         ),
         verdict=damage_first(
             _verdict(run, diagnosis, judged.rules, len(judged.findings) - len(told)), damage
@@ -223,9 +224,9 @@ def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], know
 
 def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
     if problems(diagnosis):
-        text = worst_root(diagnosis, steps=run.steps)
+        text = worst_root(diagnosis, steps=counted(run)[0])
         return f"{text} The job {how_it_ended(run)}." if _failed(run) else text
-    if run.steps == 0:
+    if counted(run)[0] == 0:
         return _without_steps(run)
     text = _judgment(run, diagnosis, rules, known)
     if _failed(run):
@@ -251,6 +252,13 @@ def _without_steps(run: Run) -> str:
     return f"{text} The job {how_it_ended(run)}." if failed else text
 
 
+def counted(run: Run) -> tuple[int, str]:
+    """Return what was judged: the number of steps, or of rows for a probe run, and its unit."""
+    if run.probed is not None:
+        return run.probed.judged, UNIT
+    return run.steps, unit_of(run)
+
+
 def unit_of(run: Run) -> str:
     """Return what a step of this run is called: that of a job which only boosts is a round."""
     boosting = {began.library for began in run.observations(BoostingBegan)}
@@ -267,7 +275,8 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     """Return the verdict on a run in which nothing worse than a note was found."""
     judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
     waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
-    steps = count_of(run.steps, unit_of(run))
+    steps = count_of(*counted(run))
+    noun = "probe" if run.kind is RunKind.PROBE else "rule"
     if judged == 0:
         return f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
     if known:
@@ -281,10 +290,8 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
         )
     more = f", {waiting} need{'s' * (waiting == 1)} more data" if waiting else ""
     if switched_off(rules):
-        return (
-            f"The other rules found nothing wrong in {steps} ({count_of(judged, 'rule')} ok{more})"
-        )
-    return f"Nothing wrong was found in {steps} ({count_of(judged, 'rule')} ok{more})"
+        return f"The other rules found nothing wrong in {steps} ({count_of(judged, noun)} ok{more})"
+    return f"Nothing wrong was found in {steps} ({count_of(judged, noun)} ok{more})"
 
 
 def problems_in(summary: RunSummary) -> tuple[Story, ...]:

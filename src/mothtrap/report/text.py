@@ -54,7 +54,8 @@ def concise(summary: RunSummary, style: Style = PLAIN) -> str:
         place = f"{finding.location}:1" if finding.location else summary.run.id
         lines.append(
             f"{style.safe(place)}: {finding.code} {finding.severity}: "
-            f"{style.safe(finding.message)} (step {finding.step})"
+            + style.safe(finding.message)
+            + (f" (step {finding.step})" if finding.has_step else "")
         )
     return "\n".join([*lines, f"{style.safe(summary.run.id)}: {style.safe(summary.verdict)}"])
 
@@ -96,7 +97,7 @@ def state_lines(
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)
-    if summary.run.steps:
+    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
         run = summary.run
         cost = cost_in_words(summary.overhead, run.steps, len(run.workers))
         lines += wrapped(f"  overhead: {cost}", indent="    ")
@@ -124,7 +125,8 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
     extent += _ranks(finding)
     mode = "" if finding.mode == "train" else f" of {finding.mode}"
     lines = [
-        f"{style.glyph(finding.severity)} {head}{layers}  step {finding.step}{mode}"
+        f"{style.glyph(finding.severity)} {head}{layers}"
+        + (f"  step {finding.step}{mode}" if finding.has_step else "")
         + (f"  ({', '.join(extent)})" if extent else ""),
         *wrapped(f"  {style.safe(finding.message)}", indent="  "),
     ]
@@ -164,7 +166,8 @@ def _counts(summary: RunSummary) -> str:
         rules += f", {number} not applicable"
     workers = len(summary.run.workers)
     where = f" of {workers} workers" if workers > 1 else ""
-    steps = count_of(summary.run.steps, "step")
+    unit = summary.run.unit if summary.run.kind is RunKind.PROBE else "step"
+    steps = count_of(summary.run.steps, unit)
     return f"{', '.join(words)} in {steps}{where}; {rules}"
 
 

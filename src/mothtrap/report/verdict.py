@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
-from mothtrap.core.runs import SHOWN_OFF, Overhead, switched_off
+from mothtrap.core.runs import SHOWN_OFF, Overhead, RunKind, switched_off
 from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
@@ -114,12 +114,12 @@ def problem_lines(
         source = summary.sources.get(root.location)
         lines += [f"      {style.safe(source)}"] if source else []
     effects = [by_fingerprint[name] for name in story.effects]
-    for word, those in (
-        ("since earlier", [f for f in effects if f.step < root.step]),
-        ("led to", [f for f in effects if f.step >= root.step]),
-    ):
-        if those:
-            lines += wrapped(f"  {word}: {_effects(those)}", indent="    ")
+    led_to = [f for f in effects if f.step >= root.step]
+    if led_to:
+        lines += wrapped(f"  led to: {_effects(led_to)}", indent="    ")
+    if others := [fault_name(f) for f in effects if f.step < root.step]:
+        # Their steps are those at which they were first looked for, and no onset.
+        lines += wrapped(f"  also explains: {', '.join(others)}", indent="    ")
     for line in clause_lines(summary.after_of(root), style, summary.run.unit):
         lines += wrapped(line, indent="    ")
     if root.fixes:
@@ -225,7 +225,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
         found.append(_unobserved(summary))
     if summary.dropped:
         found.append(f"{count_of(summary.dropped, 'captured value')} not kept")
-    if summary.run.steps:
+    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
         found.append(overhead_in_short(summary.overhead, summary.run.steps))
     return found
 

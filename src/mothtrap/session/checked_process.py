@@ -9,17 +9,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from mothtrap.capture.containment import say_on_stderr
-from mothtrap.core.adapters import Adapter
 from mothtrap.core.check_plan import read_plan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.monitor.catalogue import load_checks
 from mothtrap.session.protected_files import protected
+from mothtrap.tracing.handle import AdapterSpec
 
 if TYPE_CHECKING:
     from mothtrap.session.worker import Worker
 
 
-def begin_check(adapter: Adapter, worker: Worker, close: Callable[[Worker], object]) -> None:
+def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], object]) -> None:
     """Let an adapter check the script of this process.
 
     Args:
@@ -28,11 +28,10 @@ def begin_check(adapter: Adapter, worker: Worker, close: Callable[[Worker], obje
         close: closes the worker.
     """
     plan = read_plan(os.environ)
-    attach = getattr(adapter, "attach_check", None)
-    if plan is None or attach is None:
+    if plan is None or adapter.check is None:
         return
     checks = load_checks(worker.config)
-    attach(plan, checks, lambda results: _finish(worker, results, close), protected())
+    adapter.check(plan, checks, lambda results: _finish(worker, results, close), protected())
 
 
 def _finish(

@@ -9,13 +9,13 @@ from typing import Any
 
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.subject import Subject
-from mothtrap.core import registry
 from mothtrap.core.config import Config
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.findings import Finding, Findings, Severity
 from mothtrap.monitor.catalogue import load_checks, rule_classes
 from mothtrap.report.checks import lines
 from mothtrap.report.style import PLAIN
+from mothtrap.session.adapters import load
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,8 +76,8 @@ def check(
         ConfigError: a code does not exist.
         TypeError: the model is not one of PyTorch.
     """
-    made = registry.load("mothtrap.adapters", "torch")
-    if not made.accepts(model):
+    made = load("torch")
+    if made.explicit_step is None or not made.accepts(model):
         raise TypeError(f"check: expected a torch.nn.Module, not {type(model).__qualname__}")
     recorded = made.explicit_step(model, loader, loss_fn, step, optimizer)
     until = time.monotonic() + budget_s

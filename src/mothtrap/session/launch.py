@@ -294,7 +294,8 @@ def create(
                 f"mothtrap: cannot write runs to {parent} ({reason}); this run is kept in "
                 f"{temporary / chosen}; choose another folder with --runs-dir"
             )
-            return layout.create_run(temporary / chosen, run_info(chosen, info_of, config, kind))
+            info = run_info(chosen, info_of, config, kind)
+            return layout.create_run(temporary / chosen, info)
     raise RunExistsError(f"cannot make the run {name!r}: {parent} has 1000 of them; remove some")
 
 

@@ -30,6 +30,10 @@ VARIABLES = (
 """Variables that are kept: all others may hold secrets."""
 MAX_VALUE = 200
 MAX_SOURCES = 500
+_OURS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_OF_PYTHON = tuple(
+    folder + os.sep for folder in (_OURS, os.path.dirname(os.path.abspath(os.__file__)))
+)
 
 
 def python_facts() -> dict[str, dict[str, LedgerValue]]:
@@ -166,9 +170,7 @@ def _is_installed(path: str) -> bool:
 
 
 def _is_of_python(path: str) -> bool:
-    own = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    standard = os.path.dirname(os.path.abspath(os.__file__))
-    return path.startswith((own + os.sep, standard + os.sep))
+    return path.startswith(_OF_PYTHON)
 
 
 def _normal(name: str) -> str:

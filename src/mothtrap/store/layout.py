@@ -3,6 +3,7 @@
     RUN/<attempt>/run.json                     how the attempt was started
     RUN/<attempt>/end.json                     how it ended, once it has
     RUN/<attempt>/replay.json                  what a replay found when the job had ended
+    RUN/<attempt>/probe.json                   size and cost of a probe run
     RUN/<attempt>/source.json                  the script's repository at the start
     RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
     RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
@@ -10,6 +11,7 @@
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
+    RUN/<attempt>/m<id>/rows-<seq>.arrow       rows of the user's data that findings are about
     RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
     RUN/alerts/  RUN/marks/  RUN/labels/       messages noted; marks and labels of people
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
@@ -39,6 +41,7 @@ from mothtrap.core.errors import (
     nearest,
 )
 from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.store.durability import sync_file, sync_folder
@@ -246,6 +249,16 @@ def read_end(attempt: Path) -> RunEnd | None:
 def write_replay(attempt: Path, replay: StoredReplay) -> None:
     """Write `replay.json`."""
     _replace(attempt / "replay.json", jsonable.encode(replay))
+
+
+def write_probed(attempt: Path, probed: Probed) -> None:
+    """Write `probe.json`."""
+    _replace(attempt / "probe.json", jsonable.encode(probed))
+
+
+def read_probed(attempt: Path) -> Probed | None:
+    """Read `probe.json`; None when absent. Raises as `read_info`."""
+    return _read(attempt / "probe.json", Probed)
 
 
 def read_replay(attempt: Path) -> StoredReplay | None:

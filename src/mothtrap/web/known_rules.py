@@ -1,20 +1,20 @@
-"""The rules that are installed, looked up once for the life of the server."""
+"""The rules and probes that are installed, looked up once for the life of the server."""
 
 from __future__ import annotations
 
 from functools import cache
 
-from mothtrap.core.rule import Rule
-from mothtrap.monitor.catalogue import explains, rule_classes
+from mothtrap.core.documented import Documented
+from mothtrap.monitor.catalogue import documented, explains
 
 
 @cache
-def known_rules() -> dict[str, type[Rule]]:
-    """Return every installed rule by code."""
-    return {rule.code: rule for rule in rule_classes()}
+def known_rules() -> dict[str, type[Documented]]:
+    """Return every installed rule and probe by code."""
+    return {rule.code: rule for rule in documented()}
 
 
 @cache
 def known_causes() -> dict[str, frozenset[str]]:
     """Return for every rule code the codes of the rules whose findings it causes."""
-    return explains(known_rules().values())
+    return explains()

@@ -15,6 +15,7 @@ import psutil
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
+from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.reader.files.copies import copied_workers
@@ -58,6 +59,7 @@ class AttemptView:
         self.info: RunInfo | None = None
         self.end: RunEnd | None = None
         self.replay: StoredReplay | None = None
+        self.probed: Probed | None = None
         self.workers: dict[int, WorkerView] = {}
         self.monitors: dict[int, FindingReader] = {}
         self.copies: dict[int, str] = {}
@@ -80,6 +82,7 @@ class AttemptView:
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
         self.replay = self.replay or self._described("replay", layout.read_replay)
+        self.probed = self.probed or self._described("probe", layout.read_probed)
         self.info = self.info or self._described("info", layout.read_info)
         if self.info is None:
             self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")

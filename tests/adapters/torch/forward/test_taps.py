@@ -91,8 +91,8 @@ def _reasons(seen: Seen) -> set[str]:
     ("how", "backend", "dynamic"),
     [
         ("module", "eager", False),
-        ("module", "aot_eager", True),
-        ("method", "aot_eager", False),
+        pytest.param("module", "aot_eager", True, marks=pytest.mark.full),
+        pytest.param("method", "aot_eager", False, marks=pytest.mark.full),
         ("parts", "aot_eager", False),
     ],
 )

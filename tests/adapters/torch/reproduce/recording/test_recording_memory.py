@@ -64,7 +64,13 @@ def _measured(draw: Callable[[], None]) -> tuple[int, int, int]:
         return objects, recording.bytes_held, len(recording.steps()) - 1
 
 
-@pytest.mark.parametrize("draw", [_draw, lambda: None], ids=["random", "quiet"])
+@pytest.mark.parametrize(
+    "draw",
+    [
+        pytest.param(_draw, id="random"),
+        pytest.param(lambda: None, id="quiet", marks=pytest.mark.full),
+    ],
+)
 def test_a_step_costs_its_batch_and_little_else(draw: Callable[[], None]) -> None:
     objects, counted, steps = _measured(draw)
     assert steps == STEPS - 1

@@ -1,0 +1,1 @@
+"""Models with a planted weakness, each with a healthy twin."""

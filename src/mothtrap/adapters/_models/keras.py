@@ -1,0 +1,43 @@
+"""Models of Keras, on any backend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mothtrap.core.wrapped_models import WrappedModel
+
+FRAMEWORK = "keras"
+SUFFIXES = (".keras",)
+
+
+def accepts(model: Any) -> bool:
+    """Return whether a model is one of Keras."""
+    import keras
+
+    return isinstance(model, keras.Model)
+
+
+def wrap(model: Any) -> WrappedModel:
+    """Return a model as a function; it answers as in evaluation."""
+
+    def predict(rows: Any) -> Any:
+        return model.predict(_fed(rows), verbose=0)
+
+    return WrappedModel(predict=predict)
+
+
+def load(path: Path) -> Any:
+    """Read a `.keras` file; Keras refuses those that hold code."""
+    import keras
+
+    return keras.saving.load_model(path, compile=False, safe_mode=True)
+
+
+def _fed(rows: Any) -> Any:
+    """Return what Keras takes: an array, or arrays by name."""
+    if isinstance(rows, dict):
+        return {name: np.asarray(values) for name, values in rows.items()}
+    return rows.to_numpy() if hasattr(rows, "to_numpy") else rows

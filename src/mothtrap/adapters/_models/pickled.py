@@ -1,0 +1,37 @@
+"""Files of joblib and pickle, which run code: read only where the user says to trust them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.wrapped_models import WrappedModel
+
+FRAMEWORK = "joblib"
+SUFFIXES = (".joblib", ".pkl", ".pickle")
+
+
+def accepts(model: Any) -> bool:  # noqa: ARG001  # what is read is a model of another framework
+    """Return False: what such a file holds is a model of another framework."""
+    return False
+
+
+def wrap(model: Any) -> WrappedModel:
+    """Refuse; see `accepts`."""
+    raise ConfigError(f"a {type(model).__qualname__} is no model")
+
+
+def load(path: Path) -> Any:
+    """Refuse to run code; see `load_trusted`."""
+    raise ConfigError(
+        f"{path} is a pickle, and reading it runs the code in it; if you trust the file, add "
+        "--trust-pickle, else name a function that returns predictions: package.module:predict"
+    )
+
+
+def load_trusted(path: Path) -> Any:
+    """Read a file that the user trusts."""
+    import joblib
+
+    return joblib.load(path)

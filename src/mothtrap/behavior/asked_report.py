@@ -1,0 +1,107 @@
+"""Result of a probe run, for use in Python and notebooks.
+
+Shape suffixes: R = rows.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.behavior import counterfactuals, curves
+from mothtrap.behavior.probing import Outcome
+from mothtrap.behavior.subject import Subject
+from mothtrap.behavior.table import Table
+from mothtrap.behavior.what_if import Answer, answer, table
+from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.findings import Finding, Findings
+from mothtrap.core.runs import RuleStatus
+from mothtrap.reader.plots import Chart
+
+
+class ProbeReport:
+    """Findings of a probe run, and further questions to the same model.
+
+    Attributes:
+        findings: the worst first.
+        statuses: state of each probe, with the reason where it could not look.
+        left_out: confirmed findings beyond those in `findings`.
+        path: folder of the run; None where nothing is stored.
+    """
+
+    def __init__(
+        self, subject: Subject, everything: Table, outcome: Outcome, path: Path | None
+    ) -> None:
+        self._subject, self._everything, self._outcome = subject, everything, outcome
+        self.findings = Findings(outcome.findings)
+        self.statuses: tuple[RuleStatus, ...] = outcome.statuses
+        self.left_out, self.path = outcome.left_out, path
+
+    def rows(self, finding: Finding) -> npt.NDArray[np.int64]:
+        """Return the rows (R,) of the given data that a finding is about, as indices."""
+        return self._outcome.rows.get(finding.fingerprint, np.zeros(0, np.int64))
+
+    def what_if(self, row: int, **changes: Any) -> Answer:
+        """Return the output for one row, as it is and with other values.
+
+        Args:
+            row: index in the given data.
+            **changes: a value by column, or a relative change such as "+10%".
+
+        Raises:
+            UnknownNameError: there is no such row or column.
+        """
+        return answer(self._subject, self._row(row), changes)
+
+    def what_if_table(self, row: int, *columns: str) -> list[Answer]:
+        """Return the outputs for one row with numbers changed by 10, 20 and 50 % up and down.
+
+        Args:
+            row: index in the given data.
+            *columns: that are changed, one at a time; none = all numbers.
+        """
+        return table(self._subject, self._row(row), columns)
+
+    def counterfactual(
+        self, row: int, *, columns: tuple[str, ...] = (), target: Any = None
+    ) -> counterfactuals.Counterfactual | None:
+        """Return the smallest change of at most three columns that changes the answer.
+
+        Args:
+            row: index in the given data.
+            columns: that may change; none = all.
+            target: class that the answer is to become, or the number that it is to reach; by
+                default any other class, or a change by one standard deviation of the predictions.
+        """
+        return counterfactuals.search(self._subject, self._row(row), columns, target)
+
+    def curve(self, kind: curves.Kind, column: str) -> curves.Curve:
+        """Return how the output depends on one column.
+
+        Args:
+            kind: "ice" (one curve per row), "pdp" (their mean), or "ale" (accumulated local
+                effects, which are right where columns are correlated).
+            column: a column of numbers.
+        """
+        return curves.curve(self._subject, kind, column)
+
+    def figure(self, kind: curves.Kind, column: str) -> Chart:
+        """Return `curve` as a chart; see there."""
+        return curves.chart(self.curve(kind, column))
+
+    def _row(self, row: int) -> Table:
+        if not 0 <= row < len(self._everything):
+            raise UnknownNameError(
+                f"there is no row {row}; there are rows 0 to {len(self._everything) - 1}"
+            )
+        return self._everything.take(np.array([row]))
+
+    def __repr__(self) -> str:
+        where = f" in {self.path}" if self.path is not None else ""
+        return f"<mothtrap.ProbeReport: {len(self.findings)} findings{where}>"
+
+    def _repr_html_(self) -> str:
+        return self.findings._repr_html_()

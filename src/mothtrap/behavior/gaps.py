@@ -1,0 +1,78 @@
+"""Comparison of the rows of a segment with all other rows, on the confirming half.
+
+Shape suffixes: R = rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.confirm import welch
+from mothtrap.behavior.probe import percent
+from mothtrap.behavior.segments import Floats, Mask, Segment
+from mothtrap.behavior.subject import Judged, Subject
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Mean of a value in a segment and elsewhere, with the 99 % interval of the difference."""
+
+    inside: float
+    outside: float
+    rows: int
+    p: float
+    interval: tuple[float, float]
+
+    @property
+    def ratio(self) -> float:
+        """The mean inside divided by the mean outside."""
+        return self.inside / self.outside if self.outside > 0 else float("inf")
+
+
+def gap_in(subject: Subject, segment: Segment, value_R: Floats) -> Gap:
+    """Measure a segment's excess on rows that were not used to find it."""
+    return gap_of(segment.mask(subject.table), value_R, subject.confirm_R)
+
+
+def gap_of(mask_R: Mask, value_R: Floats, judged_R: Mask) -> Gap:
+    """Compare the rows of a mask with the others, among the judged rows."""
+    inside_R, outside_R = value_R[mask_R & judged_R], value_R[~mask_R & judged_R]
+    if not len(inside_R) or not len(outside_R):
+        return Gap(0.0, 0.0, len(inside_R), 1.0, (-np.inf, np.inf))
+    p, interval = welch(inside_R, outside_R)
+    return Gap(float(inside_R.mean()), float(outside_R.mean()), len(inside_R), p, interval)
+
+
+class Remaining:
+    """A value of each row, from which the excess of segments is taken out one after the other.
+
+    Without it each part of a weak segment would be confirmed as another weak segment.
+
+    Args:
+        subject: under probe.
+        value_R: such as the error of each row.
+    """
+
+    def __init__(self, subject: Subject, value_R: Floats) -> None:
+        self._subject, self.value_R = subject, value_R.astype(np.float64).copy()
+
+    def gap(self, segment: Segment) -> Gap:
+        """Measure a segment's excess, and take it out."""
+        mask_R = segment.mask(self._subject.table)
+        found = gap_of(mask_R, self.value_R, self._subject.confirm_R)
+        inside_R = mask_R & self._subject.confirm_R
+        if inside_R.any():
+            self.value_R[inside_R] -= found.inside - found.outside
+        return found
+
+
+def in_words(judged: Judged, segment: Segment | None, gap: Gap) -> str:
+    """Say how wrong the model is in a segment and elsewhere."""
+    where = f"where {segment}, " if segment is not None else ""
+    if judged.are_errors_counted:
+        inside, outside = percent(gap.inside, 1), percent(gap.outside, 1)
+        return f"{where}{inside} of the rows are wrong, elsewhere {outside}"
+    what = "absolute error" if judged.reading.is_regression else "loss"
+    return f"{where}the mean {what} is {gap.inside:.3g}, elsewhere {gap.outside:.3g}"

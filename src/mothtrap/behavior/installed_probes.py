@@ -1,0 +1,74 @@
+"""Probes that are installed, found through the registry."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Sequence
+
+from mothtrap.behavior.probe import Probe
+from mothtrap.core import registry
+from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+
+PACKAGE = "mothtrap.behavior.probes"
+
+
+@functools.cache
+def probe_classes() -> tuple[type[Probe], ...]:
+    """Return all probes, sorted by code.
+
+    Raises:
+        PluginError: one of another distribution cannot be imported.
+    """
+    found = []
+    for part in registry.parts(PACKAGE):
+        module = part.load()
+        classes = [
+            each
+            for each in vars(module).values()
+            if inspect.isclass(each)
+            and issubclass(each, Probe)
+            and not inspect.isabstract(each)
+            and each.__module__ == module.__name__
+        ]
+        if len(classes) != 1:
+            raise UnknownNameError(
+                f"{module.__name__} holds {len(classes)} probes; a file holds exactly one"
+            )
+        found.append(classes[0])
+    return tuple(sorted(found, key=lambda probe: probe.code))
+
+
+def selected(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> tuple[Probe, ...]:
+    """Return the probes to run, the cheapest first.
+
+    Args:
+        select: beginnings of codes; none = all.
+        ignore: beginnings of codes that are left out.
+
+    Raises:
+        ConfigError: a word is the beginning of no code.
+    """
+    classes = probe_classes()
+    for word in (*select, *ignore):
+        if not any(probe.code.startswith(word) for probe in classes):
+            codes = [probe.code for probe in classes]
+            raise ConfigError(
+                f"no probe has a code that begins with {word!r}{nearest(word, codes)}"
+            )
+    wanted = [
+        probe()
+        for probe in classes
+        if (not select or probe.code.startswith(tuple(select)))
+        and not (ignore and probe.code.startswith(tuple(ignore)))
+    ]
+    return tuple(sorted(wanted, key=lambda probe: (probe.cost, probe.code)))
+
+
+def explanations() -> dict[str, frozenset[str]]:
+    """Return for every code of a probe the codes of the probes whose findings it causes."""
+    codes = {probe.name(): probe.code for probe in probe_classes()}
+    return {
+        probe.code: frozenset(codes[name] for name in probe.explains if name in codes)
+        for probe in probe_classes()
+    }

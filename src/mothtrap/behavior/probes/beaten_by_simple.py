@@ -1,0 +1,84 @@
+"""BEH301: a simple model is better than this one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mothtrap.behavior.confirm import mean_above
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
+from mothtrap.behavior.subject import Judged, Subject
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class BeatenBySimple(Probe):
+    """A simple model with default settings makes smaller errors.
+
+    What it detects:
+        A constant prediction, a linear model, a tree of depth 5, and gradient boosting are fitted
+        to the training rows, or in five folds to the held-out rows. The best of them in one half is
+        compared with the model in the other half.
+
+    Why it matters:
+        The model was trained badly, or is asked in another way than it was trained.
+
+    Fires:
+        The loss of the other model is at least 5 % lower, its error rate is not higher, and the
+        paired difference is not chance. It is an error where a constant prediction is better.
+
+    Stays quiet:
+        Differences below 5 % of the loss.
+
+    What to do:
+        - Check that the rows are prepared as in training: scaling, order of columns, encoding.
+        - Look at the training run for a learning rate that is too high and for overfitting.
+        - Use the simple model.
+
+    References:
+        Dacrema et al., Are we really making much progress?, 2019.
+    """
+
+    code = "BEH301"
+    severity = Severity.WARNING
+    explains = ("miscalibrated", "no_gain", "ensemble_helps")
+    cost = 3
+
+    least_gain: float = threshold(0.05, unit="share of the loss", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Compare with each simple model."""
+        judged, others = subject.judged, {k: simple_judged(subject, k) for k in NAMES}
+        if self._is_better(subject, judged, others["constant"]) is not None:
+            best = "constant"
+        else:
+            first_R = subject.propose_R
+            best = min(others, key=lambda k: float(others[k].loss_R[first_R].mean()))
+        p = self._is_better(subject, judged, others[best])
+        if p is None:
+            return
+        rows_R = subject.confirm_R
+        own, other = float(judged.loss_R[rows_R].mean()), float(others[best].loss_R[rows_R].mean())
+        yield Suspicion(
+            message=f"{NAMES[best]} is better: its loss is {other:.3g}, "
+            f"that of the model {own:.3g}",
+            p=p,
+            severity=Severity.ERROR if best == "constant" else None,
+            evidence={"n": int(rows_R.sum()), "value": own, "reference": other, "model": best},
+        )
+
+    def _is_better(self, subject: Subject, judged: Judged, other: Judged) -> float | None:
+        """Return the p-value of another model being better; None where it is not clearly so."""
+        rows_R = subject.confirm_R
+        gain_R = (judged.loss_R - other.loss_R)[rows_R]
+        if gain_R.mean() < self.least_gain * judged.loss_R[rows_R].mean():
+            return None
+        if (
+            judged.are_errors_counted
+            and other.wrong_R[rows_R].mean() > judged.wrong_R[rows_R].mean()
+        ):
+            return None
+        p = mean_above(gain_R)[0]
+        return p if p < 0.05 else None

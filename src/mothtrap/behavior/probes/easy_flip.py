@@ -1,0 +1,68 @@
+"""BEH108: very small changes of one column change the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.counterfactuals import search
+from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+ROWS = 30
+
+
+@dataclass(frozen=True)
+class EasyFlip(Probe):
+    """A very small change of a single row changes its class.
+
+    What it detects:
+        The nearest change of at most three columns that changes the predicted class, for 30 rows.
+
+    Why it matters:
+        Whoever knows the model can get any answer by a change that nobody notices.
+
+    Fires:
+        The median change is below 1 % of the range of the columns.
+
+    Stays quiet:
+        Regression.
+
+    What to do:
+        - Regularize, and compare the changed rows with their neighbors in the training data.
+        - Use `report.counterfactual(row)` to see which columns are changed.
+
+    References:
+        Wachter et al., Counterfactual explanations without opening the black box, 2017.
+    """
+
+    code = "BEH108"
+    severity = Severity.INFO
+    cost = 3
+
+    least: float = threshold(0.01, unit="share of the range", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Search the nearest change for some rows."""
+        subject.require_columns()
+        if subject.reading.is_regression:
+            raise NotApplicable("the model predicts numbers")
+        places = subject.asked[:: max(1, len(subject.asked) // ROWS)][:ROWS]
+        distances = []
+        for place in places:
+            found = search(subject, subject.table.take(np.array([place])))
+            distances.append(found.distance if found is not None else np.inf)
+        middle = float(np.median(distances))
+        if middle < self.least:
+            yield Suspicion(
+                message=f"the class of half of {len(places)} rows changes when columns change by "
+                f"{percent(middle, 2)} of their range",
+                rows=subject.judged.rows_R[places],
+                exact=True,
+                evidence={"n": len(places), "value": middle, "reference": self.least},
+            )

@@ -1,0 +1,89 @@
+"""BEH305: the mean of this model and another one is clearly better."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mothtrap.behavior.confirm import mean_above
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.sklearn.simple_models import NAMES, simple_answers
+from mothtrap.behavior.subject import Judged, Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+KINDS = ("linear", "boosting")
+
+
+@dataclass(frozen=True)
+class EnsembleHelps(Probe):
+    """The mean of this model and of another one makes clearly smaller errors than each of them.
+
+    What it detects:
+        The mean of the outputs of the model with a linear model, or with gradient boosting.
+
+    Why it matters:
+        The two models make different errors: each has learned something that the other misses.
+
+    Fires:
+        The loss of the mean is at least 5 % below that of both models in the confirming half, and
+        the paired difference is not chance.
+
+    Stays quiet:
+        Models that answer with labels only.
+
+    What to do:
+        - Average the outputs of both models if two models are affordable.
+        - Compare the rows in which they differ: the reason is a feature or an interaction that one
+          of them lacks.
+
+    References:
+        Dietterich, Ensemble methods in machine learning, 2000.
+    """
+
+    code = "BEH305"
+    severity = Severity.INFO
+    cost = 3
+
+    least_gain: float = threshold(0.05, unit="share of the loss", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Compare the means of two models with both."""
+        judged = subject.judged
+        if judged.reading.form == "labels":
+            raise NotApplicable("the model answers with labels, not with probabilities")
+        found = {}
+        for kind in KINDS:
+            other = simple_answers(subject, kind)
+            losses = [
+                Judged(
+                    judged.table,
+                    judged.target_R,
+                    scores,
+                    judged.reading,
+                    judged.rows_R,
+                    subject.options.loss,
+                ).loss_R
+                for scores in (other, (judged.scores + other) / 2)
+            ]
+            found[kind] = losses
+        propose_R, confirm_R = subject.propose_R, subject.confirm_R
+        best = min(KINDS, key=lambda kind: float(found[kind][1][propose_R].mean()))
+        other_R, both_R = (each[confirm_R] for each in found[best])
+        own_R = judged.loss_R[confirm_R]
+        better = min(own_R.mean(), other_R.mean())
+        if both_R.mean() > (1 - self.least_gain) * better:
+            return
+        p = max(mean_above(own_R - both_R)[0], mean_above(other_R - both_R)[0])
+        yield Suspicion(
+            message=f"the mean of the model and {NAMES[best]} has a loss of {both_R.mean():.3g}; "
+            f"that of the model is {own_R.mean():.3g}, that of the other {other_R.mean():.3g}",
+            p=p,
+            evidence={
+                "n": len(own_R),
+                "value": float(own_R.mean()),
+                "reference": float(both_R.mean()),
+                "model": best,
+            },
+        )

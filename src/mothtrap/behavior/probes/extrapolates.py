@@ -1,0 +1,103 @@
+"""BEH105: the model is sure, or far off, beyond the range of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.curves import some_rows
+from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.subject import Subject
+from mothtrap.behavior.table import MAX_DISTINCT, Table
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+ROWS = 256
+BEYOND = (0.1, 0.5, 1.0)
+SURE = 0.99
+
+
+@dataclass(frozen=True)
+class Extrapolates(Probe):
+    """Beyond the range of the data the model is nearly certain, or predicts impossible numbers.
+
+    What it detects:
+        The outputs for rows in which all numbers are moved away from the middle of the data, to
+        10, 50 and 100 % of the range beyond its ends.
+
+    Why it matters:
+        Nothing was learned there. A model that is sure far from all data gives no warning when its
+        inputs change.
+
+    Fires:
+        Classes: the mean confidence rises with the distance, and at 100 % it is above 0.99 although
+        it is below 0.95 on the data. Regression: more than half of the outputs at 100 % lie outside
+        of the range of the targets by more than that range.
+
+    Stays quiet:
+        Models whose outputs stay the same beyond the data, such as trees. It is a note, since
+        nearly all linear models and networks behave so.
+
+    What to do:
+        - Refuse or flag rows outside of the range of the training data.
+        - Limit the outputs, or use a model that knows its distance from the data.
+
+    References:
+        Hein et al., Why ReLU networks yield high-confidence predictions far away, 2019.
+    """
+
+    code = "BEH105"
+    severity = Severity.INFO
+
+    sure: float = threshold(SURE, unit="mean confidence", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Move rows away from the data."""
+        numbers = [c for c in subject.table.columns if c.is_number and c.distinct() > MAX_DISTINCT]
+        if not numbers or subject.reading.form == "labels":
+            raise NotApplicable("needs columns of numbers, and numbers or probabilities as answers")
+        rows = some_rows(subject, ROWS)
+        answers = [subject.ask(self._moved(rows, numbers, share)) for share in BEYOND]
+        names = tuple(c.name for c in numbers[:4])
+        if subject.reading.is_regression:
+            target_R = subject.judged.target_R
+            low, high = float(target_R.min()), float(target_R.max())
+            output_R = answers[-1][:, 0]
+            outside_R = (output_R < 2 * low - high) | (output_R > 2 * high - low)
+            if outside_R.mean() > 0.5:
+                yield Suspicion(
+                    message=f"{percent(outside_R.mean())} of the outputs"
+                    + " leave the range of the targets by more than that range when all numbers "
+                    f"lie 100 % beyond the data: targets {low:.4g} to {high:.4g}, outputs "
+                    f"{output_R.min():.4g} to {output_R.max():.4g}",
+                    features=names,
+                    exact=True,
+                    evidence={"n": len(rows), "value": float(outside_R.mean()), "reference": 0.5},
+                )
+            return
+        usual = float(subject.judged.scores.max(axis=1).mean())
+        means = [float(answer.max(axis=1).mean()) for answer in answers]
+        rising = usual < 0.95 and means[0] <= means[1] + 1e-9 and means[1] <= means[2] + 1e-9
+        if rising and means[-1] > self.sure:
+            yield Suspicion(
+                message=f"the mean confidence rises from {usual:.3g} on the data to {means[-1]:.4g}"
+                " where all numbers lie 100 % beyond their range",
+                features=names,
+                exact=True,
+                evidence={"n": len(rows), "value": means[-1], "reference": usual},
+            )
+
+    def _moved(self, rows: Table, numbers, share: float) -> Table:  # type: ignore[no-untyped-def]
+        """Return rows whose numbers lie beyond the data, on the side on which they are."""
+        new = {}
+        for column in numbers:
+            known = column.known_R
+            low, high = float(known.min()), float(known.max())
+            own_R = rows.column(column.name).number_R
+            above_R = own_R >= np.median(known)
+            far = share * (high - low)
+            new[column.name] = np.where(above_R, high + far, low - far)
+        return rows.replaced(new)

@@ -1,0 +1,122 @@
+"""BEH106: tiny changes of the inputs change the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mothtrap.behavior.confirm import binomial_above
+from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.sklearn.encoding import Encoder
+from mothtrap.behavior.subject import Subject
+from mothtrap.behavior.table import MAX_DISTINCT, Table
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+NEIGHBORS = 25
+FOR_NORMAL = 1.4826
+LARGE_RANGE = 20
+"""Range of whole numbers from which a change by 1 is small; chosen by hand."""
+
+
+@dataclass(frozen=True)
+class FlipsOnNoise(Probe):
+    """Noise far below any measuring error changes the predicted class.
+
+    What it detects:
+        The share of rows whose predicted class changes when noise of 1 % of a robust deviation is
+        added to each number, and 1 to whole numbers with a large range. It is compared with a
+        smooth model: 25 nearest neighbors.
+
+    Why it matters:
+        The answer depends on digits that carry no information. It changes between two measurements
+        of the same thing.
+
+    Fires:
+        The share is above 2 % and above 3 times that of the smooth model.
+
+    Stays quiet:
+        Rows close to a border that a smooth model has, too. Regression.
+
+    What to do:
+        - Regularize: more neighbors, larger leaves, weight decay, fewer trees.
+        - Train with noise of this size added to the inputs.
+
+    References:
+        Ribeiro et al., CheckList, 2020.
+    """
+
+    code = "BEH106"
+    severity = Severity.WARNING
+    cost = 2
+
+    least: float = threshold(0.02, unit="share of the rows", source="chosen by hand")
+    times: float = threshold(3.0, unit="times the smooth model", source="chosen by hand")
+    noise: float = threshold(0.01, unit="robust deviations", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Add noise, and count the changed answers."""
+        if subject.reading.is_regression:
+            raise NotApplicable("the model predicts numbers")
+        rows = subject.table.take(subject.asked)
+        noisy = self._noisy(subject, rows)
+        before_R = subject.judged.scores[subject.asked].argmax(axis=1)
+        flipped_R = subject.ask(noisy).argmax(axis=1) != before_R
+        share = float(flipped_R.mean())
+        if share <= self.least:
+            return
+        smooth = _smooth_flips(subject, rows, noisy)
+        if share <= self.times * smooth:
+            return
+        limit = max(self.least, self.times * smooth)
+        yield Suspicion(
+            message=f"noise of 1 % of the spread of each column changes the class of "
+            f"{percent(share, 1)} of the rows; of a smooth model it changes {percent(smooth, 1)}",
+            p=binomial_above(int(flipped_R.sum()), len(rows), limit),
+            rows=subject.judged.rows_R[subject.asked[flipped_R]],
+            evidence={"n": len(rows), "value": share, "reference": smooth},
+        )
+
+    def _noisy(self, subject: Subject, rows: Table) -> Table:
+        rng = subject.rng("noise")
+        if not rows.columns:
+            values = np.asarray(rows.data, np.float64)
+            spread = float(np.median(np.abs(values - np.median(values)))) or float(values.std())
+            noise = rng.normal(0, 1, values.shape) * self.noise * FOR_NORMAL * spread
+            return Table((values + noise).astype(np.asarray(rows.data).dtype))
+        new: dict[str, Any] = {}
+        for column in rows.columns:
+            own_R = column.number_R
+            if own_R is None or column.distinct() <= MAX_DISTINCT:
+                continue
+            known = column.known_R
+            if column.is_whole:
+                if np.ptp(known) >= LARGE_RANGE:
+                    new[column.name] = own_R + rng.choice([-1, 1], len(rows))
+                continue
+            spread = FOR_NORMAL * float(np.median(np.abs(known - np.median(known))))
+            new[column.name] = own_R + rng.normal(0, 1, len(rows)) * self.noise * (
+                spread or float(known.std())
+            )
+        if not new:
+            raise NotApplicable("no column holds numbers to which noise can be added")
+        return rows.replaced(new)
+
+
+def _smooth_flips(subject: Subject, rows: Table, noisy: Table) -> float:
+    """Return the share of rows whose class changes in 25 nearest neighbors."""
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    if len(subject.judged) <= NEIGHBORS:
+        raise NotEnoughData(f"needs more than {NEIGHBORS} rows")
+    encoder = Encoder(subject.table)
+    smooth = make_pipeline(StandardScaler(), KNeighborsClassifier(NEIGHBORS))
+    smooth.fit(encoder.one_hot(subject.table), subject.judged.target_R)
+    before, after = (smooth.predict(encoder.one_hot(each)) for each in (rows, noisy))
+    return float((before != after).mean())

@@ -1,0 +1,78 @@
+"""BEH101: columns that the model ignores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+MAX_COLUMNS = 200
+
+
+@dataclass(frozen=True)
+class InputWithoutEffect(Probe):
+    """Some columns have no effect on the output.
+
+    What it detects:
+        Columns whose values are permuted three times among 2,000 rows without any change of the
+        output.
+
+    Why it matters:
+        The model ignores the column: it was lost in the preparation of the data, its name or type
+        does not fit, or it is useless and only costs.
+
+    Fires:
+        All outputs stay equal. A note; a warning for columns that are named in `expect_used`.
+
+    Stays quiet:
+        Columns with a single value.
+
+    What to do:
+        - If the column should matter, check that it reaches the model under this name and type.
+        - Else leave the column out.
+    """
+
+    code = "BEH101"
+    severity = Severity.INFO
+
+    times: int = threshold(3, unit="permutations", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Permute one column after the other."""
+        subject.require_columns()
+        rows, rng = subject.table.take(subject.asked), subject.rng("permuted")
+        before = subject.ask(rows)
+        unused = []
+        for column in rows.columns[:MAX_COLUMNS]:
+            if column.distinct() + column.missing_R.any() > 1 and not any(
+                _changes(subject, rows, column.name, before, rng) for _ in range(self.times)
+            ):
+                unused.append(column.name)
+        for names, severity in (
+            ([n for n in unused if n in subject.options.expect_used], Severity.WARNING),
+            ([n for n in unused if n not in subject.options.expect_used], None),
+        ):
+            if names:
+                yield Suspicion(
+                    message=f"{len(names)} of {len(rows.columns)} columns "
+                    f"{'have' if len(names) > 1 else 'has'} no effect on the output: "
+                    + ", ".join(names[:10])
+                    + (f" and {len(names) - 10} more" if len(names) > 10 else ""),
+                    features=tuple(names),
+                    severity=severity,
+                    exact=True,
+                    evidence={"n": len(rows), "value": len(names)},
+                )
+
+
+def _changes(subject, rows, name, before, rng) -> bool:  # type: ignore[no-untyped-def]
+    """Return whether any output changes when a column is permuted."""
+    given_R = np.asarray(rows.column(name).given_R)
+    after = subject.ask(rows.replaced({name: given_R[rng.permutation(len(rows))]}))
+    return not np.allclose(after, before, rtol=1e-9, atol=1e-12, equal_nan=True)

@@ -1,0 +1,132 @@
+"""BEH104: the output jumps at one value of a column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.curves import Floats, individual, some_rows
+from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.subject import Subject
+from mothtrap.behavior.table import MAX_DISTINCT, Column
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+ROWS = 64
+STEPS = 100
+CODE_SHARE = 0.005
+"""Share of the rows with exactly one extreme value from which it may be a code; chosen by hand."""
+CODE_GAP = 1.0
+"""Distance of a code from the other values, in units of their whole range; chosen by hand."""
+FLAT = 0.5
+"""Share of steps without any change from which a model counts as one of steps, such as trees."""
+
+
+@dataclass(frozen=True)
+class Jump(Probe):
+    """The output jumps at one value of a column.
+
+    What it detects:
+        Codes, such as -999 for a missing value: one value far from all others that many rows have,
+        and which the model takes for a number. For smooth models also any step of 1 % of the range
+        of a column at which the output jumps.
+
+    Why it matters:
+        Between a code and the first real value lie no data: the answer there is invented, and a
+        missing value is treated as a very small number.
+
+    Fires:
+        In more than 10 % of 64 rows the output changes by more than 25 % of its range, between a
+        code and the nearest real value, or within one step of a smooth model.
+
+    Stays quiet:
+        Trees, which jump by design, except at codes. Columns of at most 10 values.
+
+    What to do:
+        - Mark missing values as missing (NaN) if the model can take them, or add a column that says
+          where the value is missing and fill in the median.
+        - Replace bins by splines where the jump lies at the edge of a bin.
+    """
+
+    code = "BEH104"
+    severity = Severity.WARNING
+
+    least: float = threshold(0.25, unit="share of the output's range", source="chosen by hand")
+    rows_share: float = threshold(0.1, unit="share of the rows", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Follow the output along each column of numbers."""
+        subject.require_columns()
+        rows = some_rows(subject, ROWS)
+        jumps, flat, smooth = [], 0, 0
+        for column in subject.table.columns:
+            if not column.is_number or len(np.unique(column.known_R)) <= MAX_DISTINCT:
+                continue
+            code = code_of(column)
+            if code is not None:
+                yield from self._at_code(subject, column, *code)
+            known = column.known_R if code is None else column.known_R[column.known_R != code[0]]
+            grid_G = np.linspace(known.min(), known.max(), STEPS + 1)
+            output_RG = individual(subject, rows, column.name, grid_G)
+            step_RG = np.abs(np.diff(output_RG, axis=1))
+            unchanged = float((step_RG < 1e-9 * subject.output_range).mean())
+            if np.ptp(output_RG) > 1e-9:
+                flat, smooth = flat + (unchanged > FLAT), smooth + (unchanged <= FLAT)
+            share_G = (step_RG > self.least * subject.output_range).mean(axis=0)
+            place = int(share_G.argmax())
+            if share_G[place] > self.rows_share:
+                jumps.append((column.name, grid_G, place, share_G[place], step_RG[:, place]))
+        if flat < smooth:
+            yield from (self._suspicion(*jump) for jump in jumps)
+
+    def _at_code(
+        self, subject: Subject, column: Column, code: float, nearest: float
+    ) -> Iterator[Suspicion]:
+        rows = subject.table.take(subject.asked)
+        rows = rows.take(np.flatnonzero(rows.column(column.name).number_R == code)[:ROWS])
+        if not len(rows):
+            return
+        middle = float(np.median(column.known_R[column.known_R != code]))
+        output_RG = individual(subject, rows, column.name, np.array([code, nearest, middle]))
+        change_R = np.abs(output_RG[:, 1:] - output_RG[:, :1]).min(axis=1)
+        share = float((change_R > self.least * subject.output_range).mean())
+        if share > self.rows_share:
+            where = np.flatnonzero(column.number_R == code)
+            yield Suspicion(
+                message=f"{len(where):,} rows have {column.name} = {code:g}, far from all other "
+                f"values (the nearest is {nearest:.4g}), and the output differs by "
+                f"{np.median(change_R):.3g} from that at real values: {code:g} looks like a code "
+                "that the model takes for a number",
+                features=(column.name,),
+                rows=subject.judged.rows_R[where],
+                exact=True,
+                evidence={"n": len(rows), "value": code, "reference": nearest, "share": share},
+            )
+
+    def _suspicion(
+        self, name: str, grid_G: Floats, place: int, share: float, change_R: Floats
+    ) -> Suspicion:
+        low, high = float(grid_G[place]), float(grid_G[place + 1])
+        return Suspicion(
+            message=f"the output jumps by {np.median(change_R):.3g} between {name} = {low:.4g} and "
+            f"{high:.4g} in {percent(share)} of the rows",
+            features=(name,),
+            exact=True,
+            evidence={"value": low, "reference": high, "share": float(share)},
+        )
+
+
+def code_of(column: Column) -> tuple[float, float] | None:
+    """Return a value that looks like a code, and the nearest other value; None where none does."""
+    values, counts = np.unique(column.known_R, return_counts=True)
+    if len(values) <= MAX_DISTINCT:
+        return None
+    for place, near, others in ((0, 1, values[1:]), (-1, -2, values[:-1])):
+        gap = abs(float(values[place] - values[near]))
+        spread = float(np.ptp(others)) or 1.0
+        many = counts[place] >= max(2, CODE_SHARE * counts.sum())
+        if many and gap > CODE_GAP * spread:
+            return float(values[place]), float(values[near])
+    return None

@@ -1,0 +1,83 @@
+"""BEH103: the output goes against a direction that the user stated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.curves import POINTS, ROWS, individual, quantiles
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class NotMonotone(Probe):
+    """The output falls where it was said to rise with a column, or rises where it should fall.
+
+    What it detects:
+        The output of 256 rows at 32 values of each column that is named in `monotone`.
+
+    Why it matters:
+        The direction is a requirement: a higher income must not lower a credit score.
+
+    Fires:
+        In any row the output goes the wrong way by more than 1 % of the range of the outputs.
+
+    Stays quiet:
+        Columns that are not named.
+
+    What to do:
+        - scikit-learn: set `monotonic_cst` of HistGradientBoosting.
+        - Set `monotone_constraints` in XGBoost, LightGBM or CatBoost, or fit on more rows.
+
+    References:
+        Goldstein et al., Peeking inside the black box (ICE), 2015.
+    """
+
+    code = "BEH103"
+    severity = Severity.ERROR
+
+    least: float = threshold(0.01, unit="share of the output's range", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Follow the output along each named column."""
+        if not subject.options.monotone:
+            raise NotApplicable("no direction was stated; pass monotone={column: '+'}")
+        step = max(1, len(subject.asked) // ROWS)
+        places = subject.asked[::step][:ROWS]
+        for name, sign in subject.options.monotone.items():
+            column = subject.table.column(name)
+            if not column.is_number or len(column.known_R) < 2:
+                continue
+            grid_G = quantiles(column, POINTS)
+            output_RG = sign * individual(subject, subject.table.take(places), name, grid_G)
+            # The fall from the highest value so far: several small steps count together.
+            fall_RG = np.maximum.accumulate(output_RG, axis=1) - output_RG
+            worst_R = fall_RG.max(axis=1)
+            bad = np.flatnonzero(worst_R > self.least * subject.output_range)
+            if not len(bad):
+                continue
+            row = int(bad[worst_R[bad].argmax()])
+            end = int(fall_RG[row].argmax())
+            begin = int(output_RG[row, : end + 1].argmax())
+            word = ("falls", "rise") if sign > 0 else ("rises", "fall")
+            yield Suspicion(
+                message=f"the output {word[0]} by {worst_R[row]:.3g} while {name} goes from "
+                f"{grid_G[begin]:.4g} to {grid_G[end]:.4g}, and should only {word[1]}; in "
+                f"{len(bad):,} of {len(output_RG):,} rows it goes the wrong way",
+                features=(name,),
+                rows=subject.judged.rows_R[places[bad]],
+                exact=True,
+                evidence={
+                    "n": len(output_RG),
+                    "value": float(worst_R[row]),
+                    "reference": self.least * subject.output_range,
+                    "from": float(grid_G[begin]),
+                    "to": float(grid_G[end]),
+                },
+            )

@@ -1,0 +1,82 @@
+"""BEH203: the inputs predict the errors of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+ADDITIVE = 0.7
+"""Share of the pattern that a model without interactions explains when none is missing; chosen by
+hand."""
+
+
+@dataclass(frozen=True)
+class ResidualPattern(Probe):
+    """The errors can be predicted from the inputs: the model misses a curve or an interaction.
+
+    What it detects:
+        A small boosted model is fitted to the residuals of one half of the rows. In the other half
+        it predicts more than 10 % of their variance.
+
+    Why it matters:
+        What is left in the residuals is signal that the model could use.
+
+    Fires:
+        R2 above 0.1 in the confirming half, and the correlation is not chance. The message names
+        the columns, and whether one column is curved or columns act together.
+
+    Stays quiet:
+        Noise, however large. Models that answer with labels only.
+
+    What to do:
+        - Add the named column as a curve (splines, bins, a power), or the product of the named
+          columns.
+        - Use a model that learns curves and interactions, such as gradient boosting.
+
+    References:
+        Friedman, Greedy function approximation, 2001.
+    """
+
+    code = "BEH203"
+    severity = Severity.WARNING
+    explains = ("weak_segment", "biased", "uneven_spread", "beaten_by_simple", "no_gain")
+    cost = 2
+
+    least_explained: float = threshold(
+        0.1, unit="R2", source="measured: default boosting on friedman1 leaves 0.05"
+    )
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Fit the residuals."""
+        if subject.reading.form == "labels":
+            raise NotApplicable("the model answers with labels, not with probabilities")
+        found = pattern_in(subject, subject.judged.residual_R, "residual")
+        if found.explained > self.least_explained:
+            yield Suspicion(
+                message=f"{percent(found.explained)} of the variance of the residuals"
+                + f" can be predicted from the inputs: {_shape(found)}",
+                p=found.p,
+                features=found.names,
+                evidence={
+                    "n": int(subject.confirm_R.sum()),
+                    "value": found.explained,
+                    "reference": self.least_explained,
+                    "without_interactions": found.additive,
+                },
+            )
+
+
+def _shape(found: Pattern) -> str:
+    """Say what the model misses."""
+    if not found.names:
+        return "many columns have a small part in it"
+    if found.additive >= ADDITIVE * found.explained or len(found.names) == 1:
+        return f"the model misses how the target depends on {' and on '.join(found.names[:2])}"
+    return f"the model misses that {' and '.join(found.names[:2])} act together"

@@ -1,0 +1,63 @@
+"""BEH207: errors of neighboring points in time are alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.confirm import ljung_box
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class ResidualsInOrder(Probe):
+    """Errors that follow each other in time are alike.
+
+    What it detects:
+        The autocorrelation of the residuals, in the order of `time`.
+
+    Why it matters:
+        The model misses a trend, a season or a change, and rows that follow each other are no
+        independent test of it: a score from shuffled folds is too good.
+
+    Fires:
+        The first autocorrelation is above 0.1 or below -0.1, and the Ljung-Box test over 10 lags
+        gives a chance below 1e-4.
+
+    Stays quiet:
+        Where no time was given.
+
+    What to do:
+        - Add lagged targets, or features of season and trend.
+        - Split by time, not at random, when the model is evaluated.
+
+    References:
+        Ljung and Box, On a measure of lack of fit in time series models, 1978.
+    """
+
+    code = "BEH207"
+    severity = Severity.WARNING
+
+    least: float = threshold(0.1, unit="autocorrelation", source="chosen by hand")
+    p_limit: float = threshold(1e-4, unit="p-value", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Test the residuals in the order of time."""
+        time_R = subject.options.time_R
+        if time_R is None:
+            raise NotApplicable("no time was given")
+        order = np.argsort(time_R, kind="stable")
+        first, p = ljung_box(subject.judged.residual_R[order])
+        if abs(first) > self.least and p < self.p_limit:
+            yield Suspicion(
+                message=f"the residuals of neighboring times have a correlation of {first:.2f} "
+                f"(limit {self.least:g})",
+                p=p,
+                evidence={"n": len(order), "value": first, "reference": self.least},
+            )

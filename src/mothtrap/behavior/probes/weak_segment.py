@@ -1,0 +1,111 @@
+"""BEH201: a segment of the rows in which the model is wrong more often than elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.behavior.gaps import Gap, Remaining, gap_in, in_words
+from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.segments import Mask, Segment, search
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+AS_WRONG = 0.75
+"""Share of the model's error from which another model counts as equally wrong. Measured: a
+default forest is 1.1 to 1.2 times as wrong as boosting in the hardest segments of many tables."""
+
+
+@dataclass(frozen=True)
+class WeakSegment(Probe):
+    """The model is wrong much more often in one segment of the rows.
+
+    What it detects:
+        A segment is a condition on at most three columns, such as `age >= 60 and kind = b`.
+        Segments with a high error are looked for in one half of the rows, and tested in the
+        other half.
+
+    Why it matters:
+        An overall score hides groups of rows for which the model is of little use.
+
+    Fires:
+        In the confirming half the error in the segment is at least 1.5 times the error elsewhere,
+        for classes also 5 points higher, and the difference is not chance (Welch's test, 1 % false
+        discoveries among all suspicions). It is a note where a boosted model that is fitted for
+        comparison is as wrong in these rows: then the rows are hard, or their labels are noisy.
+
+    Stays quiet:
+        Segments of fewer than 30 rows or 1 % of the rows.
+
+    What to do:
+        - Look at the rows of the segment first: their labels, missing values, and units.
+        - Collect more rows of the segment, or give them more weight in training.
+        - Add a feature that separates the cases within the segment.
+
+    References:
+        Chung et al., Slice Finder, 2019; Sagadeeva and Boehm, SliceLine, 2021.
+    """
+
+    code = "BEH201"
+    severity = Severity.WARNING
+    cost = 2
+
+    least_ratio: float = threshold(1.5, unit="times the error elsewhere", source="chosen by hand")
+    least_points: float = threshold(0.05, unit="error rate", source="chosen by hand")
+    most: int = threshold(5, unit="segments", source="chosen by hand: a reader's patience")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Look for segments with a high error."""
+        judged, table = subject.judged, subject.table
+        if not table.searched:
+            raise NotApplicable("there are no columns; pass metadata of the rows with about=")
+        error_R = judged.error_R[subject.propose_R]
+        if judged.reading.is_regression:  # few large errors would decide every mean
+            error_R = np.minimum(error_R, np.quantile(error_R, 0.99))
+        found = search(
+            table.take(subject.propose_R),
+            error_R,
+            most=self.most,
+            is_enough=lambda mask_R: self._is_enough(subject, mask_R, error_R),
+            spend=subject.budget.spend,
+        )
+        remaining = Remaining(subject, judged.error_R)
+        for candidate in found:
+            gap = remaining.gap(candidate.segment)
+            if self._is_large(subject, gap):
+                yield self._suspicion(subject, candidate.segment, gap)
+
+    def _is_enough(self, subject: Subject, mask_R: Mask, error_R: np.ndarray) -> bool:
+        inside, outside = float(error_R[mask_R].mean()), float(error_R[~mask_R].mean())
+        return self._is_large(subject, Gap(inside, outside, 0, 0, (0, 0)))
+
+    def _is_large(self, subject: Subject, gap: Gap) -> bool:
+        points = self.least_points if subject.judged.are_errors_counted else 0.0
+        return gap.ratio >= self.least_ratio and gap.inside - gap.outside >= points
+
+    def _suspicion(self, subject: Subject, segment: Segment, gap: Gap) -> Suspicion:
+        from mothtrap.behavior.sklearn.simple_models import simple_judged
+
+        other = gap_in(subject, segment, simple_judged(subject, "boosting").error_R)
+        is_hard = other.inside >= AS_WRONG * gap.inside
+        text = in_words(subject.judged, segment, gap)
+        if is_hard:
+            text += "; a model fitted for comparison is as wrong there"
+        return Suspicion(
+            message=text,
+            p=gap.p,
+            features=segment.columns,
+            segment=segment,
+            severity=Severity.INFO if is_hard else Severity.WARNING,
+            evidence={
+                "n": gap.rows,
+                "value": gap.inside,
+                "reference": gap.outside,
+                "interval": list(gap.interval),
+                "comparison": other.inside,
+            },
+        )

@@ -1,0 +1,1 @@
+"""Models of scikit-learn that the model under probe is compared with."""

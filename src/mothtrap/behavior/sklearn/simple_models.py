@@ -1,0 +1,149 @@
+"""Simple models fitted on the same task: what a model under probe must beat.
+
+Shape suffixes: R = rows, K = classes, F = features.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.behavior.sklearn.encoding import Encoder
+from mothtrap.behavior.sklearn.threads import one_thread
+from mothtrap.behavior.subject import Judged, Subject
+from mothtrap.behavior.table import Table
+from mothtrap.core.errors import NotEnoughData
+
+FOLDS: Final = 5
+MAX_TREES: Final = 100
+NAMES: Final = {
+    "constant": "a constant prediction",
+    "linear": "a linear model",
+    "tree": "a decision tree of depth 5",
+    "boosting": "gradient boosting with default settings",
+}
+SIMPLE: Final = ("constant", "linear", "tree")
+"""Models that are preferable where they are as good: they are read or computed by hand."""
+
+
+class SimpleModel:
+    """One simple model with the encoding that it needs.
+
+    Args:
+        kind: a name of `NAMES`.
+        classes: number of classes; 0 for regression.
+        table: defines columns and levels.
+    """
+
+    def __init__(self, kind: str, classes: int, table: Table) -> None:
+        self._kind, self._classes = kind, classes
+        self._encoder = Encoder(table)
+        self._model: Any = None
+
+    def fit(self, table: Table, target_R: npt.NDArray[Any]) -> SimpleModel:
+        """Fit the model; rows of an unknown class are left out."""
+        known_R = target_R >= 0 if self._classes else np.isfinite(target_R)
+        kind = self._kind
+        if self._classes and len(np.unique(target_R[known_R])) < 2:
+            kind = "constant"
+        self._model = _make(kind, self._classes, self._encoder.categories_F)
+        with warnings.catch_warnings(), one_thread():
+            warnings.simplefilter("ignore")
+            self._model.fit(self._encoded(table)[known_R], target_R[known_R])
+        return self
+
+    def scores(self, table: Table) -> npt.NDArray[np.float64]:
+        """Return probabilities (R, K), or numbers (R, 1)."""
+        with warnings.catch_warnings(), one_thread():
+            warnings.simplefilter("ignore")
+            if not self._classes:
+                return np.asarray(self._model.predict(self._encoded(table)), float)[:, None]
+            found = np.zeros((len(table), self._classes))
+            found[:, self._model.classes_] = self._model.predict_proba(self._encoded(table))
+        return found
+
+    def _encoded(self, table: Table) -> npt.NDArray[np.float64]:
+        linear = self._kind in ("linear", "tree")
+        return self._encoder.one_hot(table) if linear else self._encoder.ordinal(table)
+
+
+def simple_answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
+    """Return a simple model's answers to the held-out rows, (R, K) or (R, 1).
+
+    It is fitted on the training rows where these were given, else on four fifths of the held-out
+    rows for each fifth. The result is kept for further probes.
+
+    Raises:
+        NotEnoughData: there are too few rows to fit anything.
+    """
+    key = f"simple {kind}"
+    if key not in subject.shared:
+        subject.budget.spend()
+        subject.shared[key] = _answers(subject, kind)
+    found: npt.NDArray[np.float64] = subject.shared[key]
+    return found
+
+
+def simple_judged(subject: Subject, kind: str) -> Judged:
+    """Return the held-out rows with a simple model's answers."""
+    judged = subject.judged
+    scores = simple_answers(subject, kind)
+    loss = subject.options.loss
+    return Judged(judged.table, judged.target_R, scores, subject.reading, judged.rows_R, loss)
+
+
+def _answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
+    judged, classes = subject.judged, len(subject.reading.classes)
+    if len(judged) < 2 * FOLDS:
+        raise NotEnoughData(f"needs {2 * FOLDS} rows, has {len(judged)}")
+    if subject.train is not None:
+        fitted = SimpleModel(kind, classes, subject.train.table)
+        found = fitted.fit(subject.train.table, subject.train.target_R).scores(judged.table)
+    else:
+        found = np.zeros((len(judged), max(classes, 1)))
+        fold_R = subject.rng("folds").permutation(len(judged)) % FOLDS
+        for fold in range(FOLDS):
+            subject.budget.spend()
+            model = SimpleModel(kind, classes, judged.table)
+            model.fit(judged.table.take(fold_R != fold), judged.target_R[fold_R != fold])
+            found[fold_R == fold] = model.scores(judged.table.take(fold_R == fold))
+    if subject.reading.form == "labels":
+        found = (found == found.max(axis=1, keepdims=True)).astype(float)
+    return found
+
+
+def _make(kind: str, classes: int, categories_F: npt.NDArray[np.bool_]) -> Any:
+    """Return an unfitted model of scikit-learn."""
+    from sklearn.dummy import DummyClassifier, DummyRegressor
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+    from sklearn.linear_model import LogisticRegression, RidgeCV
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+    if kind == "boosting":
+        shared = {
+            "categorical_features": categories_F if categories_F.any() else None,
+            "early_stopping": False,
+            "max_iter": MAX_TREES if classes <= 3 else MAX_TREES // 4,
+            "random_state": 0,
+        }
+        if classes:
+            return HistGradientBoostingClassifier(**shared)
+        return HistGradientBoostingRegressor(**shared)
+    makers: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "constant": (lambda: DummyClassifier(strategy="prior"), DummyRegressor),
+        "linear": (
+            lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=200)),
+            lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-3, 3, 7))),
+        ),
+        "tree": (
+            lambda: DecisionTreeClassifier(max_depth=5, min_samples_leaf=5, random_state=0),
+            lambda: DecisionTreeRegressor(max_depth=5, min_samples_leaf=5, random_state=0),
+        ),
+    }
+    return makers[kind][0 if classes else 1]()

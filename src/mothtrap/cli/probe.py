@@ -1,0 +1,141 @@
+"""Ask a trained model questions: where is it wrong, and what is it sensitive to?"""
+
+from __future__ import annotations
+
+import click
+
+from mothtrap.cli._findings import fail_on_option, fails, format_option, show
+from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
+
+
+@click.command(name="probe")
+@click.argument("words", metavar="[MODEL] DATA", nargs=-1, required=True)
+@click.option("--target", required=True, metavar="COLUMN", help="The column of the targets.")
+@click.option("--train", metavar="FILE", help="The rows that the model was trained on.")
+@click.option("--leave-out", metavar="COLUMNS", help="Columns that the model does not get.")
+@click.option("--task", type=click.Choice(["classification", "regression"]))
+@click.option("--classes", metavar="LABELS", help="Labels in the order of the model's columns.")
+@click.option(
+    "--monotone", metavar="COLUMN:+,...", help="The output must not fall (+) or rise (-) with it."
+)
+@click.option("--expect-used", metavar="COLUMNS", help="Columns that the model is meant to use.")
+@click.option("--time", "time", metavar="COLUMN", help="The order of the rows; the model lacks it.")
+@click.option("--select", metavar="CODES", help="Probes to run, by code or family: BEH2,BEH301.")
+@click.option("--ignore", metavar="CODES", help="Probes that are left out.")
+@click.option("--budget", type=float, default=120.0, show_default=True, help="Seconds.")
+@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--build", metavar="MODULE:FUNCTION", help="Makes a module of PyTorch.")
+@click.option("--weights", metavar="FILE", help="Weights for --build, as safetensors.")
+@click.option("--trust-pickle", is_flag=True, help="Read a pickle, which runs the code in it.")
+@click.option("--name", metavar="NAME", help="Of the run.")
+@format_option
+@fail_on_option(default=None)
+@runs_dir_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    words: tuple[str, ...],
+    target: str,
+    train: str | None,
+    leave_out: str | None,
+    task: str | None,
+    classes: str | None,
+    monotone: str | None,
+    expect_used: str | None,
+    time: str | None,
+    select: str | None,
+    ignore: str | None,
+    budget: float,
+    seed: int,
+    build: str | None,
+    weights: str | None,
+    trust_pickle: bool,
+    name: str | None,
+    form: str,
+    fail_on: str | None,
+    runs_dir: str | None,
+) -> None:
+    """Ask a trained model questions on held-out rows: where it is wrong, what it depends on.
+
+    MODEL is a file of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.cbm), Keras (.keras), ONNX
+    or skops, or a function that takes rows and returns predictions (package.module:predict). DATA
+    is a CSV, Parquet, Arrow or JSON-lines file. Findings are kept as a run.
+
+    \b
+    mothtrap probe model.ubj held_out.parquet --target y --train train.parquet
+    mothtrap probe app.model:predict_proba held_out.csv --target y --monotone income:+
+    mothtrap probe --build net:make --weights best.safetensors held_out.csv --target y
+    """
+    from mothtrap.session.asked_models import from_words
+    from mothtrap.session.probe_data import column_of, read_table
+    from mothtrap.session.probing import probe
+
+    if len(words) != (1 if build else 2):
+        raise Refusal("expected MODEL and DATA, or with --build DATA alone")
+    data = words[-1]
+    model = from_words(
+        None if build else words[0], build=build, weights=weights, trust_pickle=trust_pickle
+    )
+    hidden = (*_list(leave_out), *((time,) if time else ()))
+    X, y = read_table(data, target, hidden)
+    report = probe(
+        model,
+        X,
+        y,
+        train=read_table(train, target, hidden) if train else None,
+        task=task,
+        classes=_labels(classes, y),
+        monotone=_directions(monotone),
+        expect_used=_list(expect_used),
+        time=column_of(data, time) if time else None,
+        select=_list(select),
+        ignore=_list(ignore),
+        budget_s=budget,
+        seed=seed,
+        name=name,
+        **({"runs_dir": runs_dir} if runs_dir else {}),
+    )
+    if report.path is None:
+        for finding in report.findings:
+            click.echo(f"{finding.code} {finding.severity}: {finding.message}")
+        return
+    _show(ctx, report.path, form, fail_on)
+
+
+def _show(ctx: click.Context, path: object, form: str, fail_on: str | None) -> None:
+    from mothtrap.monitor.catalogue import explains
+    from mothtrap.reader.run import open_run
+    from mothtrap.report.summary import summarize
+    from mothtrap.store.naming import name_here
+
+    opened = open_run(path)  # type: ignore[arg-type]
+    summary = summarize(opened, explains(), called=name_here(opened.path))
+    show(summary, form)
+    if fails(summary, fail_on):
+        ctx.exit(1)
+
+
+def _list(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (text or "").split(",")))
+
+
+def _labels(text: str | None, y: object) -> tuple[object, ...]:
+    """Return labels of the type of the targets."""
+    words = _list(text)
+    if words and getattr(y, "dtype", None) is not None and y.dtype.kind in "iu":  # type: ignore[attr-defined]
+        try:
+            return tuple(int(word) for word in words)
+        except ValueError as err:
+            raise Refusal(f"--classes: the targets are whole numbers, {text!r} are not") from err
+    return words
+
+
+def _directions(text: str | None) -> dict[str, str]:
+    found = {}
+    for word in _list(text):
+        column, colon, sign = word.rpartition(":")
+        if not colon or sign not in ("+", "-"):
+            raise Refusal(f"--monotone {word!r}: expected COLUMN:+ or COLUMN:-")
+        found[column] = sign
+    return found

@@ -1,0 +1,47 @@
+"""A model of any framework as a function from rows to answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+Predict = Callable[[Any], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrappedModel:
+    """A trained model.
+
+    Attributes:
+        predict: returns the answers to rows.
+        classes: labels in the order of the columns of probabilities; empty where unknown.
+        task: `classification` or `regression`; None where unknown.
+        refit: fits the model anew, and returns its `predict`; None where that is not possible.
+    """
+
+    predict: Predict
+    classes: tuple[Any, ...] = ()
+    task: str | None = None
+    refit: Callable[[Any, Any], Predict] | None = None
+
+
+class ModelWrapper(Protocol):
+    """Module that wraps the models of one framework.
+
+    `FRAMEWORK` is the name of its import, `SUFFIXES` are the files that it reads. Nothing in the
+    module imports the framework before `wrap` or `load` is called.
+    """
+
+    FRAMEWORK: str
+    SUFFIXES: tuple[str, ...]
+
+    def accepts(self, model: Any) -> bool:
+        """Return whether the model is one of the framework."""
+
+    def wrap(self, model: Any) -> WrappedModel:
+        """Return the model as a function."""
+
+    def load(self, path: Path) -> Any:
+        """Read a model from a file, without running code that the file holds."""

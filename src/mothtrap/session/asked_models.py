@@ -1,0 +1,110 @@
+"""Finds the function behind whatever a user names as a model: an object, a file, or a function."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from mothtrap.adapters._models import pickled
+from mothtrap.adapters._models import torch as of_torch
+from mothtrap.core import registry
+from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.errors import ConfigError
+from mothtrap.core.wrapped_models import ModelWrapper, WrappedModel
+
+PACKAGE = "mothtrap.adapters._models"
+LAST = "sklearn"
+"""The wrapper that takes whatever looks like an estimator; the others are asked before."""
+
+
+def wrapped(model: Any) -> WrappedModel:
+    """Return a model of a known framework, or any function, as a function with what is known of it.
+
+    Raises:
+        ConfigError: it is neither.
+    """
+    if isinstance(model, WrappedModel):
+        return model
+    for wrapper in _wrappers():
+        if (wrapper.FRAMEWORK in sys.modules or _is_last(wrapper)) and wrapper.accepts(model):
+            return wrapper.wrap(model)
+    if callable(model):
+        return WrappedModel(predict=model)
+    raise ConfigError(
+        f"a {type(model).__qualname__} is no model that can be asked; pass a function that "
+        "takes rows and returns predictions"
+    )
+
+
+def from_words(
+    model: str | None,
+    *,
+    build: str | None = None,
+    weights: str | None = None,
+    trust_pickle: bool = False,
+) -> WrappedModel:
+    """Return the model that a command line names.
+
+    Args:
+        model: a file, or `package.module:function`; None where `build` is given.
+        build: `package.module:function` that returns a module of PyTorch.
+        weights: safetensors file with the module's weights.
+        trust_pickle: whether a pickle may be read, which runs the code in it.
+
+    Raises:
+        ConfigError: nothing is found there, or it is not safe to read.
+    """
+    if build is not None:
+        made = function(build)()
+        return wrapped(made if weights is None else of_torch.with_weights(made, Path(weights)))
+    if model is None:
+        raise ConfigError("name a model: a file, package.module:predict, or --build")
+    path = Path(model)
+    if not path.suffix or (":" in model and not path.exists()):
+        return wrapped(function(model))
+    if not path.is_file():
+        raise ConfigError(f"there is no file {model}")
+    if path.suffix in pickled.SUFFIXES and trust_pickle:
+        return wrapped(pickled.load_trusted(path))
+    for wrapper in _wrappers():
+        if path.suffix in wrapper.SUFFIXES:
+            return wrapped(wrapper.load(path))
+    known = sorted(suffix for wrapper in _wrappers() for suffix in wrapper.SUFFIXES)
+    raise ConfigError(
+        f"{model}: no model is read from files that end in {path.suffix!r}; known are "
+        f"{', '.join(known)}, or name a function: package.module:predict"
+    )
+
+
+def function(words: str) -> Callable[..., Any]:
+    """Import the function that `package.module:function` names, from the working folder, too.
+
+    Raises:
+        ConfigError: there is no such module or function.
+    """
+    module, colon, name = words.partition(":")
+    if not (module and colon and name):
+        raise ConfigError(f"{words!r} names no function; expected package.module:function")
+    if "" not in sys.path:
+        sys.path.insert(0, "")
+    try:
+        found = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+    except Exception as err:  # whatever the user's module raises
+        raise ConfigError(f"cannot import {words}: {in_one_line(err)}") from err
+    if not callable(found) and not hasattr(found, "predict"):
+        raise ConfigError(f"{words} is a {type(found).__qualname__}, no function and no model")
+    return found
+
+
+def _wrappers() -> list[ModelWrapper]:
+    parts = [part.load() for part in registry.parts(PACKAGE)]
+    return sorted(parts, key=lambda each: each.FRAMEWORK == LAST)  # type: ignore[arg-type]
+
+
+def _is_last(wrapper: ModelWrapper) -> bool:
+    return wrapper.FRAMEWORK == LAST

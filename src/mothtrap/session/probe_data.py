@@ -1,0 +1,70 @@
+"""Reads the table that a probe run is about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mothtrap.core.errors import ConfigError, nearest
+
+SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl")
+
+
+def read_table(path: str, target: str, leave_out: tuple[str, ...] = ()) -> tuple[Any, Any]:
+    """Return rows and targets of a file.
+
+    Args:
+        path: of a CSV, Parquet, Arrow or JSON-lines file.
+        target: column of the targets.
+        leave_out: columns that the model does not get.
+
+    Returns:
+        A pandas data frame, or without pandas a mapping of columns, and the targets (R,).
+
+    Raises:
+        ConfigError: the file or a column does not exist, or the file cannot be read.
+    """
+    table = _read(Path(path))
+    for name in (target, *leave_out):
+        if name not in table.column_names:
+            raise ConfigError(
+                f"{path} has no column {name!r}{nearest(name, table.column_names)}; it has: "
+                f"{', '.join(table.column_names[:20])}"
+            )
+    y = np.asarray(table.column(target).to_pylist())
+    rows = table.drop_columns(list(dict.fromkeys([target, *leave_out])))
+    try:
+        return rows.to_pandas(), y
+    except ImportError:  # pandas is not installed
+        return {name: rows.column(name).to_numpy() for name in rows.column_names}, y
+
+
+def column_of(path: str, name: str) -> Any:
+    """Return one column of a file (R,); raises as `read_table`."""
+    table = _read(Path(path))
+    if name not in table.column_names:
+        raise ConfigError(f"{path} has no column {name!r}{nearest(name, table.column_names)}")
+    return np.asarray(table.column(name).to_pylist())
+
+
+def _read(path: Path) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv, feather, json, parquet
+
+    readers = {
+        ".csv": csv.read_csv,
+        ".parquet": parquet.read_table,
+        ".arrow": feather.read_table,
+        ".feather": feather.read_table,
+        ".jsonl": json.read_json,
+    }
+    if path.suffix not in readers:
+        raise ConfigError(f"{path}: expected a file that ends in one of {', '.join(SUFFIXES)}")
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    try:
+        return readers[path.suffix](path)
+    except (pa.ArrowException, OSError) as err:
+        raise ConfigError(f"{path} cannot be read: {err}") from err

@@ -1,0 +1,151 @@
+"""`mothtrap.probe`: ask a trained model questions, and keep the findings as a run.
+
+Shape suffixes: R = rows.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time as clock
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.behavior.asked_report import ProbeReport
+from mothtrap.behavior.budget import PREDICTIONS, SECONDS
+from mothtrap.behavior.installed_probes import selected
+from mothtrap.behavior.probing import Outcome, run_probes
+from mothtrap.behavior.reading import Loss
+from mothtrap.behavior.subject import Refit, Subject
+from mothtrap.behavior.subjects import Request, make_subject
+from mothtrap.behavior.table import Table
+from mothtrap.core.config import Config, is_disabled, load_config
+from mothtrap.core.probed import Probed
+from mothtrap.core.runs import RunEnd, RunKind
+from mothtrap.session import launch
+from mothtrap.session.asked_models import wrapped
+from mothtrap.store import layout
+from mothtrap.store.finding_log import FindingLog
+from mothtrap.store.finding_rows import write_rows
+
+
+def probe(
+    model: Any,
+    X: Any,
+    y: Any,
+    *,
+    train: tuple[Any, Any] | None = None,
+    task: str | None = None,
+    classes: Sequence[Any] = (),
+    monotone: Mapping[str, int | str] | None = None,
+    expect_used: Sequence[str] = (),
+    time: Any = None,
+    about: Any = None,
+    loss: Loss | None = None,
+    refit: Refit | None = None,
+    select: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+    budget_s: float = SECONDS,
+    predictions: int = PREDICTIONS,
+    seed: int = 0,
+    name: str | None = None,
+    **settings: Any,
+) -> ProbeReport:
+    """Ask a trained model questions on held-out rows, and report where it is wrong.
+
+    Weaknesses are looked for in one half of the rows and reported only where the other half
+    confirms them. The findings are kept as a run of kind `probe`.
+
+    Args:
+        model: a function that takes rows like `X` and returns numbers (R,), probabilities
+            (R, K), or labels (R,), or a model of scikit-learn, XGBoost, LightGBM, CatBoost, Keras,
+            PyTorch, or onnxruntime.
+        X: held-out rows: a data frame, an array, or a mapping of columns.
+        y: their targets (R,).
+        train: rows and targets of the training, for comparisons with it.
+        task: "classification" or "regression", where it cannot be seen from the answers.
+        classes: labels in the order of the columns of the answers.
+        monotone: "+" or "-" by column: the output must not fall, or rise, with the column.
+        expect_used: columns that the model is meant to use.
+        time: when the rows were observed, or the name of the column that holds it.
+        about: further columns, such as metadata of pictures, that the model does not get.
+        loss: a function of answers and targets that returns a loss for each row.
+        refit: a function of rows and targets that fits the model anew and returns its predict.
+        select: beginnings of codes of the probes to run, e.g. ["BEH2"]; none = all.
+        ignore: beginnings of codes of probes that are left out.
+        budget_s: seconds for all probes together.
+        predictions: rows that may be predicted.
+        seed: of all random choices.
+        name: of the run; default: `probe-` and the time.
+        **settings: as in the configuration file, e.g. `runs_dir="runs"`.
+
+    Raises:
+        ConfigError: data, targets, answers or settings do not fit together.
+        MissingExtraError: scikit-learn is not installed.
+        RunExistsError: the name is taken.
+    """
+    found = wrapped(model)
+    probes = selected(select, ignore)
+    request = Request(
+        task=task or found.task,
+        classes=tuple(classes or found.classes),
+        monotone=monotone or {},
+        expect_used=tuple(expect_used),
+        time=time,
+        about=about,
+        loss=loss,
+        refit=refit or found.refit,
+        budget_s=budget_s,
+        predictions=predictions,
+        seed=seed,
+    )
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
+    subject, everything = make_subject(found.predict, X, y, train, request)
+    outcome = run_probes(subject, probes, everything)
+    path = None
+    if not is_disabled(os.environ):
+        path = store(subject, outcome, everything, config, name)
+    return ProbeReport(subject, everything, outcome, path)
+
+
+def store(
+    subject: Subject, outcome: Outcome, everything: Table, config: Config, name: str | None
+) -> Path:
+    """Write the findings, their rows, and the states of the probes as a run; return its folder.
+
+    Raises:
+        RunExistsError: the name is taken.
+        OSError: the disk refused.
+    """
+    default = f"probe-{clock.strftime('%Y%m%d-%H%M%S')}"
+    attempt = launch.create(
+        name or default, sys.argv, config, numbered=name is None, kind=RunKind.PROBE
+    )
+    folder = layout.monitor_folder(attempt, 0)
+    log = FindingLog(folder)
+    log.append(outcome.findings, outcome.statuses)
+    log.close()
+    write_rows(folder, outcome.rows)
+    layout.write_probed(attempt, _about(subject, outcome, everything))
+    layout.write_end(attempt, RunEnd(exit_code=0, ended_s=clock.time()))
+    return attempt.parent
+
+
+def _about(subject: Subject, outcome: Outcome, everything: Table) -> Probed:
+    loss_R: npt.NDArray[np.float64] = subject.judged.loss_R
+    return Probed(
+        rows=len(everything),
+        judged=len(subject.judged),
+        columns=everything.names[:200],
+        task="regression" if subject.reading.is_regression else "classification",
+        answers=subject.reading.form,
+        loss=float(loss_R.mean()),
+        predicted=subject.budget.predicted,
+        seconds=round(subject.budget.elapsed_s, 2),
+        left_out=outcome.left_out,
+        seed=subject.seed,
+    )

@@ -1,0 +1,35 @@
+"""A model that simpler ones beat is named; a constant that beats it is an error."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.behavior.asking import outcome
+
+from mothtrap.behavior.probes.beaten_by_simple import BeatenBySimple
+from mothtrap.core.findings import Severity
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(1200, 4))
+Y = X @ np.array([3.0, 1, 0, 0]) + RNG.normal(size=1200)
+
+
+def test_a_linear_model_beats_one_that_saw_half() -> None:
+    (finding,) = outcome(BeatenBySimple(), lambda a: 3 * a[:, 0], X, Y).findings
+    assert finding.severity is Severity.WARNING
+    assert finding.evidence["model"] == "linear"
+
+
+def test_a_constant_beats_nonsense() -> None:
+    (finding,) = outcome(BeatenBySimple(), lambda a: -3 * a[:, 0], X, Y).findings
+    assert finding.severity is Severity.ERROR
+    assert "a constant prediction is better" in finding.message
+
+
+def test_the_truth_is_not_beaten() -> None:
+    assert outcome(BeatenBySimple(), lambda a: a @ np.array([3.0, 1, 0, 0]), X, Y).findings == ()
+
+
+def test_training_rows_are_used_where_they_are_given() -> None:
+    """Fitted on training rows of another world, no simple model is better."""
+    train = (X, -Y)
+    assert outcome(BeatenBySimple(), lambda a: 3 * a[:, 0], X, Y, train).findings == ()

@@ -1,0 +1,48 @@
+"""A mean residual is named, overall and by segment; shrinkage is left to calibration."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.behavior.asking import labels, outcome, people, sure
+
+from mothtrap.behavior.probes.biased import Biased
+
+X = people(3000)
+Y = 3 * X.x0.to_numpy() + np.random.default_rng(0).normal(size=3000)
+
+
+def predict(d):  # type: ignore[no-untyped-def]
+    return 3 * d.x0.to_numpy()
+
+
+@pytest.mark.parametrize(("shift", "word"), [(0.8, "too high by 0.8"), (-0.8, "too low by 0.8")])
+def test_a_shift_is_named_once(shift: float, word: str) -> None:
+    (finding,) = outcome(Biased(), lambda d: predict(d) + shift, X, Y).findings
+    assert word[:-4] in finding.message
+    assert abs(abs(float(finding.evidence["value"])) - 0.8) < 0.1  # type: ignore[arg-type]
+
+
+def test_a_shift_in_a_segment_is_named() -> None:
+    found = outcome(Biased(), lambda d: predict(d) - 2 * (d.kind == "d"), X, Y).findings
+    overall, finding = found
+    assert "segment" not in overall.evidence
+    assert finding.evidence["segment"] == "kind = d"
+    assert "too low by 2" in finding.message or "too low by 1.9" in finding.message
+
+
+def test_probabilities_are_compared_with_shares() -> None:
+    y = labels(X, 0.12)
+    (finding,) = outcome(Biased(), lambda d: sure(d)[:, 1] * 0.7, X, y).findings
+    assert "the probability of 1 is too low" in finding.message
+
+
+def test_fair_models_are_left_alone() -> None:
+    assert outcome(Biased(), predict, X, Y).findings == ()
+    assert outcome(Biased(), sure, X, labels(X, 0.12)).findings == ()
+
+
+def test_a_model_that_is_too_unsure_is_not_called_biased_in_segments() -> None:
+    """Its probabilities are wrong wherever they are extreme: that is calibration."""
+    y = labels(X, 0.02)
+    assert outcome(Biased(), lambda d: 0.5 + 0.6 * (sure(d, 0.98)[:, 1] - 0.5), X, y).findings == ()

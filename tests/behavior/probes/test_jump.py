@@ -1,0 +1,45 @@
+"""Codes for missing values and single steps of smooth models are named; trees are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from sklearn.tree import DecisionTreeRegressor
+from tests.behavior.asking import suspicions
+
+from mothtrap.behavior.probes.jump import Jump
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame({"income": RNG.lognormal(3, 0.4, 800), "b": RNG.normal(size=800)})
+GONE = RNG.random(800) < 0.1
+CODED = X.assign(income=np.where(GONE, -999.0, X.income))
+
+
+def linear(d: pd.DataFrame) -> np.ndarray:
+    return 0.1 * d.income.to_numpy() + d.b.to_numpy()
+
+
+def test_a_code_that_counts_as_a_number_is_named_with_its_rows() -> None:
+    (found,) = suspicions(Jump(), linear, CODED, linear(X))
+    assert found.features == ("income",)
+    assert found.evidence["value"] == -999
+    assert found.rows.tolist() == np.flatnonzero(GONE).tolist()
+
+
+def test_a_code_that_the_model_knows_is_fine() -> None:
+    def knows(d: pd.DataFrame) -> np.ndarray:
+        return linear(d.assign(income=d.income.where(d.income > 0, 20.0)))
+
+    assert suspicions(Jump(), knows, CODED, linear(X)) == []
+
+
+def test_a_step_of_a_smooth_model_is_named() -> None:
+    (found,) = suspicions(Jump(), lambda d: linear(d) + 20 * (d.b > 0.5), X, linear(X))
+    assert found.features == ("b",)
+    assert abs(float(found.evidence["value"]) - 0.5) < 0.1  # type: ignore[arg-type]
+
+
+def test_trees_and_lines_are_fine() -> None:
+    tree = DecisionTreeRegressor(max_depth=3).fit(X, linear(X))
+    assert suspicions(Jump(), tree.predict, X, linear(X)) == []
+    assert suspicions(Jump(), linear, X, linear(X)) == []

@@ -1,0 +1,30 @@
+"""A curve and an interaction that a model misses are named, and told apart."""
+
+from __future__ import annotations
+
+import numpy as np
+from tests.behavior.asking import outcome
+
+from mothtrap.behavior.probes.residual_pattern import ResidualPattern
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(2000, 5))
+NOISE = RNG.normal(0, 0.5, 2000)
+
+
+def test_a_missed_curve_is_named() -> None:
+    y = X[:, 1] + X[:, 3] ** 2 + NOISE
+    (finding,) = outcome(ResidualPattern(), lambda a: a[:, 1] + 1, X, y).findings
+    assert finding.layers == ("input:x3",)
+    assert "how the target depends on x3" in finding.message
+
+
+def test_a_missed_interaction_is_named() -> None:
+    y = X[:, 2] + X[:, 0] * X[:, 4] + NOISE
+    (finding,) = outcome(ResidualPattern(), lambda a: a[:, 2], X, y).findings
+    assert set(finding.layers) == {"input:x0", "input:x4"}
+    assert "act together" in finding.message
+
+
+def test_noise_is_left_alone() -> None:
+    assert outcome(ResidualPattern(), lambda a: a[:, 1], X, X[:, 1] + NOISE).findings == ()

@@ -1,0 +1,63 @@
+"""A planted segment is named, with its rows; hard rows are a note, and even noise is silent."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from tests.behavior.asking import labels, outcome, people, sure, suspicions
+
+from mothtrap.behavior.probes.weak_segment import WeakSegment
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+
+X = people(4000)
+PLANTED = ((X.age >= 60) & (X.kind == "b")).to_numpy()
+
+
+def test_noisy_labels_in_a_segment_are_a_note_as_no_model_does_better() -> None:
+    found = outcome(WeakSegment(), sure, X, labels(X, np.where(PLANTED, 0.4, 0.1)))
+    (finding,) = found.findings
+    assert finding.evidence["segment"] == "age >= 60 and kind = b"
+    assert finding.severity is Severity.INFO
+    assert "elsewhere" in finding.message
+    assert found.rows[finding.fingerprint].tolist() == np.flatnonzero(PLANTED).tolist()
+
+
+def test_a_segment_that_the_model_alone_gets_wrong_is_a_warning() -> None:
+    def turned(d: pd.DataFrame) -> np.ndarray:
+        right = sure(d)
+        return np.where((d.kind == "c").to_numpy()[:, None], right[:, ::-1], right)
+
+    (finding,) = outcome(WeakSegment(), turned, X, labels(X, 0.1)).findings
+    assert finding.evidence["segment"] == "kind = c"
+    assert finding.severity is Severity.WARNING
+    assert finding.layers == ("input:kind",)
+    assert finding.mode == "probe"
+
+
+def test_errors_of_numbers_are_searched_too() -> None:
+    rng = np.random.default_rng(0)
+    y = 3 * X.x0.to_numpy() + rng.normal(0, np.where(X.kind == "a", 4, 1))
+    (finding,) = outcome(WeakSegment(), lambda d: 3 * d.x0.to_numpy(), X, y).findings
+    assert finding.evidence["segment"] == "kind = a"
+
+
+def test_the_loss_of_the_user_counts() -> None:
+    y = labels(X, 0.1)
+    late = (X.age >= 70).to_numpy()
+
+    def by_row(scores: np.ndarray, target: np.ndarray) -> np.ndarray:
+        return np.where(late[: len(target)], 5.0, 1.0)
+
+    (first, *_) = suspicions(WeakSegment(), sure, X, y, loss=by_row)
+    assert first.features == ("age",)
+
+
+def test_even_noise_is_silent() -> None:
+    assert outcome(WeakSegment(), sure, X, labels(X, 0.12)).findings == ()
+
+
+def test_pictures_without_metadata_have_no_segments() -> None:
+    with pytest.raises(NotApplicable, match="about="):
+        suspicions(WeakSegment(), lambda a: a[:, 0, 0], np.ones((50, 3, 3)), np.ones(50) * 1.5)
