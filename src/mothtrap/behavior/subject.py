@@ -107,7 +107,7 @@ class Judged:
 
     @property
     def are_errors_counted(self) -> bool:
-        """Whether `error_R` is 1 for a wrong row and 0 for a right one."""
+        """True if `error_R` is 1 for a wrong row and 0 for a right one."""
         return self._loss is None and not self.reading.is_regression
 
 
