@@ -39,7 +39,7 @@ from bench.capturing.figures import interval, median_of  # noqa: E402
 from bench.capturing.hooks import hooks_out_and_in  # noqa: E402
 from bench.capturing.pairing import SETTLE_S, run  # noqa: E402
 from bench.models import gpt  # noqa: E402
-from mothtrap.adapters import torch as adapter  # noqa: E402
+from mothtrap.adapters.torch import ADAPTER  # noqa: E402
 from mothtrap.core.config import Config  # noqa: E402
 from mothtrap.session import launch  # noqa: E402
 from mothtrap.session.worker import Worker  # noqa: E402
@@ -153,11 +153,11 @@ def watched(setting: str) -> Iterator[Unobserved]:
         worker = Worker(
             lambda: launch.create("bench", ["bench"], config, numbered=True),
             config,
-            adapter.ARRAYS,
+            ADAPTER.arrays,
             print,
         )
         with hooks_out_and_in() as unobserved:
-            worker.attach(adapter, adapter.attach_process)
+            worker.attach(ADAPTER)
         try:
             yield unobserved
         finally:

@@ -109,7 +109,7 @@ def measure(library: str, rounds: int, pairs: int) -> list[float]:
         for pair in range(pairs):
             plain = _timed(train)
             worker = watching._begin([adapter], f"r{pair}", {"runs_dir": folder})
-            handle = worker.attach(adapter, adapter.attach_process)
+            handle = worker.attach(adapter)
             watched = _timed(train)
             watching._close(worker, [handle], None)
             ratios.append(watched / plain)

@@ -11,7 +11,6 @@ MOST_METHODS = 10
 UNBOUND = {"reader/run.py:Run"}
 """The public objects."""
 KNOWN = {
-    "adapters/tensorflow/handle.py:TensorFlowHandle": 12,
     "adapters/torch/data/loaders.py:LoaderObserver": 11,
     "adapters/torch/hooks/tracer.py:Tracer": 16,
     "adapters/torch/job/naming.py:NameBook": 12,
@@ -19,8 +18,6 @@ KNOWN = {
     "adapters/torch/optimization/optimizers.py:OptimizerObserver": 23,
     "adapters/torch/reproduce/recording/recording.py:Recording": 15,
     "tracing/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
-    "tracing/boosting/handle.py:BoostingHandle": 11,
-    "tracing/trainer_handle.py:TrainerHandle": 13,
 }
 """Classes that have more, and how many: they may only become fewer."""
 

@@ -36,7 +36,7 @@ LAYERS = {
     "adapters": 5,
     "rules": 5,
     "actions": 5,
-    "preflight": 5,
+    "checks": 4,
     "behavior": 5,
     "profile": 5,
     "tracing": 4,
@@ -106,7 +106,7 @@ def _parsed(path: Path, changed_ns: int) -> ast.Module:
         gc.enable()
 
 
-def _imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
+def imported(tree: ast.AST) -> Iterator[tuple[str, int]]:
     """Every dotted name that is imported anywhere in a file, with its line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -125,7 +125,7 @@ def layering_offences(source: Path) -> list[str]:
         own = path.parts[0] if len(path.parts) > 1 else ""
         if own == "" and path.stem in TOP_MODULES:
             continue
-        for name, line in _imported(tree):
+        for name, line in imported(tree):
             where = f"{path}:{line}"
             parts = name.split(".")
             if name.startswith("."):
@@ -151,8 +151,8 @@ def framework_offences(source: Path) -> list[str]:
             continue
         homes = {path.stem.removeprefix("on_"), *path.parent.parts}
         homes |= {base for home, base in BUILT_ON.items() if home in homes}
-        home_layers = {"adapters", "statistics", "preflight", "behavior"}
-        for name, line in _imported(tree):
+        home_layers = {"adapters", "statistics", "checks", "behavior"}
+        for name, line in imported(tree):
             framework = name.split(".")[0]
             at_home = framework in homes and path.parts[0] in home_layers
             if framework in FRAMEWORKS and not at_home:
@@ -166,7 +166,7 @@ def pickle_offences(source: Path) -> list[str]:
     for path, tree in files(source):
         offences += [
             f"{path}:{line} imports {name}"
-            for name, line in _imported(tree)
+            for name, line in imported(tree)
             if (name.split(".")[0] in NO_PICKLE_MODULES or name in UNPICKLING)
             and name not in READ_WHEN_TRUSTED.get(path.as_posix(), ())
         ]

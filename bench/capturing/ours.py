@@ -20,7 +20,7 @@ def watch(job: Job) -> tuple[Sides, str]:
     import msgspec
 
     from bench.capturing.hooks import hooks_out_and_in
-    from mothtrap.adapters import torch as adapter
+    from mothtrap.adapters.torch import ADAPTER
     from mothtrap.core.config import Config
     from mothtrap.session import launch
     from mothtrap.session.worker import Worker
@@ -30,14 +30,14 @@ def watch(job: Job) -> tuple[Sides, str]:
     worker = Worker(
         lambda: launch.create("bench", ["bench"], config, numbered=True),
         config,
-        adapter.ARRAYS,
+        ADAPTER.arrays,
         lambda line: print(line, file=sys.stderr),
     )
     ringed = job.setting == WITH_RING
     watched = msgspec.structs.replace(config, capture="default") if ringed else config
     with hooks_out_and_in() as unwatched:
         worker.job.config = watched
-        worker.attach(adapter, adapter.attach_process)
+        worker.attach(ADAPTER)
     _, _, step = training_of(job.model)
     with unwatched():
         run(step, FIRST_STEPS)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from mothtrap.reader.tensors.exponent_counts import Fit as Fit
     from mothtrap.session.callbacks import LightningCallback as LightningCallback
     from mothtrap.session.callbacks import TrainerCallback as TrainerCallback
+    from mothtrap.session.explicit_check import CheckReport as CheckReport
+    from mothtrap.session.explicit_check import check as check
     from mothtrap.session.fit_callback import KerasCallback as KerasCallback
     from mothtrap.session.job_stop import on_stop as on_stop
     from mothtrap.session.module_log import log as log
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Chart": "mothtrap.reader.plots",
+    "CheckReport": "mothtrap.session.explicit_check",
     "Collection": "mothtrap.core.collections",
     "Exponents": "mothtrap.reader.tensors.exponent_counts",
     "Finding": "mothtrap.core.findings",
@@ -90,6 +93,7 @@ _HOMES = {
     "TrainerCallback": "mothtrap.session.callbacks",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
+    "check": "mothtrap.session.explicit_check",
     "export_run": "mothtrap.exports",
     "log": "mothtrap.session.module_log",
     "log_artifact": "mothtrap.session.module_log",
@@ -111,6 +115,7 @@ _HOMES = {
 
 __all__ = [
     "Chart",
+    "CheckReport",
     "Collection",
     "Exponents",
     "Finding",
@@ -141,6 +146,7 @@ __all__ = [
     "TrainerCallback",
     "Watch",
     "Window",
+    "check",
     "export_run",
     "log",
     "log_artifact",

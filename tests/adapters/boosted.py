@@ -9,22 +9,23 @@ from typing import Any
 
 import pytest
 
-from mothtrap.core.adapters import Adapter, Handle, Job
+from mothtrap.core.adapters import Handle, Job
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.testing.adapters import Process
 from mothtrap.tracing.boosting import trees
 from mothtrap.tracing.boosting.rounds import Rounds
+from mothtrap.tracing.handle import AdapterSpec
 
 
 def watched(
-    adapter: Adapter, train: Callable[[], object], *targets: object
+    adapter: AdapterSpec, train: Callable[[], object], *targets: object
 ) -> tuple[Process, object]:
     """Train under an adapter; return what was recorded, and what the training returns."""
     process = Process("numpy")
 
     def begin(job: Job) -> Handle:
-        return adapter.attach(job, targets) if targets else adapter.attach_process(job)
+        return adapter.attach(job, targets)
 
     with process.watched(adapter, begin):
         result = train()
@@ -54,7 +55,7 @@ LOOKS = ("leaves", "gains", "predictions")
 
 def looks(
     monkeypatch: pytest.MonkeyPatch,
-    adapter: Adapter,
+    adapter: AdapterSpec,
     model: type,
     train: Callable[[], object],
     *,

@@ -12,7 +12,7 @@ optax = pytest.importorskip("optax")
 import jax.numpy as jnp  # noqa: E402
 from tests.agreement import batch, stored  # noqa: E402
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 
@@ -30,7 +30,7 @@ def loss_of(kind: str) -> Any:
 def train(kind: str) -> Process:
     """Make a few steps on the batch, each followed by an evaluation."""
     process = Process("jax")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         last_weight, last_bias = map(jnp.asarray, batch.last_layer(kind))
         params = {
             "first": {"w": jnp.asarray(batch.W1), "b": jnp.asarray(batch.B1)},

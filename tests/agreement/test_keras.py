@@ -9,7 +9,7 @@ keras = pytest.importorskip("keras")
 
 from tests.agreement import batch, stored  # noqa: E402
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 
@@ -29,7 +29,7 @@ def network(kind: str) -> keras.Model:
 def train(kind: str) -> Process:
     """Make a few steps on the batch, each followed by an evaluation."""
     process = Process("numpy")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model = network(kind)
         x, y = batch.data(kind)
         classes = keras.losses.SparseCategoricalCrossentropy(from_logits=True)

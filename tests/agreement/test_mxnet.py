@@ -9,7 +9,7 @@ mxnet = pytest.importorskip("mxnet")
 from mxnet import autograd, gluon  # noqa: E402
 from tests.agreement import batch, stored  # noqa: E402
 
-from mothtrap.adapters import mxnet as adapter  # noqa: E402
+from mothtrap.adapters.mxnet import ADAPTER  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 
@@ -33,7 +33,7 @@ def network(kind: str) -> gluon.Block:
 def train(kind: str) -> Process:
     """Make a few steps on the batch, each followed by an evaluation."""
     process = Process("numpy")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model = network(kind)
         x, y = (mxnet.nd.array(values) for values in batch.data(kind))
         classes = kind == "classes"

@@ -8,7 +8,7 @@ torch = pytest.importorskip("torch")
 
 from tests.agreement import batch, stored  # noqa: E402
 
-from mothtrap.adapters import torch as adapter  # noqa: E402
+from mothtrap.adapters.torch import ADAPTER  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 
@@ -32,7 +32,7 @@ def network(kind: str) -> torch.nn.Module:
 def train(kind: str) -> Process:
     """Make a few steps on the batch, each followed by an evaluation."""
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model = network(kind)
         x, y = map(torch.from_numpy, batch.data(kind))
         y = y.long() if kind == "classes" else y

@@ -175,3 +175,24 @@ def test_what_has_passed_explains_nothing_that_something_else_explains() -> None
     told = by_code(diagnosis.findings)
     assert told["LOS402"].caused_by == ("GRD101",)
     assert told["NUM001"].caused_by == ("LOS402",)
+
+
+def test_what_is_over_stands_in_the_past_and_does_not_lead() -> None:
+    over = msgspec.structs.replace(
+        found("LOS404", 10, severity=Severity.WARNING), evidence={"passed_at_step": 60}
+    )
+    active = found("OPT601", 50, severity=Severity.WARNING)
+    assert [story.sentence for story in diagnose([over, active], EXPLAINS).stories] == [
+        "Opt601 since step 50.",
+        "Los404 from step 10 to 60.",
+    ]
+
+
+def test_what_is_over_leads_where_its_effects_go_on() -> None:
+    over = msgspec.structs.replace(
+        found("STR701", 10, severity=Severity.WARNING), evidence={"passed_at_step": 60}
+    )
+    effect = found("LOS401", 20, severity=Severity.WARNING)
+    active = found("OPT601", 50, severity=Severity.WARNING)
+    first = diagnose([over, effect, active], EXPLAINS).stories[0]
+    assert first.root == over.fingerprint

@@ -26,9 +26,9 @@ FAILURES = {
         line=15,
         says=(
             "(square_root_before_the_loss.py:15) got predictions that contain NaN",
-            "`root = torch.sqrt(scores)` (square_root_before_the_loss.py:13) made it of scores",
+            "torch.sqrt at square_root_before_the_loss.py:13 made them from finite values (scores",
         ),
-        fix="keep the operands of `root = torch.sqrt(scores)` in its domain",
+        fix="Keep what `torch.sqrt` is given above 0",
     ),
     "square_root_inside_the_model": Expected(
         kind="label",
@@ -36,9 +36,10 @@ FAILURES = {
         line=27,
         says=(
             "(square_root_inside_the_model.py:27) got predictions that contain NaN",
-            "torch.sqrt in Autoencoder made it from finite values",
+            "torch.sqrt at square_root_inside_the_model.py:",
+            "made them from finite values",
         ),
-        fix="keep what `torch.sqrt` is given in its domain",
+        fix="Keep what `torch.sqrt` is given above 0",
     ),
     "smaller_last_batch": Expected(
         kind="shape",

@@ -86,6 +86,7 @@ PLANTED = (
     Planted("confusion", "DAT504", 0, 150, severity="warning"),
     near("label_out_of_range", "DAT505", 0),
     near("labels_of_one_class", "DAT517", 0),
+    near("data_changed_in_place", "DAT519", 20),
     near("token_ratio", "DAT508", 0, severity="info"),
     exactly("softmax_wrong_dim", "STR709", 0),
     near("missing_activation_range", "STR710", 0),

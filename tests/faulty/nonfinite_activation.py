@@ -11,13 +11,13 @@ class LogCounts(nn.Module):
         self.offset = offset
 
     def forward(self, counts):
-        return torch.log(counts + self.offset)
+        return torch.log(counts + self.offset)  # <- here
 
 
 class Net(nn.Module):
     def __init__(self, offset):
         super().__init__()
-        self.compress = LogCounts(offset)  # <- here
+        self.compress = LogCounts(offset)
         self.layers = nn.Sequential(nn.Linear(8, 24), nn.ReLU(), nn.Linear(24, 1))
 
     def forward(self, counts):

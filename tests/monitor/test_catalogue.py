@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from mothtrap.checks.check import Check
 from mothtrap.core import invariants
 from mothtrap.core.config import Config
 from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.invariants import Range
-from mothtrap.monitor.catalogue import explains, find_rule, load_rules, rule_classes
+from mothtrap.monitor.catalogue import explains, find_rule, load_checks, load_rules, rule_classes
 from mothtrap.rules.broken_invariant import BrokenInvariant
 from mothtrap.rules.dead_units import DeadUnits
 
@@ -21,8 +22,16 @@ def codes(config: Config) -> list[str]:
 
 
 def test_without_settings_every_rule_is_in_force() -> None:
-    assert codes(Config()) == [rule.code for rule in rule_classes()]
+    rules = [rule.code for rule in rule_classes() if not issubclass(rule, Check)]
+    assert codes(Config()) == rules
     assert "NUM001" in codes(Config())
+
+
+def test_checks_are_in_force_only_where_a_script_is_checked() -> None:
+    every = [rule.code for rule in rule_classes()]
+    assert [rule.code for rule in load_rules(Config(), checks=True)] == every
+    assert "PRE104" in [check.code for check in load_checks(Config())]
+    assert "PRE104" not in codes(Config())
 
 
 def test_select_and_ignore_work_by_family_and_code() -> None:

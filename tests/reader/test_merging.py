@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mothtrap.core.findings import Finding, Severity
-from mothtrap.reader.merging import merge_findings
+from mothtrap.core.findings import Finding, Severity, has_passed
+from mothtrap.reader.merging import join_attempts, merge_findings
 
 
 def finding(code: str, severity: Severity, step: int) -> Finding:
@@ -23,3 +23,16 @@ def test_the_most_severe_comes_first_then_the_earliest() -> None:
     early = finding("NUM001", Severity.ERROR, 7)
     warning = finding("DAT501", Severity.WARNING, 0)
     assert merge_findings([[warning, late], [early]]) == (early, late, warning)
+
+
+def test_the_latest_attempt_decides_what_is_still_true() -> None:
+    gone, unknown = finding("LOS405", Severity.WARNING, 100), finding("DAT505", Severity.ERROR, 0)
+    before, now = finding("NUM001", Severity.ERROR, 50), finding("NUM001", Severity.ERROR, 450)
+    joined = join_attempts([gone, unknown, before], [now], {"LOS405"}, 400)
+    assert [(one.code, one.severity, one.step) for one in joined] == [
+        ("DAT505", Severity.ERROR, 0),
+        ("NUM001", Severity.ERROR, 450),
+        ("LOS405", Severity.INFO, 100),
+    ]
+    assert "not found again after the job resumed at 400" in joined[-1].message
+    assert has_passed(joined[-1])

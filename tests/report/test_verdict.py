@@ -96,7 +96,7 @@ def test_effects_that_were_seen_before_their_cause_are_not_said_to_follow() -> N
     early = msgspec.structs.replace(NAN, code="LOS401", name="loss_not_decreasing", step=70)
     run = HandMadeRun(findings=(exploding(), early))
     summary = summarize(run, {"GRD101": frozenset({"LOS401"})})  # type: ignore[arg-type]
-    assert "  since earlier: loss not decreasing (step 70)" in verdict(summary)
+    assert "  also explains: loss not decreasing" in verdict(summary)
     assert "led to:" not in verdict(summary)
 
 

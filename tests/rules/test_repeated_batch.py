@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.data import BatchesLoaded
+from mothtrap.core.facts.data import BatchesLoaded, OneBatchUsed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.repeated_batch import RepeatedBatch
 
@@ -90,3 +91,31 @@ def test_a_stream_that_gives_one_batch_all_the_time(rows: int, severity: Severit
     """A large batch may be all the data there are."""
     [finding] = check(passed(7, "iterable", batches=8, rows=rows))
     assert (finding.severity, finding.evidence["batches"]) == (severity, 8)
+
+
+def test_equal_rows_of_evaluation_data_are_a_note() -> None:
+    seen = BatchesLoaded(
+        step=9,
+        loader="loader 2",
+        sampler="sequential",
+        workers=0,
+        pass_number=1,
+        batches=20,
+        repeated=10,
+        rows=32,
+        ended=True,
+        trained=False,
+    )
+    [note] = RepeatedBatch().check(window(seen))
+    assert note.severity is Severity.INFO
+    assert "equal rows lie in the evaluation data" in note.message
+    [error] = RepeatedBatch().check(window(msgspec.structs.replace(seen, trained=True)))
+    assert error.severity is Severity.ERROR
+
+
+def test_one_batch_for_ever_is_an_error() -> None:
+    used = OneBatchUsed(step=40, loader="loader 1", steps=32, unused=40, first_step=9)
+    [finding] = RepeatedBatch().check(window(used))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 9)
+    assert "which gave 40 others meanwhile" in finding.message
+    assert finding.fixes[0].startswith("Give the model the batch of the loop")

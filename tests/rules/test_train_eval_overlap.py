@@ -1,12 +1,15 @@
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from tests.rules.windows import window
+from tests.rules.windows import loss, window
 
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.data import IndicesShared, RowsShared
+from mothtrap.core.facts.data import IndicesShared, RowsShared, SplitDrawn
 from mothtrap.core.facts.evaluations import EvaluationPhase
+from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.packed import pack
 from mothtrap.core.steps import Mode
 from mothtrap.rules.train_eval_overlap import TrainEvalOverlap
 
@@ -131,3 +134,43 @@ def test_copies_are_not_explained_by_equal_rows() -> None:
     assert finding.fixes[0].startswith("Drop copies, and repeat rare rows, after splitting")
     assert check(rows(3, copied=True, share_of_all=0.4)) == []
     assert check(rows(20, expected_share=1.0, copied=True, share_of_all=0.01)) == []
+
+
+def split(step: int, trained: range, evaluated: range, size: int = 500) -> SplitDrawn:
+    return SplitDrawn(
+        step=step,
+        data="TensorDataset",
+        size=size,
+        trained=pack(trained),
+        evaluated=pack(evaluated),
+        eval_loader="loader 2",
+        location="train.py:48",
+    )
+
+
+FIRST = split(20, range(400), range(400, 500))
+
+
+def after(*splits: SplitDrawn) -> list[Finding]:
+    resumed = Resumed(step=400, evidence="its weights are those saved", splits=(FIRST,))
+    return TrainEvalOverlap().check(window(loss(np.ones(600)), resumed, *splits))
+
+
+def test_rows_split_anew_when_a_job_resumes_were_trained_on_before() -> None:
+    [finding] = after(split(420, range(100, 500), range(100)))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 420)
+    assert "100 of the 100 samples" in finding.message
+    assert "resumed at step 400" in finding.message
+    assert finding.fixes[0].startswith("Split with a fixed seed")
+
+
+@pytest.mark.parametrize(
+    "now",
+    [
+        pytest.param(split(420, range(400), range(400, 500)), id="the same split"),
+        pytest.param(split(420, range(100, 500), range(100), size=900), id="other data"),
+        pytest.param(split(20, range(100, 500), range(100)), id="before it resumed"),
+    ],
+)
+def test_a_job_that_resumes_with_its_split_is_healthy(now: SplitDrawn) -> None:
+    assert after(now) == []

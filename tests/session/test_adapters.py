@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
+from typing import cast
 
 import msgspec
 import pytest
@@ -15,13 +17,14 @@ from tests.plugins import install
 from tests.session.toy import Model, Toy, attached
 
 import mothtrap
-from mothtrap.core.adapters import Losses
+from mothtrap.core.adapters import Environment, Handle, Job, Losses
 from mothtrap.core.config import Config
 from mothtrap.core.control_requests import SnapshotRequest
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import Resumed, WorkerEnded, WorkerStarted
 from mothtrap.core.findings import RuleState
 from mothtrap.core.replays import PLAN_VARIABLE, ReplayPlan
+from mothtrap.core.reports import Reports
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
 from mothtrap.session import adapters, launch, startup
 from mothtrap.session.worker import Worker
@@ -35,7 +38,7 @@ def known(monkeypatch: pytest.MonkeyPatch) -> Adapters:
     """The adapters that there are, by the name of the framework: `tests` is that of `Model`."""
     found = {"tests": Toy("tests")}
     monkeypatch.setattr(adapters, "frameworks", lambda: tuple(sorted(found)))
-    monkeypatch.setattr(adapters, "load", found.__getitem__)
+    monkeypatch.setattr(adapters, "load", lambda name: found[name].spec)
     return found
 
 
@@ -154,11 +157,14 @@ def test_an_adapter_that_declares_nothing_honors_nothing(
         def detach(self) -> None:
             pass
 
-    toy = Toy()
-    toy.attach_process = lambda job: toy.jobs.append(job) or Undeclared()  # type: ignore
+    def begin(job: Job) -> Handle:
+        jobs.append(job)
+        return cast(Handle, Undeclared())
+
+    jobs: list[Job] = []
     worker = make(Config(redact=("label",)))
-    job = attached(worker, toy)
-    job.step()
+    worker.attach(Toy().spec, begin)
+    jobs[0].step()
     assert "redact has no effect: inputs of toy" in capsys.readouterr().out
 
 
@@ -174,11 +180,7 @@ Other.__module__ = "others.models"
 def test_models_of_two_frameworks_make_one_run_with_one_sequence_of_steps(
     known: Adapters, tmp_path: Path
 ) -> None:
-    class Others(Toy):
-        def accepts(self, target: object) -> bool:
-            return isinstance(target, Other)
-
-    known["others"] = Others("others")
+    known["others"] = Toy("others", kind=Other)
     first, second = Model(), Other()
     one = mothtrap.watch(first, runs_dir=str(tmp_path))
     two = mothtrap.watch(second)
@@ -212,7 +214,7 @@ def test_an_adapter_that_refines_another_is_attached_after_it(
 ) -> None:
     known["others"] = Toy("others", base="tests")
     model = Other()
-    assert [each.FRAMEWORK for each in adapters.adapters_of(model)] == ["tests", "others"]
+    assert [each.framework for each in adapters.adapters_of(model)] == ["tests", "others"]
     with mothtrap.watch(model, runs_dir=str(tmp_path)) as watch:
         for _ in range(3):
             model.fit_round()
@@ -230,7 +232,7 @@ def test_a_process_of_a_run_has_one_worker_for_all_its_frameworks(
     known: Adapters, attempt: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     known["others"] = Toy("others")
-    monkeypatch.setattr(startup, "load", known.__getitem__)
+    monkeypatch.setattr(startup, "load", lambda name: known[name].spec)
     monkeypatch.setattr(startup, "_process", [])
     monkeypatch.setenv("MOTHTRAP_RUN_DIR", str(attempt))
     for framework in ("others", "tests"):
@@ -332,7 +334,7 @@ def test_a_replay_goes_to_the_adapter(
     plan = ReplayPlan(step=4, workers={0: "snapshots/4/w0"}, scratch=str(tmp_path))
     (tmp_path / "plan.json").write_bytes(msgspec.json.encode(plan))
     monkeypatch.setenv(PLAN_VARIABLE, str(tmp_path / "plan.json"))
-    monkeypatch.setattr(startup, "load", known.__getitem__)
+    monkeypatch.setattr(startup, "load", lambda name: known[name].spec)
     monkeypatch.setattr(startup, "_begun", set())
     startup.attach("tests")
     assert known["tests"].calls == ["replay step 4"]
@@ -417,6 +419,7 @@ def test_two_frameworks_in_a_script_make_one_run(
         env=environment(PYTHONPATH=paths),
     )
     assert outcome.returncode == 0, outcome.stderr
+    assert outcome.stderr.count("the adapter theirs.little has no ADAPTER") == 1
     stored = mothtrap.open_run(tmp_path / "runs" / "both")
     assert (stored.steps, stored.workers, stored.tool_errors) == (9, (0,), ())
     own = {series.of.split()[-1]: series.steps_S.tolist() for series in stored.scalars("loss")}
@@ -425,3 +428,45 @@ def test_two_frameworks_in_a_script_make_one_run(
     assert started.framework == "torch"
     assert started.versions["little"] == "0.1"
     assert stored.observations(WorkerEnded)[0].steps == 9
+
+
+def test_an_adapter_in_the_old_form_works_and_says_what_to_change(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+    old = ModuleType("theirs.old")
+    vars(old).update(
+        FRAMEWORK="old",
+        REQUIRES="old>=1",
+        ARRAYS="numpy",
+        REPORTS=Reports(scalars=frozenset({"loss"})),
+        STEPS="base",
+        refines=lambda: "torch",
+        accepts=lambda target: isinstance(target, Model),
+        attach=lambda job, targets: asked.append(targets),
+        attach_process=lambda job: asked.append(job),
+        attach_replay=lambda plan: asked.append(plan),
+        environment=lambda: Environment(rank=3),
+    )
+    monkeypatch.setattr(adapters, "_old_forms", set())
+    spec = adapters.spec_of(old)
+    assert adapters.spec_of(old).framework == "old"
+    assert capsys.readouterr().err.count("theirs.old has no ADAPTER") == 1
+    assert (spec.refines, spec.steps) == ("torch", "base")
+    assert (spec.requires, spec.arrays) == ("old>=1", "numpy")
+    assert spec.reports.scalars == {"loss"}
+    assert spec.accepts(Model())
+    assert not spec.accepts(3)
+    assert spec.environment().rank == 3
+    job, model, plan = cast(Job, object()), Model(), cast(ReplayPlan, object())
+    spec.attach(job, (model, "an optimizer"))
+    spec.attach(job)
+    spec.replay(plan)
+    assert asked == [(model, "an optimizer"), job, plan]
+
+
+def test_a_module_with_a_spec_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    module, spec = ModuleType("theirs.little"), Toy().spec
+    vars(module)["ADAPTER"] = spec
+    assert adapters.spec_of(module) is spec
+    assert not capsys.readouterr().err

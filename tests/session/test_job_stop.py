@@ -145,7 +145,7 @@ def test_a_worker_that_has_saved_waits_for_those_that_still_save() -> None:
 
 def test_a_worker_without_anything_to_save_waits_for_those_that_the_guard_stops_too() -> None:
     shelf = Shelf()
-    worker = threading.Thread(target=_stop(1, 2, shelf).save)
+    worker = threading.Thread(target=_stop(1, 2, shelf).save, args=(True,))
     worker.start()
     shelf.leave("stop/guard/0", "0")
     for _ in range(600):
@@ -156,6 +156,18 @@ def test_a_worker_without_anything_to_save_waits_for_those_that_the_guard_stops_
     shelf.leave("saved/guard/0", "yes")
     worker.join(60)
     assert not worker.is_alive()
+
+
+def test_a_worker_whose_guard_decides_alone_waits_for_no_other() -> None:
+    shelf, calls = Shelf(), list[str]()
+    on_stop(lambda: calls.append("saved"))
+    stop = _stop(1, 2, shelf)
+    worker = threading.Thread(target=stop.save, args=(False,), daemon=True)
+    worker.start()
+    worker.join(10)
+    assert not worker.is_alive()
+    assert calls == ["saved"]
+    assert shelf.texts == {}
 
 
 def test_what_was_given_to_on_stop_is_called_once_whatever_it_raises() -> None:

@@ -50,6 +50,18 @@ def test_the_command_is_that_of_the_run(tmp_path: Path) -> None:
     assert start.foreign == ""
 
 
+def test_a_working_folder_that_was_deleted_does_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, gone = begun(tmp_path), tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    started = start_of(run, snapshot(3, cwd=str(tmp_path)))
+    assert started.folder == str(tmp_path)
+    assert start_of(run, snapshot(3, cwd=str(tmp_path / "none"))).folder
+
+
 def test_a_snapshot_alone_does_not_know_a_secret(tmp_path: Path) -> None:
     masked = snapshot(3, command=("python", "train.py", "--token", "***"))
     with pytest.raises(ReplayError, match=r"secret.*`python train.py --token \*\*\*`; .* -- COMM"):

@@ -9,6 +9,7 @@ from tests.store.records import record
 
 from mothtrap.core.errors import RunExistsError
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.data import SplitDrawn
 from mothtrap.core.facts.workers import Resumed, WeightsSaved
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey
@@ -159,3 +160,18 @@ def test_the_attempt_of_before_is_the_last_that_the_same_launcher_started(tmp_pa
     layout.create_run(tmp_path / "job-2", info(launcher=mine))
     assert earlier_attempt(tmp_path, None, STARTED_AGAIN) is None  # which of them is not known
     assert earlier_attempt(tmp_path, "job", STARTED_AGAIN) == first
+
+
+def test_splits_of_earlier_attempts_go_along_where_the_weights_do(tmp_path: Path) -> None:
+    split = SplitDrawn(
+        step=1,
+        data="TensorDataset",
+        size=10,
+        trained="r0,8",
+        evaluated="r8,2",
+        eval_loader="loader 2",
+    )
+    first = attempt(tmp_path, 1, saved(2, "a"), split)
+    resume = Resumption(first, first.parent / "2", lambda: 0)
+    assert resume({"Net": "a"}, None).splits == (split,)
+    assert resume({"Net": "b"}, None).splits == ()  # it loaded nothing: it began again

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 from mothtrap.core.adapters import Environment, Given, Job, Losses, SnapshotTaker
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.options import WITHOUT_SNAPSHOTS
-from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
+from mothtrap.tracing.handle import AdapterSpec
 
 
 class Model:
@@ -71,14 +71,7 @@ class ToyHandle:
 
 
 class Toy:
-    """The adapter; remembers its jobs, and what its handles were asked."""
-
-    REQUIRES = "numpy"
-    ARRAYS = "numpy"
-    REPORTS = Reports(
-        scalars=frozenset({"loss"}), facts=frozenset({LossSeries}), modes=frozenset({Mode.TRAIN})
-    )
-    STEPS: Literal["own", "base", "none"] = "own"
+    """An adapter; remembers its jobs, and what its handles were asked."""
 
     def __init__(
         self,
@@ -87,39 +80,38 @@ class Toy:
         rank: int | None = None,
         size: int = 1,
         base: str | None = None,
+        kind: type = Model,
         snapshots: SnapshotTaker | None = None,
         error: Exception | None = None,
     ) -> None:
-        self.FRAMEWORK = framework
-        self._environment = Environment(rank=rank, size=size, versions={framework: "1.0"})
-        self._base, self._snapshots, self._error = base, snapshots, error
+        self._snapshots, self._error = snapshots, error
         self.jobs: list[Job] = []
         self.calls: list[str] = []
+        here = Environment(rank=rank, size=size, versions={framework: "1.0"})
+        self.spec = AdapterSpec(
+            framework=framework,
+            handle=self.begin,
+            requires="numpy",
+            reports=Reports(
+                scalars=frozenset({"loss"}),
+                facts=frozenset({LossSeries}),
+                modes=frozenset({Mode.TRAIN}),
+            ),
+            watched=(kind,),
+            refines=base,
+            replay=lambda plan: self.calls.append(f"replay step {plan.step}"),
+            place=lambda: here,
+        )
 
-    def refines(self) -> str | None:
-        return self._base
-
-    def accepts(self, target: object) -> bool:
-        return isinstance(target, Model)
-
-    def attach(self, job: Job, targets: Sequence[object]) -> ToyHandle:
+    def begin(self, job: Job, targets: Sequence[object]) -> ToyHandle:
         for target in targets:
             if isinstance(target, Model):
                 target.job = job
-        return self.attach_process(job)
-
-    def attach_process(self, job: Job) -> ToyHandle:
         self.jobs.append(job)
         return ToyHandle(job, self.calls, self._snapshots, self._error)
-
-    def attach_replay(self, plan: ReplayPlan) -> None:
-        self.calls.append(f"replay step {plan.step}")
-
-    def environment(self) -> Environment:
-        return self._environment
 
 
 def attached(worker: Any, adapter: Toy) -> Job:
     """Attach an adapter to a worker; return the job that it was given."""
-    worker.attach(adapter, adapter.attach_process)
+    worker.attach(adapter.spec)
     return adapter.jobs[-1]

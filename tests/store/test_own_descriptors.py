@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
 
+from mothtrap.store import own_descriptors
 from mothtrap.store.own_descriptors import OwnDescriptor
 
 NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND
@@ -46,3 +48,25 @@ def test_closed_and_not_taken_it_is_closed_without_an_error(tmp_path: Path) -> N
     os.close(own.number())
     own.close()
     assert own.closed
+
+
+def test_inode_numbers_that_change_do_not_matter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def renumbered(number: int) -> tuple[int, int]:
+        status = os.fstat(number)
+        return status.st_dev, next(numbers)
+
+    numbers = itertools.count()
+    monkeypatch.setattr(own_descriptors, "_file_of", renumbered)
+    own = OwnDescriptor(tmp_path / "own", NEW)
+    number = own.number()
+    assert own.number() == number  # it is not opened once more
+    os.close(number)
+    theirs = os.open(tmp_path / "theirs", os.O_RDWR | os.O_CREAT)
+    assert theirs == number
+    os.write(own.number(), b"one")
+    own.close()
+    os.write(theirs, b"theirs")
+    os.close(theirs)
+    assert (tmp_path / "own").read_bytes() == b"one"

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pytest
+
+from mothtrap.store import user_secret as secret_file
 from mothtrap.store.user_secret import user_secret
 
 
@@ -31,6 +36,23 @@ def test_processes_that_begin_together_agree(tmp_path: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         made = list(pool.map(lambda _: user_secret(tmp_path / "x.secret"), range(64)))
     assert len(set(made)) == 1
+
+
+def test_without_hard_links_it_stays_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refused)
+    with ThreadPoolExecutor(16) as pool:
+        made = list(pool.map(lambda _: user_secret(tmp_path / "x.secret"), range(64)))
+    assert len(set(made)) == 1
+    monkeypatch.setattr(secret_file, "_unwritten", {})  # as in another process
+    assert user_secret(tmp_path / "x.secret") == made[0]
+    (tmp_path / "x.secret").write_text("short")
+    assert user_secret(tmp_path / "x.secret") not in (made[0], "short")
+    assert [path.name for path in tmp_path.iterdir()] == ["x.secret"]
 
 
 def test_where_it_cannot_be_written_it_lasts_as_long_as_the_process(tmp_path: Path) -> None:

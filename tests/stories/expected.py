@@ -134,4 +134,28 @@ HEADLINES = {
         says=("guessing gives 2.08",),
         fix="Look at some rows",
     ),
+    "advantages_of_one_row": Headline(
+        code="NUM001",
+        severity="error",
+        says=("torch.std made it from finite values (values: 1 value)",),
+        fix="Give `torch.std` two values or more",
+    ),
+    "strips_too_short": Headline(
+        code="NUM004",
+        severity="error",
+        says=("row 3 has 8 frames for 9 labels",),
+        fix="Drop rows with fewer frames than labels",
+    ),
+    "column_that_stands_still": Headline(
+        code="NUM005",
+        severity="error",
+        says=("torch.div made it from finite values", "rows.std(0)", "1 of 5 values are 0"),
+        fix="Keep the divisor away from 0",
+    ),
+    "pairs_of_equal_rows": Headline(
+        code="NUM002",
+        severity="error",
+        says=("the derivative of torch.sqrt is infinite", "1 of 16 values are 0", "in row 5"),
+        fix="Add a small number to what `torch.sqrt` is given",
+    ),
 }

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import types
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 from tests.testing import toyframe, toyframe_adapter
@@ -15,7 +16,7 @@ from mothtrap.testing import AdapterTests
 
 
 class TestToyframe(AdapterTests):
-    adapter = toyframe_adapter
+    adapter = toyframe_adapter.ADAPTER
     steps = 12
     replaced = (toyframe.Model,)
 
@@ -26,18 +27,16 @@ class TestToyframe(AdapterTests):
         return [self.train]
 
 
-def suite(**changed: object) -> AdapterTests:
-    """The suite of the toy with some names of its adapter changed."""
-    adapter = types.SimpleNamespace(**{**vars(toyframe_adapter), **changed})
+def suite(**changed: Any) -> AdapterTests:
+    """The suite of the toy with some parts of its adapter changed."""
     made = TestToyframe()
-    made.adapter = adapter  # type: ignore[misc]
+    made.adapter = replace(toyframe_adapter.ADAPTER, **changed)  # type: ignore[misc]
     return made
 
 
 def broken(**methods: object) -> AdapterTests:
     """The suite of the toy with some methods of its handle replaced."""
-    kind = type("Broken", (toyframe_adapter.Handle,), methods)
-    return suite(attach_process=kind)
+    return suite(handle=type("Broken", (toyframe_adapter.Handle,), methods))
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +46,7 @@ def _whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_adapter_that_changes_the_training_is_caught() -> None:
-    def after(self, model, loss):
+    def after(self, model, loss, *_):
         model.weight = model.weight * (1 + 1e-15)
         toyframe_adapter.Handle._after(self, model, loss)
 
@@ -61,21 +60,27 @@ def test_an_adapter_that_stays_is_caught() -> None:
 
 
 def test_an_adapter_that_lets_errors_out_is_caught() -> None:
-    def watches(self, model):
-        self._job.fact(None)
-        return True
+    def install(self, replacements):
+        def make(original):
+            def update(model, *args):
+                self.job.fact(None)
+                return original(model, *args)
+
+            return update
+
+        replacements.replace(toyframe.Model, "update", make)
 
     with pytest.raises(RuntimeError, match="planted"):
-        broken(_watches=watches).test_errors_do_not_reach_the_loop()
+        broken(install=install).test_errors_do_not_reach_the_loop()
 
 
 def test_an_adapter_that_misses_steps_is_caught() -> None:
     with pytest.raises(AssertionError):
-        broken(_after=lambda self, model, loss: None).test_steps_are_one_sequence()
+        broken(_after=lambda *_: None).test_steps_are_one_sequence()
 
 
 def test_an_adapter_that_promises_too_much_is_caught() -> None:
-    declared = toyframe_adapter.REPORTS
+    declared = toyframe_adapter.ADAPTER.reports
     more = Reports(
         kinds=declared.kinds,
         scalars=declared.scalars,
@@ -83,7 +88,7 @@ def test_an_adapter_that_promises_too_much_is_caught() -> None:
         modes=declared.modes,
     )
     with pytest.raises(AssertionError, match="never came: LossCall"):
-        suite(REPORTS=more).test_reports_are_true()
+        suite(reports=more).test_reports_are_true()
 
 
 def test_an_adapter_that_claims_to_honor_what_it_ignores_is_caught() -> None:
@@ -92,5 +97,5 @@ def test_an_adapter_that_claims_to_honor_what_it_ignores_is_caught() -> None:
 
 
 def test_an_adapter_that_does_not_declare_what_it_reports_is_caught() -> None:
-    with pytest.raises(AssertionError, match="REPORTS lacks kinds: gradient, weight"):
-        suite(REPORTS=Reports()).test_reports_are_true()
+    with pytest.raises(AssertionError, match="its reports lack kinds: gradient, weight"):
+        suite(reports=Reports()).test_reports_are_true()

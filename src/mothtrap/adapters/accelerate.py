@@ -7,29 +7,21 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Sequence
 from types import FrameType
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import accelerate
 from accelerate import data_loader
 from msgspec import structs
 
-from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
 from mothtrap.tracing import frames, read_ahead
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.trainer_handle import TrainerHandle
 from mothtrap.tracing.trainers_at_work import TrainerAtWork
-
-FRAMEWORK: Final = "accelerate"
-REQUIRES: Final = "accelerate>=1"
-ARRAYS: Final = "torch"
-STEPS: Final[Literal["own", "base", "none"]] = "base"
-REPORTS: Final = Reports(facts=frozenset({TrainerSettings}))
-"""Beside names of numbers, which are the user's."""
 
 
 class AccelerateHandle(TrainerHandle):
@@ -37,15 +29,15 @@ class AccelerateHandle(TrainerHandle):
 
     facts = (TrainerSettings,)
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace what makes an Accelerator, what it prepares, and what it logs."""
         kind = accelerate.Accelerator
         self._made: weakref.WeakKeyDictionary[Any, TrainerSettings] = weakref.WeakKeyDictionary()
-        self.work = [_followed(self.replacements)]
-        self.replacements.replace(data_loader.DataLoaderShard, "__iter__", read_ahead.observed)
-        self.replacements.around(kind, "__init__", None, self._constructed)
-        self.replacements.around(kind, "prepare", None, self._prepared)
-        self.replacements.around(kind, "log", None, self._logged)
+        _followed(replacements)
+        replacements.replace(data_loader.DataLoaderShard, "__iter__", read_ahead.observed)
+        replacements.around(kind, "__init__", None, self._constructed)
+        replacements.around(kind, "prepare", None, self._prepared)
+        replacements.around(kind, "log", None, self._logged)
 
     def _constructed(self, one: Any, *_: object) -> None:
         if _is_called_by_a_trainer():
@@ -70,7 +62,7 @@ class AccelerateHandle(TrainerHandle):
     def _logged(
         self, _: object, __: object, args: tuple[Any, ...], kwargs: dict[str, Any], ___: object
     ) -> None:
-        self.job.process.numbers.add(args[0] if args else kwargs.get("values") or {})
+        self.job.log(args[0] if args else kwargs.get("values") or {})
 
 
 def _is_called_by_a_trainer() -> bool:
@@ -83,46 +75,29 @@ def _is_called_by_a_trainer() -> bool:
     return False
 
 
-def refines() -> str | None:
-    """Return `torch`."""
-    return "torch"
-
-
-def accepts(_: object) -> bool:
-    """Return False: models are of PyTorch, and whole processes are watched."""
-    return False
-
-
-def attach(_: Job, targets: Sequence[object]) -> AccelerateHandle:
-    """Refuse: there is no object to watch.
-
-    Raises:
-        TypeError: always.
-    """
-    raise TypeError(f"cannot watch a {type(targets[0]).__qualname__}: use `mothtrap run`")
-
-
-def attach_process(job: Job) -> AccelerateHandle:
-    """Watch every Accelerator of this process."""
-    return AccelerateHandle(job)
-
-
-def attach_replay(_: ReplayPlan) -> None:
+def _replay(_: ReplayPlan) -> None:
     """Follow the counters of Accelerators; PyTorch replays the step, and restores them."""
-    replacements = Replacements(lambda act, *args: act(*args))
+    replacements = Replacements()
     _followed(replacements)
     replacements.replace(data_loader.DataLoaderShard, "__iter__", read_ahead.replayed)
 
 
-def _followed(replacements: Replacements) -> TrainerAtWork:
-    """Return the Accelerator that was made last."""
+def _followed(replacements: Replacements) -> None:
+    """Follow the Accelerator that was made last."""
     work = TrainerAtWork(
         lambda one: iter([("accelerator", one), ("gradient_state", one.gradient_state)])
     )
     replacements.around(accelerate.Accelerator, "__init__", None, work.began)
-    return work
+    replacements.on_undo(work.leave)
 
 
-def environment() -> Environment:
-    """Return the version: PyTorch knows the place in the job."""
-    return Environment(versions={"accelerate": accelerate.__version__})
+ADAPTER: Final = AdapterSpec(
+    framework="accelerate",
+    handle=AccelerateHandle,
+    requires="accelerate>=1",
+    arrays="torch",
+    reports=Reports(facts=frozenset({TrainerSettings})),  # beside numbers of the user
+    refines="torch",
+    steps="base",
+    replay=_replay,
+)

@@ -6,20 +6,11 @@ The logger itself gets what it always got.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from mothtrap.core.adapters import Environment, Job
-from mothtrap.core.replays import ReplayPlan
-from mothtrap.core.reports import Reports
-from mothtrap.tracing.logger_handle import LoggerHandle, given
-
-FRAMEWORK: Final = "tensorboard"
-REQUIRES: Final = "tensorboard>=2.16"
-ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base", "none"]] = "none"
-REPORTS: Final = Reports()
-"""Numbers of the user's only."""
+from mothtrap.core.adapters import Environment
+from mothtrap.tracing.logger_handle import LoggerHandle, given, logger
+from mothtrap.tracing.replacements import Replacements
 
 WRITERS: Final = ("torch.utils.tensorboard", "tensorboardX")
 
@@ -27,60 +18,31 @@ WRITERS: Final = ("torch.utils.tensorboard", "tensorboardX")
 class TensorboardHandle(LoggerHandle):
     """The writers at work."""
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace the methods that write numbers."""
         for name in WRITERS:
             if name in sys.modules:
                 writer = sys.modules[name].SummaryWriter
-                self.replacements.around(writer, "add_scalar", None, self._scalar)
-                self.replacements.around(writer, "add_scalars", None, self._scalars)
+                replacements.around(writer, "add_scalar", None, self._scalar)
+                replacements.around(writer, "add_scalars", None, self._scalars)
 
     def _scalar(
         self, _: object, __: object, args: tuple[Any, ...], kwargs: dict[str, Any], ___: object
     ) -> None:
         tag, value = given(args, kwargs, "tag", "scalar_value")
-        self.numbers.add({str(tag): value})
+        self.job.log({str(tag): value})
 
     def _scalars(
         self, _: object, __: object, args: tuple[Any, ...], kwargs: dict[str, Any], ___: object
     ) -> None:
         tag, values = given(args, kwargs, "main_tag", "tag_scalar_dict")
-        self.numbers.add({str(tag): values or {}})
+        self.job.log({str(tag): values or {}})
 
 
-def _version() -> str:
+def _place() -> Environment:
     written = [sys.modules[name.partition(".")[0]] for name in WRITERS if name in sys.modules]
-    return str(getattr(written[0], "__version__", "")) if written else ""
+    version = str(getattr(written[0], "__version__", "")) if written else ""
+    return Environment(versions={"tensorboard": version})
 
 
-def refines() -> str | None:
-    """Return None: it stands on nothing that trains."""
-    return None
-
-
-def accepts(_: object) -> bool:
-    """Return False: whole processes are watched."""
-    return False
-
-
-def attach(_: Job, targets: Sequence[object]) -> TensorboardHandle:
-    """Refuse: there is no object to watch.
-
-    Raises:
-        TypeError: always.
-    """
-    raise TypeError(f"cannot watch a {type(targets[0]).__qualname__}: use `mothtrap run`")
-
-
-def attach_process(job: Job) -> TensorboardHandle:
-    """Take what this process logs."""
-    return TensorboardHandle(job)
-
-
-def attach_replay(_: ReplayPlan) -> None:
-    """Do nothing: in a replay nothing is recorded."""
-
-
-def environment() -> Environment:
-    """Return the version."""
-    return Environment(versions={"tensorboard": _version()})
+ADAPTER: Final = logger("tensorboard", TensorboardHandle, "tensorboard>=2.16", _place)

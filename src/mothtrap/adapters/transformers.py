@@ -7,39 +7,32 @@ seen of PyTorch.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import transformers
 from transformers import trainer, trainer_callback
 
-from mothtrap.core.adapters import Environment, Job
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing import frames
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
-from mothtrap.tracing.trainer_handle import REPORTS as REPORTS
-from mothtrap.tracing.trainer_handle import Phase, TrainerHandle, count, limit
+from mothtrap.tracing.trainer_handle import REPORTS, Phase, TrainerHandle, count, limit
 from mothtrap.tracing.trainers_at_work import TrainerAtWork
-
-FRAMEWORK: Final = "transformers"
-REQUIRES: Final = "transformers>=4.46"
-ARRAYS: Final = "torch"
-STEPS: Final[Literal["own", "base", "none"]] = "base"
 
 
 class TransformersHandle(TrainerHandle):
     """The Trainer at work."""
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace the function through which all events pass, and what begins phases."""
         self._trainer: weakref.ref[Any] | None = None
         self._control: weakref.ref[Any] | None = None
-        self.work = [_followed(self.replacements)]
+        _followed(replacements)
         handler = trainer_callback.CallbackHandler
-        self.replacements.replace(handler, "call_event", self._around_event)
+        replacements.replace(handler, "call_event", self._around_event)
         for name, phase in PHASES.items():
-            self.replacements.replace(trainer.Trainer, name, self._around_phase(phase))
+            replacements.replace(trainer.Trainer, name, self._around_phase(phase))
 
     def _around_phase(self, phase: Phase) -> Any:
         handle = self
@@ -101,7 +94,7 @@ class TransformersHandle(TrainerHandle):
         if not self.watches(_unwrapped(handler.model)):
             return
         if event == "on_log":
-            self.job.process.numbers.add(given.get("logs") or {})
+            self.job.log(given.get("logs") or {})
         elif event == "on_train_begin":
             self._control = weakref.ref(control)
             self._train_began(args)
@@ -112,7 +105,7 @@ class TransformersHandle(TrainerHandle):
         one = self._trainer() if self._trainer is not None else None
         if one is None:
             return
-        self.job.process.loss_place = _loss_place(one)
+        self.job.loss_computed_at(_loss_place(one))
         self.settings(
             TrainerSettings(
                 step=self.job.now.step,
@@ -164,38 +157,26 @@ def _loss_place(one: Any) -> str | None:
     return None
 
 
-def refines() -> str | None:
-    """Return `torch`."""
-    return "torch"
-
-
-def accepts(target: object) -> bool:
-    """Return whether `attach` can watch an object: a model of this library."""
-    return isinstance(target, transformers.PreTrainedModel)
-
-
-def attach(job: Job, targets: Sequence[object]) -> TransformersHandle:
-    """Watch the trainings of a model; no others."""
-    return TransformersHandle(job, targets[:1])
-
-
-def attach_process(job: Job) -> TransformersHandle:
-    """Watch every training of this process."""
-    return TransformersHandle(job)
-
-
-def attach_replay(_: ReplayPlan) -> None:
-    """Follow the counters of trainers; PyTorch replays the step, and restores them."""
-    _followed(Replacements(lambda act, *args: act(*args)))
-
-
-def _followed(replacements: Replacements) -> TrainerAtWork:
-    """Return the Trainer that begins last."""
+def _followed(replacements: Replacements) -> None:
+    """Follow the Trainer that begins last."""
     work = TrainerAtWork(lambda one: iter([("trainer", one), ("state", one.state)]))
     replacements.around(trainer.Trainer, "train", work.began, None)
-    return work
+    replacements.on_undo(work.leave)
 
 
-def environment() -> Environment:
-    """Return the version: PyTorch knows the place in the job."""
-    return Environment(versions={"transformers": transformers.__version__})
+def _replay(_: ReplayPlan) -> None:
+    """Follow the counters of trainers; PyTorch replays the step, and restores them."""
+    _followed(Replacements())
+
+
+ADAPTER: Final = AdapterSpec(
+    framework="transformers",
+    handle=TransformersHandle,
+    requires="transformers>=4.46",
+    arrays="torch",
+    reports=REPORTS,
+    watched=(transformers.PreTrainedModel,),
+    refines="torch",
+    steps="base",
+    replay=_replay,
+)

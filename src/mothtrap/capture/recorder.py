@@ -61,7 +61,8 @@ class Recorder(Generic[ArrayT]):
         unheard: hides the operations of hooks from the user's modes; see `capture.unheard`.
         left_out: says whether the calling thread trains without being observed, so that what it
             logs belongs to no step of the run.
-        before_guard_stops: called when an adapter's guard is about to end the training.
+        before_guard_stops: called when an adapter's guard is about to end the training, with
+            whether the guards of all workers end it at the same step.
         deferring: called with name, value and taker of what users log; True: the value comes
             later, when a program that it was given in has run.
     """
@@ -102,7 +103,7 @@ class Recorder(Generic[ArrayT]):
         self.moment: Callable[[], Moment] = lambda: "within"
         self.boundary: Callable[[int], None] = lambda _: None
         self.left_out: Callable[[], bool] = lambda: False
-        self.before_guard_stops: Callable[[], None] = lambda: None
+        self.before_guard_stops: Callable[[bool], None] = lambda _: None
         self.ends = self._left = False
         self.steps = 0
         self._on_first_step = on_first_step

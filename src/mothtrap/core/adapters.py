@@ -1,44 +1,27 @@
 """The seam between a session and the adapters of frameworks.
 
-An adapter is a module of `mothtrap.adapters`, or of an entry point of that name, called as the
-framework's import is. A session gives it a `Job`, gets a `Handle`, and knows nothing else of it.
-All adapters of a process take part in one job: one run, one sequence of steps.
+A session gives an adapter (`tracing.handle.AdapterSpec`) a `Job`, gets a `Handle`, and knows
+nothing else of it. All adapters of a process take part in one job: one run, one sequence of steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Protocol
 
-import msgspec
-
-from mothtrap.core.config import Config
+from mothtrap.core.basic_job import BasicJob
+from mothtrap.core.basic_job import Losses as Losses
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.options import Option
-from mothtrap.core.replays import ReplayPlan
-from mothtrap.core.reports import Reports
 from mothtrap.core.snapshot_orders import SnapshotOrder, SnapshotSink
-from mothtrap.core.steps import Mode, StepKey
-from mothtrap.core.tensors import TensorInfo
+from mothtrap.core.steps import Mode
 
-T = TypeVar("T")
 LedgerValues = dict[str, dict[str, LedgerValue]]
 """Values of a ledger by section and name; see `core.ledger.Ledger`."""
-
-
-class Losses(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss of one series in a step.
-
-    `location` is the line that computes it; `optimizer` minimizes it, "" = that of the step.
-    """
-
-    series: str
-    value: float
-    location: str | None = None
-    optimizer: str = ""
 
 
 class JobStore(Protocol):
@@ -122,6 +105,41 @@ Resumption = Callable[[Mapping[str, str], "int | None"], "Resumed | None"]
 made; returns where the job goes on, None where it begins."""
 
 
+Deferral = Callable[[str, Any, Callable[[Any], None]], bool]
+"""Takes name, value and taker of what a user logs; returns True if it gives the value to the
+taker itself, later, when the program that computes it has run."""
+
+
+class MadeStep(Protocol):
+    """A step that is over.
+
+    Attributes:
+        step: its number.
+        optimizers: names of those that stepped.
+    """
+
+    @property
+    def step(self) -> int:
+        """Return the number of the step."""
+
+    @property
+    def optimizers(self) -> tuple[str, ...]:
+        """Return the names of the optimizers that stepped."""
+
+
+class StepObserver(Protocol):
+    """Adds what is known of a step when it closes; see `Job.observe`."""
+
+    def closing(self, closed: MadeStep) -> None:
+        """Add to a step that is over and not recorded yet."""
+
+    def closed(self, closed: MadeStep) -> None:
+        """Begin the next step: that one is recorded."""
+
+    def interrupted(self) -> None:
+        """Close a step that is over and waits for the next event: another framework steps."""
+
+
 class ReportsSettings(Protocol):
     """Reports settings that have no effect, on the terminal and in the run."""
 
@@ -136,36 +154,16 @@ class ReportsSettings(Protocol):
         """
 
 
-class Job(Protocol):
+class Job(BasicJob, Protocol):
     """The job of a process, as one adapter sees it.
 
-    What is called here belongs to the training thread, but for `scalar`, `fact`, `cannot` and
-    `blind`, which any thread may call. Nothing here raises into the training when it is called
-    inside `contain`.
-
-    Attributes:
-        config: what the user has set.
-        live: False once the process forked, ended, or this adapter failed as a whole; hooks
-            return at once then.
-        settings: reports those that have no effect on some steps.
+    A small adapter needs `BasicJob` only. The methods here are for frameworks that hide their
+    loops, compile their steps, or train on top of another framework.
     """
-
-    config: Config
-    live: bool
 
     @property
     def settings(self) -> ReportsSettings:
         """Return the reporter of settings that have no effect."""
-
-    @property
-    def now(self) -> StepKey:
-        """The train step in progress: `now.step` steps are over."""
-
-    def contain(self, act: Callable[..., T], *args: Any) -> T | None:
-        """Run a hook: timed as overhead; an error ends this adapter's work, not the training."""
-
-    def contain_part(self, part: str, act: Callable[..., None], *args: Any) -> None:
-        """Run what can fail alone, within `contain`; an error switches off that part only."""
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None = None) -> Resumed | None:
         """Say, before the first step, what was loaded; steps go on from where that was saved.
@@ -178,105 +176,56 @@ class Job(Protocol):
             Where the job goes on; None where it begins, or has gone on already.
         """
 
-    def step(
-        self,
-        losses: Sequence[Losses] = (),
-        *,
-        count: int = 1,
-        skipped: bool = False,
-        optimizer: str = "",
-    ) -> range:
-        """Close the step in progress; what was taken and reported since the last one is its.
+    def observe(self, observer: StepObserver) -> None:
+        """Let an observer add to the steps of this framework and of those it trains with."""
+
+    @property
+    def steps_applied(self) -> int:
+        """Return how many steps the weights have taken, with one that is not closed yet."""
+
+    def is_full(self, step: int | None = None) -> bool:
+        """Return whether a step is observed in full; in others, only what is cheap is read.
 
         Args:
-            losses: of the last of them.
-            count: steps that one call of the framework stands for.
-            skipped: nothing was applied.
-            optimizer: name of what makes the step; default: the framework's.
-
-        Returns:
-            The numbers of the steps; empty where the framework that this one refines counts
-            the step, or another step goes on, of which this one is a part.
+            step: one to come; None = the step in progress.
         """
 
-    def evaluation(
-        self,
-        name: str,
-        values: Mapping[str, float],
-        *,
-        loss: str | None = None,
-        higher_is_better: frozenset[str] = frozenset(),
-        rows: int | None = None,
-        guess: float | None = None,
-        label_counts: tuple[int, ...] | None = None,
-        location: str | None = None,
-    ) -> None:
-        """Report the metrics of one evaluation between two steps.
+    def forward(self) -> AbstractContextManager[None]:
+        """Hold together the outputs of one training forward, which are taken inside."""
 
-        Args:
-            name: of the data evaluated.
-            values: by metric.
-            loss: the metric that is compared with the losses of training, if one is.
-            higher_is_better: metrics that grow as the model becomes better.
-            rows: of the data, where known.
-            guess: least loss of a prediction that is the same for every row, where known.
-            label_counts: rows of each class 0, 1 ..., where known.
-            location: the line that evaluates, where known.
-        """
+    def add_row(self, tensor_id: int, fields: dict[str, float]) -> None:
+        """Add statistics of a tensor, by name, that the adapter has computed itself."""
 
-    def wants(
-        self, kind: str, mode: Mode = Mode.TRAIN, *, ids: Sequence[int] | None = None
-    ) -> frozenset[str]:
-        """Return the statistics due in this step: of a kind, or of any of some of its tensors."""
+    def defer(self, take: Deferral) -> Callable[[], None]:
+        """Ask `take` about each value that the user logs; return what ends that."""
 
-    def take(
-        self,
-        kind: str,
-        ids: Sequence[int],
-        arrays: Sequence[Any],
-        *,
-        mode: Mode | None = None,
-        by: Any = None,
-    ) -> None:
-        """Reduce or copy tensors of one kind as is due.
+    def waiting(self) -> AbstractContextManager[None]:
+        """Wait inside a hook for the training; that time does not count as overhead."""
 
-        Args:
-            kind: of all of them.
-            ids: their numbers.
-            arrays: their values; read now, and not held.
-            mode: None = train, or what the forward turns out to be.
-            by: a module of `mothtrap.statistics`; None = the adapter's own (`ARRAYS`).
-        """
+    def say(self, line: str) -> None:
+        """Print one line for the user."""
 
-    def define(self, info: TensorInfo) -> int:
-        """Make a tensor known; return its number."""
+    def log(self, values: Mapping[str, Any]) -> None:
+        """Take the numbers among the values that the script gives to a logger, by name."""
 
-    def scalar(self, name: str, of: str, value: float) -> None:
-        """Add a number of the step in progress; `of` says whose, '' = the step's own."""
+    def ask_mode(self, mode: Mode | None) -> None:
+        """Set the mode of the next forwards; None ends that. A mode set by the user stays."""
 
-    def number(self, name: str, value: Any) -> None:
-        """Add a number that the user gives; what is not one is left out and reported once."""
+    def loss_computed_at(self, location: str | None) -> None:
+        """Set the user's line that computes the loss, where a trainer calls the backward."""
 
-    def fact(self, fact: Fact) -> None:
-        """Add a fact to the step in progress."""
+    @property
+    def ended_by(self) -> BaseException | None:
+        """Return the exception that ended the script."""
 
-    def cannot(self, why: str, lacking: Reports) -> None:
-        """Say what of the adapter's `REPORTS` cannot come in this job.
+    def never_stepped(self, why: str) -> None:
+        """Say why no step was made, in case that none will be."""
 
-        Args:
-            why: completes "not applicable: ...", e.g. `no evals were passed to train()`.
-            lacking: what does not come; a mode says that nothing of it does.
-        """
+    def after_end(self, fact: Fact) -> None:
+        """Add a fact once the training is over, also where no step was made."""
 
-    def stood_ready(self, facts: tuple[type[Fact], ...]) -> None:
-        """Say that facts would have been reported in the step in progress, had there been any.
-
-        Args:
-            facts: the same tuple at each step.
-        """
-
-    def blind(self, what: str, why: str) -> None:
-        """Say, once, what is not observed, and why."""
+    def ends_here(self) -> None:
+        """Say that the adapter is about to end the training with an exception."""
 
 
 class Handle(Protocol):
@@ -284,7 +233,7 @@ class Handle(Protocol):
 
     Attributes:
         honors: options on which it acts in the steps that it counts. What a user asks for
-            beyond them is reported. Where its base counts the steps (`STEPS`) that one acts.
+            beyond them is reported. Where the framework below counts the steps, that one acts.
         snapshots: takes them; None where the adapter takes none.
     """
 
@@ -308,40 +257,3 @@ class Handle(Protocol):
 
     def abandon(self) -> None:
         """See nothing from here on, in a forked child: no closing, no input or output."""
-
-
-class Adapter(Protocol):
-    """A module of `mothtrap.adapters`, named as the framework's import."""
-
-    FRAMEWORK: str
-    """The module's own name."""
-    REQUIRES: str
-    """The distribution and the versions that it works with, as a requirement: `torch>=2.6`."""
-    ARRAYS: str
-    """The module of `mothtrap.statistics` that reduces the framework's arrays."""
-    REPORTS: Reports
-    STEPS: Literal["own", "base", "none"]
-    """Who counts where this adapter refines another: `own`, it does; `base`, the other does.
-    `none`: nothing trains in it; it is a logger, say."""
-
-    def refines(self) -> str | None:
-        """Return the framework on which this one trains, whose adapter sees the rest."""
-
-    def accepts(self, target: object) -> bool:
-        """Return whether `attach` can watch an object."""
-
-    def attach(self, job: Job, targets: Sequence[object]) -> Handle:
-        """Watch some objects: a model, then its optimizers; touches nothing else.
-
-        Raises:
-            TypeError: one of the optimizers is not one.
-        """
-
-    def attach_process(self, job: Job) -> Handle:
-        """Watch every training of this process; called at the end of the framework's import."""
-
-    def attach_replay(self, plan: ReplayPlan) -> None:
-        """Replay a recorded step in this process; called in the place of `attach_process`."""
-
-    def environment(self) -> Environment:
-        """Return the place of this process in its job; asked again at the first step."""

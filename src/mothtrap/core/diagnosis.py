@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -83,7 +83,8 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
         for i in range(len(linked))
         if not causes_of[i]
     ]
-    stories.sort(key=lambda story: (story.severity.rank, story.step))
+    over = {finding.fingerprint for finding in linked if PASSED in finding.evidence}
+    stories.sort(key=lambda story: (story.severity.rank, _is_over(story, over), story.step))
     return Diagnosis(findings=linked, stories=tuple(stories))
 
 
@@ -204,14 +205,27 @@ def sentence_of(finding: Finding) -> str:
     more = len(finding.layers) - 1
     where += f" and {more} more" if more > 0 else ""
     name = fault_name(finding)
-    text = f"{name[0].upper()}{name[1:]}{where}" + since(finding)
+    text = f"{name[0].upper()}{name[1:]}{where}" + when(finding)
     text += f": {finding.message.rstrip('.')}" if finding.message else ""
     return text + (f" ({finding.location})." if finding.location else ".")
 
 
-def since(finding: Finding) -> str:
-    """Return ` since step 12`; nothing for findings that belong to no step."""
-    return f" since step {finding.step}" if finding.has_step else ""
+def _is_over(story: Story, over: Collection[str]) -> bool:
+    """Return whether a fault and all that followed from it have passed."""
+    return all(fingerprint in over for fingerprint in (story.root, *story.effects))
+
+
+def when(finding: Finding) -> str:
+    """Return ` since step 12`, or ` from step 12 to 30` for a fault that has passed.
+
+    Returns nothing for findings that belong to no step.
+    """
+    if not finding.has_step:
+        return ""
+    passed = finding.evidence.get(PASSED)
+    if isinstance(passed, int) and passed > finding.step:
+        return f" from step {finding.step} to {passed}"
+    return f" since step {finding.step}"
 
 
 def fault_name(finding: Finding) -> str:

@@ -17,6 +17,9 @@ T = TypeVar("T")
 UnixTime = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 """Seconds since 1970, around the year 5000; a later time counts as damage."""
 
+_DEEP = frozenset({float, dict, list, tuple})
+"""Types whose values may be, or hold, a number that is not finite."""
+
 _decoders: dict[object, msgspec.json.Decoder[Any]] = {}
 _building = threading.Lock()
 _INVISIBLE = re.compile(
@@ -25,12 +28,18 @@ _INVISIBLE = re.compile(
 
 
 def _truthful(value: object) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
+    """Return plain data, as of `msgspec.to_builtins`, with names for NaN and infinities."""
+    if type(value) is float:
+        if math.isfinite(value):
+            return value
         return "NaN" if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-    if isinstance(value, dict):
-        return {key: _truthful(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_truthful(item) for item in value]
+    if type(value) is dict:
+        return {k: _truthful(v) if type(v) in _DEEP else v for k, v in value.items()}
+    if type(value) is list or type(value) is tuple:
+        kinds = set(map(type, value))
+        if kinds.isdisjoint(_DEEP) or (kinds == {float} and math.isfinite(sum(value))):
+            return value
+        return [_truthful(item) if type(item) in _DEEP else item for item in value]
     return value
 
 
@@ -51,8 +60,10 @@ def shown(value: object) -> bytes:
     Control characters and characters that change the text direction are written as escapes such
     as `\\u202e`. The value stays the same, and the text cannot control a terminal or mislead.
     """
-    line = encode(shareable(value)).decode()
-    return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], line).encode()
+    line = encode(shareable(value))
+    if line.isascii() and b"\x7f" not in line:  # the encoder escapes other control characters
+        return line
+    return _INVISIBLE.sub(lambda found: json.dumps(found[0])[1:-1], line.decode()).encode()
 
 
 def text(value: object) -> str:

@@ -7,6 +7,7 @@ files and tensors, and numbers are not masked.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -61,6 +62,12 @@ _CODE = re.compile(
 _ORDINARY = re.compile(r"(?:[A-Za-z]*\d{0,3}(?:[^A-Za-z0-9]++|$))*+|[\d.,eE+-]*")
 """Words with small numbers, such as `block1_conv2`, and numbers. Nothing of a word is tried again:
 a line of dashes would take for ever."""
+_NAME = re.compile(r"[A-Za-z0-9_.]*")
+"""A text in which only a token can be a secret."""
+SHORT = 200
+"""Characters of a text whose masked form is remembered: names and messages are shown again and
+again. Chosen by hand; all of them take 4 MB at most."""
+_NUMBERS = frozenset({int, float, bool, type(None)})
 _HEX = re.compile(r"[0-9a-f]*|[0-9A-F]*")
 _HEADERS = ("authorization", "bearer", "basic", "cookie", "x-", "-token")
 _SMALL = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 1)})
@@ -68,6 +75,22 @@ _SMALL = str.maketrans({chr(c): chr(c + 32) for c in range(ord("A"), ord("Z") + 
 
 def without_secrets(text: str) -> str:
     """Return a text in which secrets are masked."""
+    if _NAME.fullmatch(text):  # all other formats have a separator
+        return text if len(text) < formats.SHORTEST_LONG else _of_name(text)
+    return _of_short(text) if len(text) <= SHORT else _masked(text)
+
+
+@functools.lru_cache(maxsize=8192)
+def _of_name(text: str) -> str:
+    return formats.LONG.sub(_of_long, text)
+
+
+@functools.lru_cache(maxsize=8192)
+def _of_short(text: str) -> str:
+    return _masked(text)
+
+
+def _masked(text: str) -> str:
     lowered = text.lower()
     if "-----begin" in lowered:
         text = formats.PRIVATE_KEY.sub(_of_private_key, text)
@@ -121,12 +144,17 @@ def shareable(value: T) -> T:
 
 
 def _shareable(value: Any) -> Any:
+    if type(value) in _NUMBERS:
+        return value
     if isinstance(value, str):
         return without_secrets(value) if type(value) is str else value
     if isinstance(value, list | tuple) and type(value) in (list, tuple):
-        if value and all(type(item) is str for item in value):
+        kinds = set(map(type, value))
+        if kinds <= _NUMBERS:
+            return value
+        if kinds == {str}:
             return type(value)(_lines_without_secrets(value))
-        return type(value)(_shareable(item) for item in value)
+        return type(value)([i if type(i) in _NUMBERS else _shareable(i) for i in value])
     if isinstance(value, Mapping) and type(value) is dict:
         return {_shareable(key): _shareable(item) for key, item in value.items()}
     if isinstance(value, msgspec.Struct):
@@ -150,6 +178,9 @@ def _lines_without_secrets(lines: Sequence[str]) -> list[str]:
     found: list[str] = []
     inside = False
     for line in arguments_without_secrets(lines):
+        if not inside and len(line) < formats.KEY_LINE_LENGTH and "-----" not in line:
+            found.append(line)
+            continue
         begins, ends = formats.KEY_BEGINS.search(line), formats.KEY_ENDS.search(line)
         if (inside and not ends) or (not begins and formats.KEY_LINE.match(line)):
             line = MASKED

@@ -20,14 +20,12 @@ BEFORE_UPDATES = ("ACT", "NUM")
 class Rule(Documented, abc.ABC):
     """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
 
-    A rule has no state, I/O, clock or framework. `severity` is that of findings that do not say
-    theirs. Its docstring is its documentation
-    (headings: see `core.ruledoc`); its file name is its name.
-    `title` names the fault in words where the words of that name do not.
-    `explains` names the rules whose findings this one causes. With `passes`, a finding
-    becomes an info when the rule later judges and finds it no more. A rule that
-    `compares` is also judged on windows that have `peers`: all workers of the run. One
-    that `waits` is also judged while nothing comes.
+    A rule has no state, I/O, clock or framework. Its docstring is its documentation (headings:
+    see `core.ruledoc`), and its file name is its name. `severity` is the default for findings.
+    `title` names the fault where the file name does not. `explains` names the rules whose findings
+    this one causes. With `passes`, a finding becomes an info when the rule finds it no more. A
+    rule that `compares` also gets windows with `peers`: all workers of the run. One that `waits`
+    is also called while no step comes.
     """
 
     needs: ClassVar[tuple[Need, ...]] = ()

@@ -117,8 +117,7 @@ class Window:
     newest record, 0 before the first; `trained_s` is the time from the first record to it,
     in which a longer pause counts as ten minutes. `reference` is another run, or None.
     `observations` keeps the first 16 and the latest 256 of each type, oldest first. `peers` are
-    windows of the other workers, with their observations alone; empty where a worker is judged by
-    itself.
+    windows of the other workers, with their observations alone; empty for rules on one worker.
     """
 
     now_s: float

@@ -11,6 +11,8 @@ from pathlib import Path
 import msgspec
 
 from mothtrap.behavior.installed_probes import explanations, probe_classes
+from mothtrap.checks.catalogue import checks as every_check
+from mothtrap.checks.check import Check
 from mothtrap.core import installed_rules, invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
@@ -76,7 +78,8 @@ def switched_off(config: Config) -> tuple[RuleStatus, ...]:
 
 def _known(files: Sequence[str]) -> tuple[tuple[type[Rule], ...], tuple[LeftOut, ...]]:
     """Return all rules by code, and those of files that cannot be used."""
-    found = {rule.code: rule for rule in installed()[0]}
+    found: dict[str, type[Rule]] = {rule.code: rule for rule in installed()[0]}
+    found |= {check.code: check for check in every_check()}
     unusable: list[LeftOut] = []
     for file in files:
         rules, faults = read_rules(file)
@@ -139,8 +142,24 @@ def find_rule(code_or_name: str, files: Sequence[str] = ()) -> type[Rule]:
     )
 
 
-def load_rules(config: Config) -> tuple[Rule, ...]:
+def load_checks(config: Config) -> tuple[Check, ...]:
+    """Return the checks in force, with their thresholds, the cheapest first.
+
+    Raises:
+        ConfigError: as `load_rules`.
+    """
+    order = [check.code for check in every_check()]
+    rules = load_rules(config, checks=True)
+    found = [rule for rule in rules if isinstance(rule, Check)]
+    return tuple(sorted(found, key=lambda check: order.index(check.code)))
+
+
+def load_rules(config: Config, *, checks: bool = False) -> tuple[Rule, ...]:
     """Return the rules in force, with their thresholds, sorted by code.
+
+    Args:
+        config: settings of the run.
+        checks: with the rules that only `mothtrap check` evaluates.
 
     Raises:
         ConfigError: a rule code or threshold that does not exist, or of the wrong type, or
@@ -154,7 +173,7 @@ def load_rules(config: Config) -> tuple[Rule, ...]:
     made = [
         _with_thresholds(rule, config.rules.get(rule.code, {}))
         for rule in classes
-        if config.selects(rule.code)
+        if config.selects(rule.code) and (checks or not issubclass(rule, Check))
     ]
     return tuple(_with_invariants(made, config.invariants))
 

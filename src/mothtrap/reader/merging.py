@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
 from mothtrap.core.facts.captures import Blind, Thinned
-from mothtrap.core.findings import Finding, RuleState
+from mothtrap.core.findings import PASSED, Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
 
 # The worst, or else the most telling, first.
@@ -38,6 +38,38 @@ def merge_findings(monitors: Iterable[Sequence[Finding]]) -> tuple[Finding, ...]
             other = merged.get(_identity(finding))
             merged[_identity(finding)] = _join(other, finding) if other else finding
     return tuple(sorted(merged.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
+
+
+def join_attempts(
+    earlier: Sequence[Finding], latest: Sequence[Finding], ok: Collection[str], resumed: int
+) -> tuple[Finding, ...]:
+    """Join the findings of a job that resumed: the latest attempt decides what is still true.
+
+    Args:
+        earlier: findings of all attempts before the latest one.
+        latest: findings of the latest attempt; they replace earlier ones of the same identity.
+        ok: codes of the rules that judged the latest attempt and found nothing.
+        resumed: the step at which the latest attempt began.
+
+    Returns:
+        The most severe first, then by onset. A finding that the latest attempt judged and did
+        not find again has passed, and is a note.
+    """
+    now = {_identity(finding) for finding in latest}
+    joined = list(latest)
+    for finding in earlier:
+        if _identity(finding) in now:
+            continue
+        if finding.code in ok and PASSED not in finding.evidence:
+            passed = f"{finding.message}; it was not found again after the job resumed at {resumed}"
+            finding = msgspec.structs.replace(
+                finding,
+                severity=Severity.INFO,
+                message=passed,
+                evidence={**finding.evidence, PASSED: resumed},
+            )
+        joined.append(finding)
+    return tuple(sorted(joined, key=lambda f: (f.severity.rank, f.step, f.code)))
 
 
 def merge_statuses(monitors: Iterable[Sequence[RuleStatus]]) -> tuple[RuleStatus, ...]:

@@ -9,7 +9,7 @@ from pathlib import PurePath
 from typing import Any
 
 from mothtrap.core import jsonable
-from mothtrap.core.diagnosis import since
+from mothtrap.core.diagnosis import when
 from mothtrap.core.documented import Documented
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.texts import printable
@@ -115,7 +115,7 @@ def _result(finding: Finding, index: int, document: Document) -> dict[str, Any]:
 
 def _message(finding: Finding) -> str:
     fix = f" Try: {finding.fixes[0]}" if finding.fixes and not finding.caused_by else ""
-    began = f" ({since(finding).strip()})" if finding.has_step else ""
+    began = f" ({when(finding).strip()})" if finding.has_step else ""
     return printable(f"{finding.message}{began}{fix}")
 
 

@@ -114,12 +114,12 @@ def problem_lines(
         source = summary.sources.get(root.location)
         lines += [f"      {style.safe(source)}"] if source else []
     effects = [by_fingerprint[name] for name in story.effects]
-    for word, those in (
-        ("since earlier", [f for f in effects if f.step < root.step]),
-        ("led to", [f for f in effects if f.step >= root.step]),
-    ):
-        if those:
-            lines += wrapped(f"  {word}: {_effects(those)}", indent="    ")
+    led_to = [f for f in effects if f.step >= root.step]
+    if led_to:
+        lines += wrapped(f"  led to: {_effects(led_to)}", indent="    ")
+    if others := [fault_name(f) for f in effects if f.step < root.step]:
+        # Their steps are those at which they were first looked for, and no onset.
+        lines += wrapped(f"  also explains: {', '.join(others)}", indent="    ")
     for line in clause_lines(summary.after_of(root), style, summary.run.unit):
         lines += wrapped(line, indent="    ")
     if root.fixes:

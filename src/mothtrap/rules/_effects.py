@@ -8,5 +8,8 @@ NOT_FINITE = (
 )
 """Values leave the range of numbers."""
 
-UNLEARNED = ("class_imbalance", "confusion", "loss_not_decreasing", "stuck_at_chance")
+UNLEARNED = (
+    *("class_imbalance", "confusion", "loss_not_decreasing", "stuck_at_chance"),
+    *("cannot_overfit", "input_ignored"),
+)
 """The model does not learn, or some of its classes alone."""

@@ -8,10 +8,15 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import FirstBadOperation, NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Window
-from mothtrap.rules._operation_advice import advice_on
+from mothtrap.rules._operation_advice import (
+    REPLAY_NAMES_IT,
+    operation_at,
+    operation_in_words,
+)
 
 BEFORE_CALL = (
     "Look at what is computed just before this module is called, between modules; "
@@ -102,7 +107,7 @@ class NonfiniteActivation(Rule):
                     "inputs_known": first.inputs_known,
                     "given": first.given,
                 },
-                location=first.location,
+                location=_place(first, operation),
                 confidence="high" if sure else "medium",
                 fixes=self._fixes(window, first, operation),
             )
@@ -111,21 +116,33 @@ class NonfiniteActivation(Rule):
     def _fixes(
         self, window: Window, first: NonfiniteModule, operation: FirstBadOperation | None
     ) -> tuple[str, ...]:
+        advice = advice_on(operation) if operation is not None else ""
+        if advice:
+            return (advice,)
         if _was_given(first):
             return (BEFORE_CALL,)
         fixes = self.fixes(window)[:-1]
-        advice = advice_on(operation) if operation is not None else ""
-        return (advice, *fixes[1:]) if advice else fixes
+        return fixes if operation is not None else (REPLAY_NAMES_IT, *fixes)
 
 
 def _operation(window: Window, first: NonfiniteModule) -> FirstBadOperation | None:
-    """Return the operation of a module that made its output bad, where that is known."""
-    seen = (one for one in window.seen(FirstBadOperation) if one.step == first.step)
-    found = next((one for one in seen if one.since is None), None)
-    if found is None:
-        return None
+    """Return the operation that made a module's output bad, where that is known."""
+    found = operation_at(window, first.step)
+    if found is None or not found.module:
+        return found  # its line and its values were found in the source
     ran, broke = f"{found.module}.", f"{first.module}."
-    return found if ran.startswith(broke) or broke.startswith(ran) else None
+    inside = ran.startswith(broke) or broke.startswith(ran)
+    return found if inside or _is_root(found.module) else None
+
+
+def _is_root(module: str) -> bool:
+    """Return whether a path is the name of a whole model: its class."""
+    return "." not in module and module[:1].isupper()
+
+
+def _place(first: NonfiniteModule, operation: FirstBadOperation | None) -> str | None:
+    """Return the line of the operation, else that of the module."""
+    return (operation.location if operation is not None else None) or first.location
 
 
 def _was_given(first: NonfiniteModule) -> bool:
@@ -134,6 +151,9 @@ def _was_given(first: NonfiniteModule) -> bool:
 
 def _told(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
     name = f"{first.module or 'the model'} ({first.module_type})"
+    if operation is not None and (_was_given(first) or not operation.module):
+        part = "input" if _was_given(first) else "output"
+        return f"the {part} of {name} is not finite; {operation_in_words(operation)}"
     if _was_given(first):
         return (
             f"the input of {name} contains NaN that no module produced: "

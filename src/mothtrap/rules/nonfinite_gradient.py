@@ -7,10 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Bools, Ints, Matrix, Window
+from mothtrap.rules._operation_advice import (
+    REPLAY_NAMES_IT,
+    operation_at,
+    operation_in_words,
+)
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,10 @@ class NonfiniteGradient(Rule):
     """
 
     code = "NUM002"
-    needs = (Need(kinds=("gradient",), statistics=("nan", "inf")),)
+    needs = (
+        Need(kinds=("gradient",), statistics=("nan", "inf")),
+        Need(facts=(FirstBadOperation,), optional=True),
+    )
     explains = (
         "nonfinite_loss",
         "nonfinite_weight",
@@ -79,16 +89,21 @@ class NonfiniteGradient(Rule):
         tensors = [nan.tensors[t] for t in columns]
         present = int(nan.present_ST[first].sum())
         worst = columns[0]
+        step = int(nan.steps_S[first])
+        seen = operation_at(window, step, backward=True)
+        fixes = (advice_on(seen),) if seen is not None else (REPLAY_NAMES_IT, *self.fixes(window))
+        cause = f"; {operation_in_words(seen)}" if seen is not None else ""
+        place = next((t.location for t in tensors if t.location), None)
         return self.finding(
             window,
             severity=Severity.ERROR,
-            step=int(nan.steps_S[first]),
+            step=step,
             last_step=int(nan.steps_S[rows[-1]]),
             count=len(rows),
             layers=tuple(tensor.name for tensor in tensors),
             message=(
                 f"{len(columns)} of {present} gradients hold NaN or infinite values; "
-                f"nearest to the loss is {tensors[0].name}"
+                f"nearest to the loss is {tensors[0].name}{cause}"
             ),
             evidence={
                 "nan": float(nan.values_ST[first, worst]),
@@ -96,5 +111,6 @@ class NonfiniteGradient(Rule):
                 "gradients": len(columns),
                 "of": present,
             },
-            location=next((t.location for t in tensors if t.location), None),
+            location=(seen.location if seen is not None else None) or place,
+            fixes=fixes,
         )

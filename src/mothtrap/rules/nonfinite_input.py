@@ -9,13 +9,16 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.data import InputDistribution, LoaderBegan
 from mothtrap.core.facts.data import NonfiniteInput as Seen
+from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 from mothtrap.rules._effects import NOT_FINITE
+from mothtrap.rules._operation_advice import operation_at, operation_in_words
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,11 @@ class NonfiniteInput(Rule):
     code = "NUM005"
     needs = (
         Need(facts=(Seen,)),
-        Need(facts=(LoaderBegan, InputDistribution), scalars=("loss",), optional=True),
+        Need(
+            facts=(LoaderBegan, InputDistribution, FirstBadOperation),
+            scalars=("loss",),
+            optional=True,
+        ),
         Need(kinds=("gradient",), statistics=("nan",), optional=True),
     )
     explains = (
@@ -113,13 +120,16 @@ class NonfiniteInput(Rule):
         first = min(reaching or found, key=lambda fact: fact.step)
         steps = sorted({fact.step for fact in found if fact.step >= first.step})
         fixes = self.fixes(window)
+        made = operation_at(window, first.step) if not first.from_loader else None
+        advice = advice_on(made) if made is not None else ""
+        cause = f"; {operation_in_words(made)}" if made is not None else ""
         return self.finding(
             window,
             severity=severity,
             step=first.step,
             last_step=steps[-1],
             count=len(steps),
-            message=_message(first, reached=bool(reaching)),
+            message=_message(first, reached=bool(reaching)) + cause,
             evidence={
                 "tensor": first.tensor,
                 "source": first.source,
@@ -129,9 +139,9 @@ class NonfiniteInput(Rule):
                 "samples": list(first.samples),
                 "computed": first.computed,
             },
-            location=first.location,
+            location=(made.location if made is not None else None) or first.location,
             mode=mode.value,
-            fixes=fixes[-1:] if first.computed else fixes,
+            fixes=(advice,) if advice else fixes[-1:] if first.computed else fixes,
         )
 
 

@@ -7,14 +7,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.facts.nonfinite import FiniteOutputs, FirstBadOperation
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.operation_advice import advice_on
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series, Window
-from mothtrap.rules._operation_advice import advice_on
+from mothtrap.rules._operation_advice import (
+    REPLAY_NAMES_IT,
+    operation_at,
+    operation_in_words,
+)
 
 
 @dataclass(frozen=True)
@@ -58,7 +64,10 @@ class NonfiniteLoss(Rule):
     code = "NUM001"
     needs = (
         Need(scalars=("loss",)),
-        Need(facts=(FiniteOutputs, FirstBadOperation, TrainerSettings), optional=True),
+        Need(
+            facts=(FiniteOutputs, FirstBadOperation, NonfiniteInput, TrainerSettings),
+            optional=True,
+        ),
     )
     explains = (
         "nonfinite_gradient",
@@ -119,15 +128,19 @@ class NonfiniteLoss(Rule):
 
     def _fixes(self, window: Window, step: int, mode: Mode) -> tuple[str, ...] | None:
         """Return the advice on the operation that broke first; None: that of the rule."""
-        seen = next((one for one in window.seen(FirstBadOperation) if one.step == step), None)
-        advice = advice_on(seen) if seen is not None and mode is Mode.TRAIN else ""
-        return (advice,) if advice else None
+        if mode is not Mode.TRAIN:
+            return None
+        seen = operation_at(window, step)
+        advice = advice_on(seen) if seen is not None else ""
+        if advice:
+            return (advice,)
+        return None if seen is not None else (REPLAY_NAMES_IT, *self.fixes(window))
 
 
 def _place(window: Window, step: int, mode: Mode) -> str | None:
     """Return the line of the first operation that made it, where that is known."""
-    seen = (one for one in window.seen(FirstBadOperation) if mode is Mode.TRAIN)
-    return next((one.location for one in seen if one.step == step and one.since is None), None)
+    seen = operation_at(window, step) if mode is Mode.TRAIN else None
+    return seen.location if seen is not None else None
 
 
 def _origin(window: Window, step: int, mode: Mode) -> str:
@@ -135,10 +148,15 @@ def _origin(window: Window, step: int, mode: Mode) -> str:
     if mode is not Mode.TRAIN:
         return ""
     for seen in window.seen(FirstBadOperation):
-        if seen.step == step:
+        if seen.step == step and not seen.backward:
             return f"; {_operation(seen)}"
+    if any(seen.step == step for seen in window.seen(NonfiniteInput)):
+        return ""
     if any(seen.step == step for seen in window.seen(FiniteOutputs)):
-        return "; every module's output was finite, so it broke between the model and the loss"
+        return (
+            "; every module's output was finite, so it broke between the model and the loss, "
+            "or in targets or other data given to the loss: which is unknown"
+        )
     return ""
 
 
@@ -155,14 +173,11 @@ def _hidden(window: Window, step: int) -> str:
 
 def _operation(seen: FirstBadOperation) -> str:
     """Return the first operation that made it, in words."""
-    where = f" in {seen.module}" if seen.module else ""
     if seen.since is not None:
+        where = f" in {seen.module}" if seen.module else ""
         between = f"between {seen.since} and {seen.operation}"
         return f"it first appeared{where} {between}, in a result or in data given to them"
-    given = f" ({', '.join(seen.inputs)})" if seen.inputs else ""
-    rows = f", in row {seen.rows[0]}" if len(seen.rows) == 1 else ""
-    rows = f", in rows {', '.join(map(str, seen.rows))}" if len(seen.rows) > 1 else rows
-    return f"{seen.operation}{where} made it from finite values{given}{rows}"
+    return operation_in_words(seen)
 
 
 def _word(value: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.data import BatchesLoaded
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, OneBatchUsed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -22,7 +22,8 @@ class RepeatedBatch(Rule):
     What it detects:
         Batches that are equal to an earlier one of the same pass, bit by bit, though
         the loader draws every sample once, or its workers should share the data. A stream or
-        generator that gives one batch all the time.
+        generator that gives one batch all the time. A script that trains on one batch for
+        ever, while its loader gives others.
 
     Why it matters:
         An epoch is not what it seems: with several workers that all read the whole
@@ -37,7 +38,9 @@ class RepeatedBatch(Rule):
         repeat of what would if every worker read all of it: 1/2 with two workers, 3/4 with
         four. Warning when a stream that one process reads, or a generator, has given a single
         batch `single` times in a pass, and no other; a note where it has more rows than `few`:
-        it may be all the data.
+        it may be all the data. Error when 32 steps or more train on one batch of a loader that
+        gives others, which no model is given. A note where only evaluation data repeat: equal
+        rows lie in the data.
 
     Stays quiet:
         Samplers with replacement or of one's own, other streams read by one process, the same
@@ -65,7 +68,10 @@ class RepeatedBatch(Rule):
     """
 
     code = "DAT507"
-    needs = (Need(facts=(BatchesLoaded,)),)
+    needs = (
+        Need(facts=(BatchesLoaded,)),
+        Need(facts=(LoaderBegan, OneBatchUsed), optional=True),
+    )
     explains = (
         "overfit",
         "overtraining",
@@ -87,6 +93,8 @@ class RepeatedBatch(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Judge the passes whose batches were compared."""
         passes = list(window.seen(BatchesLoaded))
+        if one := list(window.seen(OneBatchUsed)):
+            return [self._for_ever(window, one)]
         if not passes:
             raise NotEnoughData("no loader was gone through to its end, nor gave a batch twice")
         stuck = [found for found in passes if self._is_stuck(found)]
@@ -114,6 +122,30 @@ class RepeatedBatch(Rule):
         only = found.repeated == found.batches - 1
         return found.sampler == "iterable" and only and found.batches >= self.single
 
+    def _for_ever(self, window: Window, used: list[OneBatchUsed]) -> Finding:
+        """Judge steps that all train on one batch, while the loader gives others."""
+        worst = max(used, key=lambda one: one.steps)
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=worst.first_step,
+            last_step=worst.step,
+            count=worst.steps,
+            message=(
+                f"{worst.steps} steps in a row trained on the same batch of {worst.loader}, which "
+                f"gave {worst.unused} others meanwhile: they were not used"
+            ),
+            fixes=(
+                "Give the model the batch of the loop: `for x, y in loader: model(x)`; the names "
+                "in the loop are not those that the model is called with.",
+            ),
+            evidence={"steps": worst.steps, "unused": worst.unused},
+            location=next(
+                (one.location for one in window.seen(LoaderBegan) if one.loader == worst.loader),
+                None,
+            ),
+        )
+
     def _one_batch(self, window: Window, stuck: list[BatchesLoaded]) -> Finding:
         first = min(stuck, key=lambda found: found.step)
         return self.finding(
@@ -137,9 +169,12 @@ class RepeatedBatch(Rule):
         reason = f"though its sampler draws every sample once ({worst.sampler})"
         if worst.sampler == "iterable":
             reason = f"because its {worst.workers} workers read the same stream"
+        held_out = not worst.trained and worst.sampler != "iterable"
+        if held_out:
+            reason = "with other indices: equal rows lie in the evaluation data"
         return self.finding(
             window,
-            severity=Severity.ERROR,
+            severity=Severity.INFO if held_out else Severity.ERROR,
             step=first.step,
             last_step=max(found.step for found in repeated),
             count=len(repeated),

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.core.errors import NotEnoughData
-from mothtrap.core.facts.data import IndicesShared, RowsShared
+from mothtrap.core.facts.data import IndicesShared, RowsShared, SplitDrawn
 from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.pipelines import SplitReshuffled
+from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
+from mothtrap.core.packed import unpack
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -40,7 +44,8 @@ class TrainEvalOverlap(Rule):
         shuffle that reshuffles in each epoch, or when at least
         `low_share` and less than `high_share` of an evaluation's rows (`rows` of them
         or more) were trained on, which is `chance_ratio` times what equal rows in
-        the data explain, or which are copies of one another. Warning when all are, but
+        the data explain, or which are copies of one another; and when samples evaluated after a
+        job resumed were trained on before it. Warning when all are, but
         they are only a part of the training data, and nothing else is evaluated. A note
         when the training data themselves are evaluated, or a single batch of them without
         labels, as for a picture.
@@ -75,7 +80,7 @@ class TrainEvalOverlap(Rule):
             Need(facts=(RowsShared,)),
             Need(facts=(SplitReshuffled,)),
         ),
-        Need(facts=(EvaluationPhase,), optional=True),
+        Need(facts=(EvaluationPhase, Resumed, SplitDrawn), optional=True),
     )
     explains = ("too_good_to_be_true",)
 
@@ -93,7 +98,8 @@ class TrainEvalOverlap(Rule):
         """Judge what loaders draw, else what rows are equal."""
         indices, rows = list(window.seen(IndicesShared)), list(window.seen(RowsShared))
         splits = {one.source: one for one in window.seen(SplitReshuffled)}
-        if not indices and not rows and not splits:
+        resumed = any(one.splits for one in window.seen(Resumed))
+        if not indices and not rows and not splits and not resumed:
             raise NotEnoughData(
                 "no evaluation was seen after the training data had come around once"
             )
@@ -107,6 +113,7 @@ class TrainEvalOverlap(Rule):
         )
         found += [self._by_rows(window, one, clean=clean) for one in latest.values()]
         found += [self._reshuffled(window, one) for one in splits.values()]
+        found += [self._before_resuming(window, one) for one in window.seen(Resumed)]
         return [finding for finding in found if finding is not None]
 
     def _share(self, one: RowsShared) -> float:
@@ -211,6 +218,41 @@ class TrainEvalOverlap(Rule):
             fixes=(
                 "Shuffle once: `shuffle(size, reshuffle_each_iteration=False)` before `take` and "
                 "`skip`; or split first, and shuffle the part that is trained on.",
+            ),
+        )
+
+    def _before_resuming(self, window: Window, resumed: Resumed) -> Finding | None:
+        """Judge rows evaluated now that the weights were trained on before the job resumed."""
+        for now in window.seen(SplitDrawn):
+            for before in resumed.splits:
+                if now.step < resumed.step or (now.data, now.size) != (before.data, before.size):
+                    continue
+                evaluated_N, trained_N = unpack(now.evaluated), unpack(before.trained)
+                shared = len(np.intersect1d(evaluated_N, trained_N))
+                at_first = len(np.intersect1d(unpack(before.evaluated), trained_N))
+                if shared < max(self.rows, self.low_share * len(evaluated_N)) or at_first:
+                    continue
+                return self._split_anew(window, now, resumed.step, shared, len(evaluated_N))
+        return None
+
+    def _split_anew(
+        self, window: Window, now: SplitDrawn, resumed: int, shared: int, evaluated: int
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=max(now.step, resumed),
+            message=(
+                f"{shared} of the {evaluated} samples that {now.eval_loader} evaluates were "
+                f"trained on before the job resumed at step {resumed}: training and evaluation "
+                "data were split anew"
+            ),
+            evidence={"shared": shared, "eval_samples": evaluated, "resumed": resumed},
+            location=now.location,
+            mode=Mode.EVAL.value,
+            fixes=(
+                "Split with a fixed seed, or save the indices of the split in the checkpoint: "
+                "`random_split(data, lengths, generator=torch.Generator().manual_seed(0))`.",
             ),
         )
 

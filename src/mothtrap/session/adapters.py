@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import cast
+from types import ModuleType
 
+from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
-from mothtrap.core.adapters import Adapter
+from mothtrap.tracing.handle import AdapterSpec
 
 PACKAGE = "mothtrap.adapters"
 TRIGGERS = {
@@ -34,17 +35,50 @@ def frameworks() -> tuple[str, ...]:
     return registry.names(PACKAGE)
 
 
-def load(framework: str) -> Adapter:
+_old_forms: set[str] = set()
+"""Frameworks of which it was said that their adapter has the old form."""
+
+
+def load(framework: str) -> AdapterSpec:
     """Import an adapter, and with it the framework.
 
     Raises:
         UnknownNameError: there is none of that name.
         PluginError: it is of another distribution, and cannot be imported.
     """
-    return cast(Adapter, registry.load(PACKAGE, framework))
+    return spec_of(registry.load(PACKAGE, framework))
 
 
-def adapters_of(target: object) -> tuple[Adapter, ...]:
+def spec_of(module: ModuleType) -> AdapterSpec:
+    """Return the `ADAPTER` of a module; for one release, also the spec of one in the old form.
+
+    In the old form, each attribute of `AdapterSpec` is a name or a function of the module.
+    """
+    found = getattr(module, "ADAPTER", None)
+    if isinstance(found, AdapterSpec):
+        return found
+    if module.FRAMEWORK not in _old_forms:
+        _old_forms.add(module.FRAMEWORK)
+        say_on_stderr(
+            f"mothtrap: the adapter {module.__name__} has no ADAPTER, which the next version will "
+            "require; use one made with mothtrap.tracing.handle.AdapterSpec"
+        )
+    return AdapterSpec(
+        framework=module.FRAMEWORK,
+        handle=lambda job, of: module.attach(job, of) if of else module.attach_process(job),
+        requires=module.REQUIRES,
+        arrays=module.ARRAYS,
+        reports=module.REPORTS,
+        watched=module.accepts,
+        beside=(object,),  # the module itself refuses objects
+        refines=module.refines(),
+        steps=module.STEPS,
+        replay=lambda plan: module.attach_replay(plan),
+        place=module.environment,
+    )
+
+
+def adapters_of(target: object) -> tuple[AdapterSpec, ...]:
     """Return the adapters that watch an object, by the modules of its type and its bases.
 
     That of the most derived type counts, else one of an imported framework that accepts it (a
@@ -65,6 +99,6 @@ def adapters_of(target: object) -> tuple[Adapter, ...]:
             f"accepts it; mothtrap knows models of: {', '.join(known)}"
         )
     found = [adapter]
-    while (refined := found[0].refines()) is not None:
+    while (refined := found[0].refines) is not None:
         found.insert(0, load(refined))
     return tuple(found)

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from mothtrap.core import registry
-from mothtrap.core.adapters import Adapter, Environment, Handle, Job, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Environment, Handle, Job, SnapshotTaker, Surroundings
 from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
 
 STATISTICS = "mothtrap.statistics"
@@ -17,7 +18,7 @@ STATISTICS = "mothtrap.statistics"
 class _Attached:
     """An adapter at work."""
 
-    adapter: Adapter
+    adapter: AdapterSpec
     job: AdapterJob
     handle: Handle
 
@@ -38,24 +39,24 @@ class AttachedAdapters:
         """The framework that made the latest step; before the first, the one attached first."""
         return next((each.job.framework for each in self._by_steps()), "")
 
-    def attach(self, adapter: Adapter, begin: Callable[[Job], Handle]) -> Handle:
+    def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
         """Let an adapter take part.
 
         Args:
             adapter: of a framework.
-            begin: attaches it to the job that it is given.
+            begin: attaches it to the job that it is given; default: to the whole process.
         """
-        base = adapter.refines()
         job = AdapterJob(
             self._job,
-            adapter.FRAMEWORK,
-            arrays=registry.load(STATISTICS, adapter.ARRAYS),
-            reports=adapter.REPORTS,
-            refines=base,
-            counts_steps=adapter.STEPS == "own" or (base is None and adapter.STEPS != "none"),
+            adapter.framework,
+            arrays=registry.load(STATISTICS, adapter.arrays),
+            reports=adapter.reports,
+            refines=adapter.refines,
+            counts_steps=adapter.steps == "own"
+            or (adapter.refines is None and adapter.steps != "none"),
         )
         try:
-            handle = begin(job)
+            handle = (begin or adapter.attach)(job)
         except BaseException:
             job.leave()
             raise
@@ -70,10 +71,10 @@ class AttachedAdapters:
             if each.job.counts_steps and any(each.handle is handle for handle in handles):
                 each.job.settings.check(self._job.grouper.step)
 
-    def handle_of(self, adapter: Adapter) -> Handle | None:
+    def handle_of(self, adapter: AdapterSpec) -> Handle | None:
         """Return the handle of an adapter; None where it is not attached."""
         for each in self._attached:
-            if each.adapter.FRAMEWORK == adapter.FRAMEWORK:
+            if each.adapter.framework == adapter.framework:
                 return each.handle
         return None
 

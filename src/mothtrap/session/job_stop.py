@@ -200,18 +200,22 @@ class JobStop:
             _prune(request.prunes, request.reason)
         raise StopTraining(self._exit_code, step, request.reason)
 
-    def save(self) -> None:
+    def save(self, together: bool) -> None:
         """Call the functions of `on_stop`, once: the guard ends the training here.
 
-        All workers call this at the same step, because their guards agree on it. A worker that has
-        nothing to save waits, too: often one worker alone saves.
+        Args:
+            together: all workers call this at the same step, because their guards agree on it. Then
+                a worker that has nothing to save waits, too: often one worker alone saves. Where
+                each guard decides alone, no other worker is waited for.
         """
         if self._stopped:
             return
         self._stopped += 1
-        self._common_step("guard")
+        if together:
+            self._common_step("guard")
         self._save()
-        self._wait_for_others("guard")
+        if together:
+            self._wait_for_others("guard")
 
     def _save(self) -> None:
         for save in list(_savers):

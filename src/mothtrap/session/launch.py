@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -59,6 +59,8 @@ def launch(
     report: str | None = None,
     after_verdict: Callable[[Path], None] | None = None,
     descriptors: Sequence[int] = (),
+    kind: RunKind = RunKind.TRAIN,
+    variables: Callable[[Path], Mapping[str, str]] = lambda _: {},
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -72,6 +74,9 @@ def launch(
         report: file to which a report is written when the job has ended.
         after_verdict: called with the folder of the run when its verdict has been printed.
         descriptors: from 3 up that the command inherits, and this process closes.
+        kind: of the run.
+        variables: returns further environment variables of the command, given the folder of
+            the attempt.
 
     Returns:
         The exit code of the command. Does not return when a signal ended it: this
@@ -97,7 +102,7 @@ def launch(
         if join and name:
             attempt = join_run(config.runs_dir, name)
         else:
-            attempt = _create(command, config, name, resume)
+            attempt = _create(command, config, name, resume, kind)
     except RunExistsError:
         raise
     except OSError as err:
@@ -120,7 +125,8 @@ def launch(
     sampler = machine.begin(attempt, say_on_stderr) if config.capture != "off" else None
     compactor = Compactor(attempt.parent, say_on_stderr) if uploader is None else None
     with Supervision(attempt, config) as supervision, OutputKeeper(attempt):
-        code = run_command(command, child_environment(attempt, config), descriptors, children)
+        environ = child_environment(attempt, config) | dict(variables(attempt))
+        code = run_command(command, environ, descriptors, children)
         if sampler is not None:
             sampler.close()
         wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
@@ -293,9 +299,11 @@ def create(
     raise RunExistsError(f"cannot make the run {name!r}: {parent} has 1000 of them; remove some")
 
 
-def _create(command: Sequence[str], config: Config, name: str | None, resume: bool) -> Path:
+def _create(
+    command: Sequence[str], config: Config, name: str | None, resume: bool, kind: RunKind
+) -> Path:
     if resume and name and layout.attempts(run := uploading.bring_back(config.runs_dir, name)):
         number = next_attempt(run)
         anew = msgspec.structs.replace(run_info(name, command, config), attempt=number)
         return layout.create_attempt(run, anew)
-    return create(name or default_name(command), command, config, numbered=name is None)
+    return create(name or default_name(command), command, config, numbered=name is None, kind=kind)

@@ -14,7 +14,7 @@ def main() -> None:
     """Do the step that the plan of the environment names, with the framework of `sys.argv`."""
     adapter = load(sys.argv[1])
     try:
-        adapter.attach_replay(read_plan(os.environ))
+        adapter.replay(read_plan(os.environ))
     except MothtrapError as err:
         sys.exit(f"error: {err}")
 

@@ -13,6 +13,7 @@ from mothtrap.core.masking import MASKED, arguments_without_secrets
 from mothtrap.core.runs import RunInfo, has_script
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.core.texts import printable
+from mothtrap.core.working_folder import working_folder
 from mothtrap.reader.run import open_run
 from mothtrap.session.own_runs import is_here, is_own
 from mothtrap.store import layout
@@ -88,7 +89,7 @@ def _foreign(info: RunInfo | None, *, command: bool, folder: str | None) -> str:
         command: the command is that of the run.
         folder: the one that the run names; None where the user gave it.
     """
-    elsewhere = folder is not None and Path(folder) != Path.cwd()
+    elsewhere = folder is not None and Path(folder) != working_folder()
     if not command and not elsewhere:
         return ""
     named = elsewhere and folder != str(Path(info.cwd).absolute() if info is not None else "")
@@ -107,7 +108,7 @@ def folder_of(snapshot: Snapshot, folder: str | None) -> str:
     """
     if folder is not None and not Path(folder).is_dir():
         raise ReplayError(f"--cwd {folder} is no folder; the script is to be started in it")
-    here = folder or (snapshot.cwd if Path(snapshot.cwd).is_dir() else str(Path.cwd()))
+    here = folder or (snapshot.cwd if Path(snapshot.cwd).is_dir() else str(working_folder()))
     return str(Path(here).absolute())
 
 

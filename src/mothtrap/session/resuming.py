@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError, RunExistsError
+from mothtrap.core.facts.data import SplitDrawn
 from mothtrap.core.facts.workers import Resumed, WeightsSaved
 from mothtrap.core.steps import Mode
 from mothtrap.store import layout
@@ -20,6 +21,8 @@ from mothtrap.store.processes import start_ticks
 if TYPE_CHECKING:
     from mothtrap.store.worker_reading import StepEvents
 
+MAX_SPLITS = 4
+"""Splits of earlier attempts that are compared: the latest ones."""
 RESTARTS = "TORCHELASTIC_RESTART_COUNT"
 """Where torchrun tells its workers how often it has started them anew after a failure."""
 
@@ -121,6 +124,7 @@ class Resumption:
         """
         saved: dict[tuple[str, str], int] = {}
         evaluated: list[tuple[int, int]] = []
+        splits: list[SplitDrawn] = []
         last = begun = 0
         for number, events in self._events():
             if events.commit.optimizers:
@@ -131,7 +135,10 @@ class Resumption:
                 if isinstance(seen, WeightsSaved):
                     saved[seen.root, seen.digest] = seen.step
                     evaluated.append((seen.step, seen.evaluations))
+                elif isinstance(seen, SplitDrawn):
+                    splits.append(seen)
                 elif isinstance(seen, Resumed):
+                    splits.extend(seen.splits)
                     begun = seen.step if number == int(self._opened.name) else begun
                     evaluated = [(at, n) for at, n in evaluated if at <= seen.step]
         matched = [saved[item] for item in digests.items() if item in saved]
@@ -149,7 +156,14 @@ class Resumption:
             step, evidence = begun, "it loaded nothing that was saved before: it began again"
         # Evaluations bear the number of the step that follows them.
         evaluations = max((n for at, n in evaluated if at <= step), default=0)
-        return Resumed(step=step, evidence=evidence, evaluations=evaluations)
+        before = tuple(split for split in splits if split.step <= step)
+        continues = bool(matched or own_steps)
+        return Resumed(
+            step=step,
+            evidence=evidence,
+            evaluations=evaluations,
+            splits=before[-MAX_SPLITS:] if continues else (),
+        )
 
     def _events(self) -> Iterator[tuple[int, StepEvents]]:
         from mothtrap.store.worker_reading import EventReader

@@ -11,15 +11,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from mothtrap.capture.containment import say_on_stderr
-from mothtrap.core.adapters import Adapter
+from mothtrap.core.check_plan import is_checked
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.adapters import framework_of, load
+from mothtrap.session.checked_process import begin_check
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
+from mothtrap.tracing.handle import AdapterSpec
 
 _process: list[Worker] = []
 """The worker of this process, once `attach` was called: a process has one."""
@@ -27,7 +29,7 @@ _process: list[Worker] = []
 _begun: set[str] = set()
 """Frameworks whose adapters are attached, or about to be."""
 
-_loggers: list[Adapter] = []
+_loggers: list[AdapterSpec] = []
 """Adapters in which nothing trains, until there is a framework that does."""
 
 _kept: dict[Worker, None] = {}
@@ -57,30 +59,32 @@ def _attach(framework: str) -> None:
     adapter = load(framework)
     if os.environ.get(PLAN_VARIABLE):
         plan = read_plan(os.environ)
-        if plan.framework in ("", adapter.FRAMEWORK, adapter.refines()):
-            adapter.attach_replay(plan)
+        if plan.framework in ("", adapter.framework, adapter.refines):
+            adapter.replay(plan)
         return
     if not _process:
-        if adapter.STEPS == "none":
+        if adapter.steps == "none":
             _loggers.append(adapter)
             return
         config = inherited_config() or Config()
         if config.workers == "rank0" and adapter.environment().rank:
             return
         _process.append(_begin(adapter, config))
-    _process[0].attach(adapter, adapter.attach_process)
+    _process[0].attach(adapter)
+    if is_checked(os.environ):
+        begin_check(adapter, _process[0], finish)
     waiting, _loggers[:] = tuple(_loggers), []
     for logger in waiting:
-        _process[0].attach(logger, logger.attach_process)
+        _process[0].attach(logger)
 
 
-def _begin(adapter: Adapter, config: Config) -> Worker:
+def _begin(adapter: AdapterSpec, config: Config) -> Worker:
     opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
     own = own_attempt(opened, os.environ)
     worker = Worker(
         lambda: open_attempt(opened, own),
         config,
-        adapter.ARRAYS,
+        adapter.arrays,
         say_on_stderr,
         launched=True,
         is_job=_is_started_by_the_launcher(opened),

@@ -25,7 +25,7 @@ def say_verdict(path: Path, config: Config) -> None:
     """Print the verdict of a run on stderr; whatever goes wrong here, the job is done."""
     try:
         run = open_run(path)
-        summary = summarize(run, explains(load_rules(config)), called=name_here(path))
+        summary = summarize(run, explains(load_rules(config, checks=True)), called=name_here(path))
         worth = problems_in(summary) or summary.ending or summary.tool_errors
         if config.quiet and not (worth or summary.in_state(RuleState.RULE_FAILED)):
             return

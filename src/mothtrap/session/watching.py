@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Literal
 
 from mothtrap.capture.containment import say_on_stderr
-from mothtrap.core.adapters import Adapter, Given, Handle
+from mothtrap.core.adapters import Given, Handle
 from mothtrap.core.config import Config, is_disabled, load_config
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.replays import PLAN_VARIABLE
@@ -27,6 +27,7 @@ from mothtrap.session.record.logging import RecordLog
 from mothtrap.session.resuming import restarts_of
 from mothtrap.session.watched_run import WatchedRun
 from mothtrap.session.worker import Worker
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
 from mothtrap.tracing.notebooks import notebook_name
 
@@ -218,7 +219,7 @@ def watch(
     )
 
 
-def _running(adapters: Sequence[Adapter], name: str | None) -> Worker | None:
+def _running(adapters: Sequence[AdapterSpec], name: str | None) -> Worker | None:
     """Return the worker that a watch takes part in: that of the process, or of another watch.
 
     Models of one framework that are watched at a time have runs of their own, as have those
@@ -236,7 +237,9 @@ def _running(adapters: Sequence[Adapter], name: str | None) -> Worker | None:
     return worker
 
 
-def _attach(worker: Worker, adapters: Sequence[Adapter], targets: Sequence[object]) -> list[Handle]:
+def _attach(
+    worker: Worker, adapters: Sequence[AdapterSpec], targets: Sequence[object]
+) -> list[Handle]:
     """Have adapters watch objects, where they do not watch the whole process."""
     handles = []
     try:
@@ -254,10 +257,10 @@ def _attach(worker: Worker, adapters: Sequence[Adapter], targets: Sequence[objec
     return handles
 
 
-def _stepping(adapters: Sequence[Adapter], handles: Sequence[Handle]) -> Handle:
+def _stepping(adapters: Sequence[AdapterSpec], handles: Sequence[Handle]) -> Handle:
     """Return the handle of the adapter that knows most of the model, and counts its steps."""
     counting = [
-        handle for adapter, handle in zip(adapters, handles, strict=True) if adapter.STEPS == "own"
+        handle for adapter, handle in zip(adapters, handles, strict=True) if adapter.steps == "own"
     ]
     return (counting or list(handles))[-1]
 
@@ -276,7 +279,9 @@ def _close(worker: Worker, handles: Sequence[Handle], error: BaseException | Non
         worker.detach(handle)
 
 
-def _begin(adapters: Sequence[Adapter], name: str | None, settings: Mapping[str, Any]) -> Worker:
+def _begin(
+    adapters: Sequence[AdapterSpec], name: str | None, settings: Mapping[str, Any]
+) -> Worker:
     """Make the worker of a run that begins at its first step."""
     if name:
         check_name(name, "watch: name")
@@ -300,7 +305,7 @@ def _begin(adapters: Sequence[Adapter], name: str | None, settings: Mapping[str,
     worker = Worker(
         run.open,
         config,
-        adapters[0].ARRAYS,
+        adapters[0].arrays,
         say_on_stderr,
         last_word=run.last_word,
         is_compared=lambda: run.is_shared,

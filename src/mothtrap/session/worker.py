@@ -23,10 +23,12 @@ from mothtrap.capture.shedding import BLOCK_S
 from mothtrap.capture.succession import Succession
 from mothtrap.core import registry
 from mothtrap.core.actions import lasting
-from mothtrap.core.adapters import Adapter, Environment, Handle, Job
+from mothtrap.core.adapters import Environment, Handle, Job
+from mothtrap.core.check_plan import is_checked
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.facts.captures import Dropped
+from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.findings import Finding
 from mothtrap.core.quiet import Quiet
@@ -47,6 +49,7 @@ from mothtrap.session.unobserved import follows_from_workers, store_facts, store
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
 from mothtrap.store.processes import start_ticks
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
 
 if TYPE_CHECKING:
@@ -91,7 +94,9 @@ class Worker:
         self._is_job = is_job
         self._afterwards: list[Callable[[], object]] = []
         self._attempt, self.config, self._say = attempt, config, say
-        self._rules = () if config.capture == "off" else load_rules(config)
+        self._rules = (
+            () if config.capture == "off" else load_rules(config, checks=is_checked(os.environ))
+        )
         self._containment = Containment(say)
         self._parts: dict[str, tuple[Queue, Callable[[], None]]] = {}
         self._folder: Path | None = None
@@ -135,12 +140,12 @@ class Worker:
         """Folder of the run, once there is one."""
         return self._folder.parent if self._folder is not None else None
 
-    def attach(self, adapter: Adapter, begin: Callable[[Job], Handle]) -> Handle:
+    def attach(self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None) -> Handle:
         """Let an adapter take part; what it has hooked is detached at the end.
 
         Args:
             adapter: of a framework.
-            begin: attaches it to the job that it is given.
+            begin: attaches it to the job that it is given; default: to the whole process.
         """
         handle = self.adapters.attach(adapter, begin)
         self._snapshots.taking = self._snapshots.taking or handle.snapshots
@@ -264,6 +269,9 @@ class Worker:
             self.record.open(store_reasons(attempt, rank, reasons, ending))
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
+            kept = [f for f in self.recorder.notes.take()[1] if isinstance(f, SnapshotKept)]
+            if kept:
+                store_facts(worker_folder(attempt, rank or 0), kept)
 
     def _is_of_workers(self) -> bool:
         opened = self._attempt()
@@ -337,11 +345,11 @@ class Worker:
         stop.connect(self.recorder, self._say)
         return stop
 
-    def _save(self) -> None:
+    def _save(self, together: bool) -> None:
         """Call the functions of `on_stop`; maybe in the first step, before anything is opened."""
         if self._stop is None:
             self._stop = self._connected_stop(self.adapters.environment())
-        self._stop.save()
+        self._stop.save(together)
 
     def _open_writer(self, attempt: Path, environment: Environment) -> None:
         from mothtrap.session import writing

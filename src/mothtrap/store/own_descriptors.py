@@ -26,7 +26,8 @@ class OwnDescriptor:
     def __init__(self, path: Path, flags: int, mode: int = 0o666) -> None:
         self._path, self._flags = path, flags & ~(os.O_CREAT | os.O_EXCL)
         self._number = os.open(path, flags, mode)
-        self._file = _file_of(self._number)
+        self._file, self._link = _file_of(self._number), _link_of(self._number)
+        self._changes = False
         self.closed = False
 
     def number(self) -> int:
@@ -37,7 +38,7 @@ class OwnDescriptor:
         """
         if not self._is_ours():
             number = os.open(self._path, self._flags)
-            if _file_of(number) != self._file:
+            if not self._is_same(number, has_moved=self._changes):
                 os.close(number)
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(self._path))
             self._number = number
@@ -51,10 +52,34 @@ class OwnDescriptor:
 
     def _is_ours(self) -> bool:
         with suppress(OSError):
-            return _file_of(self._number) == self._file
+            return self._is_same(self._number, has_moved=_link_of(self._number) == self._link != "")
         return False
+
+    def _is_same(self, number: int, *, has_moved: bool) -> bool:
+        """Return whether a descriptor is of the file.
+
+        Some file systems (over a network, or of a user's program) give an open file another inode
+        number. Then the device and the path are compared.
+
+        Args:
+            number: of the descriptor.
+            has_moved: the number of the inode may differ.
+        """
+        device, inode = _file_of(number)
+        if device != self._file[0] or not (inode == self._file[1] or has_moved):
+            return False
+        self._changes = self._changes or inode != self._file[1]
+        self._file = device, inode
+        return True
 
 
 def _file_of(number: int) -> tuple[int, int]:
     status = os.fstat(number)
     return status.st_dev, status.st_ino
+
+
+def _link_of(number: int) -> str:
+    """Return the path of an open file; empty where the system does not say it."""
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{number}")
+    return ""

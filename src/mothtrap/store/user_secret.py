@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import time
 from contextlib import suppress
 from pathlib import Path
 
 SECRET_BYTES = 32
+WRITING_S, WRITING_TRIES = 0.5, 10
+"""Time for another process to write the file that it has created; chosen by hand."""
 _SECRET = re.compile(r"[A-Za-z0-9_-]{43}")
 _unwritten: dict[Path, str] = {}
 
@@ -60,5 +63,21 @@ def _published(draft: Path, path: Path) -> str | None:
     except FileExistsError:
         if (faster := _read(path)) is not None:
             return faster
+        os.replace(draft, path)
+    except OSError:  # a file system without hard links
+        return _published_without_link(draft, path)
+    return None
+
+
+def _published_without_link(draft: Path, path: Path) -> str | None:
+    """Create the file itself, as `_published`; another process may be about to write it."""
+    made = draft.read_text(encoding="ascii")
+    try:
+        _write(path, made)
+    except FileExistsError:
+        for _ in range(WRITING_TRIES):
+            if (faster := _read(path)) is not None:
+                return faster
+            time.sleep(WRITING_S / WRITING_TRIES)
         os.replace(draft, path)
     return None

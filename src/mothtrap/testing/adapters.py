@@ -11,7 +11,7 @@ from mothtrap.capture.looks import Looks
 from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.selection import streams
 from mothtrap.core import options, registry
-from mothtrap.core.adapters import Adapter, Given, Handle, Job, Losses
+from mothtrap.core.adapters import Given, Handle, Job, Losses
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
 from mothtrap.core.fact import Fact, tag_of
@@ -30,6 +30,7 @@ from mothtrap.monitor.monitor import Monitor
 from mothtrap.session import adapters
 from mothtrap.session.attached import AttachedAdapters
 from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
 
 OF_THE_JOB = facts_of(NEEDS_OF_THE_JOB)
@@ -88,14 +89,13 @@ class Process:
 
     @contextmanager
     def watched(
-        self, adapter: Adapter, begin: Callable[[Job], Handle] | None = None
+        self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None
     ) -> Iterator[Handle]:
         """Watch every training of the block with an adapter, and with that which it refines."""
-        base, below = adapter.refines(), None
-        if base is not None:
-            other = adapters.load(base)
-            below = self.adapters.attach(other, other.attach_process)
-        handle = self.adapters.attach(adapter, begin or adapter.attach_process)
+        below = None
+        if adapter.refines is not None:
+            below = self.adapters.attach(adapters.load(adapter.refines))
+        handle = self.adapters.attach(adapter, begin)
         try:
             yield handle
         finally:
@@ -140,7 +140,7 @@ class AdapterTests:
     Derive from it in a class that pytest collects::
 
         class TestToy(AdapterTests):
-            adapter = toy_adapter
+            adapter = toy_adapter.ADAPTER
             steps = 12
             replaced = (toy.Model,)
 
@@ -151,14 +151,14 @@ class AdapterTests:
                 yield "loss and gradients", self.train
 
     Attributes:
-        adapter: the module that is tested.
+        adapter: the one that is tested: `ADAPTER` of its module.
         steps: that `train` makes.
         replaced: modules and classes of the framework in which the adapter replaces functions.
-        elsewhere: names out of REPORTS that cannot come in one process, without a launcher or a
+        elsewhere: names out of its reports that cannot come in one process, without a launcher or a
             device, say; and the test that shows each.
     """
 
-    adapter: ClassVar[Adapter]
+    adapter: ClassVar[AdapterSpec]
     steps: ClassVar[int]
     replaced: ClassVar[tuple[object, ...]] = ()
     elsewhere: ClassVar[Mapping[str, str]] = {}
@@ -185,7 +185,7 @@ class AdapterTests:
         """All that was replaced is what it was, once the handle is detached."""
         assert self.replaced, "name the modules and classes in which functions are replaced"
         before = [dict(vars(owner)) for owner in self.replaced]
-        with Process(self.adapter.ARRAYS).watched(self.adapter):
+        with Process(self.adapter.arrays).watched(self.adapter):
             during = [dict(vars(owner)) for owner in self.replaced]
         assert any(_differs(a, b) for a, b in zip(before, during, strict=True)), (
             "nothing is replaced in what `replaced` names"
@@ -198,10 +198,10 @@ class AdapterTests:
         """Whatever fails in mothtrap, training goes on to the same weights."""
         plain = self.train()
         for name in ("step", "fact", "scalar", "evaluation", "define", "take", "wants", "event"):
-            process = Process(self.adapter.ARRAYS)
+            process = Process(self.adapter.arrays)
 
             def begin(job: Job, name: str = name) -> Handle:
-                handle = self.adapter.attach_process(job)
+                handle = self.adapter.attach(job)
                 setattr(job, name, _fails)
                 return handle
 
@@ -222,7 +222,7 @@ class AdapterTests:
         environment = self.adapter.environment()
         assert environment.rank in (None, 0)
         assert environment.size == 1
-        assert environment.versions[self.adapter.FRAMEWORK]
+        assert environment.versions[self.adapter.framework]
 
     def test_reports_are_true(self) -> None:
         """All that is declared comes at least once, and nothing that is not.
@@ -230,8 +230,8 @@ class AdapterTests:
         What comes of a framework that this one refines is that one's to declare.
         """
         seen = [self._reported(train) for train in self.reported()]
-        declared, base = self.adapter.REPORTS, self.adapter.refines()
-        below = adapters.load(base).REPORTS if base is not None else Reports()
+        declared, base = self.adapter.reports, self.adapter.refines
+        below = adapters.load(base).reports if base is not None else Reports()
         for field in ("kinds", "scalars", "facts", "modes"):
             came = frozenset().union(*(getattr(one, field) for one in seen))
             came -= getattr(below, field) - getattr(declared, field)
@@ -240,15 +240,15 @@ class AdapterTests:
             here = _named(came & apart)
             assert not here, f"{here} came here: not only elsewhere"
             more, never = _named(came - expected), _named(expected - came - apart)
-            assert not more, f"REPORTS lacks {field}: {more}"
-            assert not never, f"REPORTS has {field} that never came: {never}"
+            assert not more, f"its reports lack {field}: {more}"
+            assert not never, f"its reports have {field} that never came: {never}"
 
     def test_settings_have_an_effect_or_are_reported(self) -> None:
         """A setting that needs the adapter acts on every step, or the run says that it does not.
 
         An adapter declares those on which it acts in `Handle.honors`.
         """
-        process = Process(self.adapter.ARRAYS, **ASKED)
+        process = Process(self.adapter.arrays, **ASKED)
         with process.watched(self.adapter):
             self.train()
             honored = cast(AdapterJob, process.job.members[process.job.stepping]).settings.honored
@@ -267,7 +267,7 @@ class AdapterTests:
 
     def _check_steps_are_left_out(self) -> None:
         """With a limit that every gradient norm exceeds, no step is applied."""
-        process = Process(self.adapter.ARRAYS, on_nonfinite="skip", max_gradient_norm=1e-30)
+        process = Process(self.adapter.arrays, on_nonfinite="skip", max_gradient_norm=1e-30)
         with process.watched(self.adapter):
             self.train()
         guarded = [fact.step for fact in process.facts() if isinstance(fact, StepGuarded)]
@@ -276,7 +276,7 @@ class AdapterTests:
 
     def test_two_adapters_make_one_run(self) -> None:
         """Steps of this framework and of another are one sequence in one run."""
-        process = Process(self.adapter.ARRAYS)
+        process = Process(self.adapter.arrays)
         other = AdapterJob(process.job, "another", reports=Reports())
         other.step([Losses(series="another", value=1.0)])
         with process.watched(self.adapter):
@@ -288,7 +288,7 @@ class AdapterTests:
 
     def test_a_blind_adapter_makes_no_rule_ok(self) -> None:
         """With a falling loss alone, only rules on losses say that all is in order."""
-        process = Process(self.adapter.ARRAYS)
+        process = Process(self.adapter.arrays)
         reports = Reports(scalars=frozenset({"loss"}), modes=frozenset({Mode.TRAIN}))
         blind = AdapterJob(process.job, "blind", reports=reports)
         for step in range(600):
@@ -302,7 +302,7 @@ class AdapterTests:
 
     def test_a_loss_given_alone_makes_no_rule_ok(self) -> None:
         """A script that only reports losses gets no `ok` from rules that need more."""
-        process = Process(self.adapter.ARRAYS)
+        process = Process(self.adapter.arrays)
         with process.watched(self.adapter) as handle:
             for step in range(100):
                 handle.step(Given(loss=0.99**step, makes_step=True))
@@ -312,7 +312,7 @@ class AdapterTests:
         assert not lies, f"ok without a look: {_named(lies)}"
 
     def _watched(self, train: Callable[[], Any]) -> tuple[Process, Any]:
-        process = Process(self.adapter.ARRAYS)
+        process = Process(self.adapter.arrays)
         with process.watched(self.adapter):
             result = train()
         return process, result

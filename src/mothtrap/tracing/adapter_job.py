@@ -21,6 +21,7 @@ from mothtrap.core.stopping import TrialEnded
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
+from mothtrap.tracing.job_access import ProcessAccess, RecorderAccess
 from mothtrap.tracing.settings import Settings
 
 T = TypeVar("T")
@@ -28,7 +29,7 @@ Part = tuple[str, Callable[..., object]]
 """Runs what can fail alone, under the name by which a failure of it is told."""
 
 
-class AdapterJob:
+class AdapterJob(RecorderAccess, ProcessAccess):
     """Names, steps and the record of the job, and the wall around what one adapter does.
 
     Args:
@@ -295,7 +296,7 @@ class AdapterJob:
 
 
 def traced(job: Job) -> AdapterJob:
-    """Return a job as this package has it, for an adapter that uses more than the protocol.
+    """Return a job as this package has it; only the adapter of PyTorch uses more than `Job`.
 
     Raises:
         TypeError: it is another one's.

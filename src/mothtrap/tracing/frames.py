@@ -196,10 +196,10 @@ def returned_at(function: Any) -> str | None:
 
 @functools.lru_cache(maxsize=256)
 def _returned_line(code: CodeType) -> int | None:
-    tree = _parsed(code.co_filename)
+    tree = parsed(code.co_filename)
     if tree is None:
         return None
-    placed = list(_own_nodes(_scope(tree, code, code.co_firstlineno)))
+    placed = list(own_nodes(scope_of(tree, code, code.co_firstlineno)))
     returns = [
         (node, branches)
         for node, branches in placed
@@ -242,10 +242,10 @@ def updated_at(frame: FrameType) -> str | None:
 
     None where its source shows no such statement: an update in another function.
     """
-    tree = _parsed(frame.f_code.co_filename)
+    tree = parsed(frame.f_code.co_filename)
     if tree is None:
         return None
-    nodes = [node for node, _ in _own_nodes(_scope(tree, frame.f_code, frame.f_lineno))]
+    nodes = [node for node, _ in own_nodes(scope_of(tree, frame.f_code, frame.f_lineno))]
     lines = [node.lineno for node in nodes if _is_update(node) and node.lineno > frame.f_lineno]
     return _place(frame.f_code.co_filename, min(lines)) if lines else None
 
@@ -261,7 +261,8 @@ def _is_update(node: ast.AST) -> TypeGuard[ast.stmt | ast.Call]:
     return writes and any(isinstance(attribute.ctx, ast.Load) for attribute in reads)
 
 
-def _parsed(filename: str) -> ast.Module | None:
+def parsed(filename: str) -> ast.Module | None:
+    """Return the syntax tree of a file; None where its source cannot be read."""
     try:
         return ast.parse("".join(linecache.getlines(filename)))
     except (SyntaxError, ValueError):
@@ -270,10 +271,10 @@ def _parsed(filename: str) -> ast.Module | None:
 
 @functools.lru_cache(maxsize=256)
 def _assignment_line(code: CodeType, call_line: int) -> int | None:
-    tree = _parsed(code.co_filename)
+    tree = parsed(code.co_filename)
     if tree is None:
         return None
-    placed = list(_own_nodes(_scope(tree, code, call_line)))
+    placed = list(own_nodes(scope_of(tree, code, call_line)))
     calls = _backward_calls(placed, call_line)
     read = _names([node for node, _ in calls])
     made, changed = _assignments(placed, read, call_line)
@@ -311,7 +312,7 @@ def _only_one(places: Mapping[int, Branches], call: Branches) -> int | None:
     return reaching[0] if len(reaching) == 1 else None
 
 
-def _scope(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
+def scope_of(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
     """The function whose code it is, or the module; of a comprehension what surrounds it."""
     best: ast.AST = tree
     for node in ast.walk(tree):
@@ -325,7 +326,7 @@ def _scope(tree: ast.Module, code: CodeType, line: int) -> ast.AST:
     return best
 
 
-def _own_nodes(scope: ast.AST) -> Iterator[tuple[ast.AST, Branches]]:
+def own_nodes(scope: ast.AST) -> Iterator[tuple[ast.AST, Branches]]:
     """Every node of a scope with its branches, but those of functions and classes inside."""
     waiting: list[tuple[ast.AST, Branches]] = [(scope, ())]
     while waiting:

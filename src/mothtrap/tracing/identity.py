@@ -10,6 +10,12 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+class OwnRef(weakref.ref[K]):
+    """Weak reference that mothtrap holds; it can be distinguished from references of the user."""
+
+    __slots__ = ()
+
+
 class ByIdentity(Generic[K, V]):
     """Values by key object: compared by identity, held weakly, forgotten when it dies.
 
@@ -18,7 +24,7 @@ class ByIdentity(Generic[K, V]):
     """
 
     def __init__(self) -> None:
-        self._entries: dict[int, tuple[weakref.ref[K], V]] = {}
+        self._entries: dict[int, tuple[OwnRef[K], V]] = {}
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -29,7 +35,7 @@ class ByIdentity(Generic[K, V]):
 
     def __setitem__(self, key: K, value: V) -> None:
         number = id(key)
-        self._entries[number] = (weakref.ref(key, _forget(self._entries, number)), value)
+        self._entries[number] = (OwnRef(key, _forget(self._entries, number)), value)
 
     def get(self, key: K) -> V | None:
         """The value of a key, or None."""
@@ -52,7 +58,7 @@ class ByIdentity(Generic[K, V]):
 
 
 def _forget(
-    entries: dict[int, tuple[weakref.ref[K], V]], number: int
+    entries: dict[int, tuple[OwnRef[K], V]], number: int
 ) -> Callable[[weakref.ref[Any]], None]:
     def forget(reference: weakref.ref[Any]) -> None:
         entry = entries.get(number)

@@ -19,19 +19,23 @@ class Replacements:
     """Functions of classes and modules that were replaced; `undo` puts the originals back.
 
     Args:
-        contain: runs a hook, so that its errors do not reach the training.
+        contain: runs a hook, so that its errors do not reach the training; default: calls it.
 
     Attributes:
         contain: the same.
     """
 
-    def __init__(self, contain: Contain) -> None:
+    def __init__(self, contain: Contain = lambda act, *args: act(*args)) -> None:
         self.contain = contain
         self._stack = ExitStack()
 
     def undo(self) -> None:
         """Restore everything."""
         self._stack.close()
+
+    def on_undo(self, act: Callable[[], object]) -> None:
+        """Call `act` as a part of `undo`; what was added last is called first."""
+        self._stack.callback(act)
 
     def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
         """Put what `make` returns for the original in its place."""

@@ -12,7 +12,8 @@ from collections.abc import Callable
 from typing import Any
 
 from mothtrap.capture.step_sampling import LongSteps
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.core.adapters import Job
+from mothtrap.tracing.adapter_job import traced
 
 ALIKE_STEPS = 32
 """Steps running that were plain before one goes by unwatched."""
@@ -30,8 +31,8 @@ class Rests:
         made: steps that went by since this was last set to 0.
     """
 
-    def __init__(self, job: AdapterJob, kin: frozenset[str], may: Callable[[], bool]) -> None:
-        self._job, self._kin, self._may = job, kin, may
+    def __init__(self, job: Job, kin: frozenset[str], may: Callable[[], bool]) -> None:
+        self._job, self._kin, self._may = traced(job), kin, may
         config = job.config
         acts = config.on_nonfinite != "report" or config.max_gradient_norm
         asks = config.digests or config.snapshot_every or config.snapshot_at
@@ -41,8 +42,8 @@ class Rests:
         self._first = self._planned = 0
         self._began_s = self._stepped_s = 0.0
         self._long = LongSteps(0.0)
-        if "torch" not in job.process.members:
-            job.recorder.logs = self._logged
+        if "torch" not in self._job.process.members:
+            self._job.recorder.logs = self._logged
 
     @property
     def on(self) -> bool:

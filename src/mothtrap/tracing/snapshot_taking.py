@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
+from mothtrap.core.adapters import Job
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder, SnapshotSink
 from mothtrap.core.snapshots import BASE
 from mothtrap.snapshot.retention import is_onset
 from mothtrap.snapshot.spare_memory import spare_bytes
 from mothtrap.statistics.digest import digest_bytes
-from mothtrap.tracing.adapter_job import AdapterJob
 
 MAX_ORDERS: Final = 16
 STILL_WRITING: Final = "those before are still being written"
@@ -32,7 +32,7 @@ class SnapshotsOfSteps:
         active: whether any are taken in this job.
     """
 
-    def __init__(self, job: AdapterJob) -> None:
+    def __init__(self, job: Job) -> None:
         config = job.config
         wanted = config.snapshots > 0 and config.ring_mb > 0 and config.capture != "off"
         self.active = wanted and not config.redact  # which is not known here of any value
@@ -81,7 +81,7 @@ class SnapshotsOfSteps:
         """Take a sound step, if that is due or was asked for."""
         if not self.active:
             return
-        step = self._job.grouper.step
+        step = self._job.now.step
         if self._is_named(step):
             self._take(SnapshotOrder(reason="step" if step in self._at else BASE), draw)
         if self._orders:
@@ -104,7 +104,7 @@ class SnapshotsOfSteps:
         self._take(order, draw)
 
     def _take(self, order: SnapshotOrder, draw: Draw) -> None:
-        step = self._job.grouper.step
+        step = self._job.now.step
         if self._taken == step and is_onset(self._taken_for):
             return
         has_room = self._sink is None or self._sink.has_room()

@@ -5,16 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, Literal
 
-from mothtrap.capture.grouper import ClosedStep
-from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Job, MadeStep
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
-from mothtrap.tracing.adapter_job import traced
-from mothtrap.tracing.replacements import Replacements
-from mothtrap.tracing.trainers_at_work import TrainerAtWork
+from mothtrap.tracing.observing_handle import ObservingHandle
 
 REPORTS: Final = Reports(facts=frozenset({TrainerSettings, TrainingPhase}))
 """Beside names of numbers, which are the user's: all else is seen of the framework below."""
@@ -24,7 +20,7 @@ NO_EVALUATION = ("sanity_check", "predict")
 """Phases whose losses say nothing of how well the model does."""
 
 
-class TrainerHandle:
+class TrainerHandle(ObservingHandle):
     """A trainer at work; derive from it and replace functions in `install`.
 
     Args:
@@ -33,36 +29,15 @@ class TrainerHandle:
 
     Attributes:
         facts: those that it reports.
-        job: the same, with the process in which it takes part.
-        replacements: puts functions in the place of others.
-        work: the trainers whose counters a snapshot has; set by `install`.
     """
 
-    honors = WITHOUT_SNAPSHOTS
     facts: ClassVar[tuple[type[Fact], ...]] = (TrainerSettings, TrainingPhase)
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self.job, self._targets = traced(job), tuple(targets)
         self._phase: Phase = ""
         self._epoch: int | None = None
-        self._asked: Mode | None = None
         self._told: TrainerSettings | None = None
-        self.job.observer = self
-        self.replacements = Replacements(job.contain)
-        self.work: Sequence[TrainerAtWork] = ()
-        try:
-            self.install()
-        except BaseException:
-            self._restore()  # all or nothing
-            raise
-
-    def install(self) -> None:
-        """Replace functions of the trainer."""
-        raise NotImplementedError
-
-    def watches(self, model: object) -> bool:
-        """Return whether a model is one of those that are watched."""
-        return not self._targets or any(target is model for target in self._targets)
+        super().__init__(job, targets)
 
     def settings(self, settings: TrainerSettings) -> None:
         """Report the settings of a training, where they are other ones than the last."""
@@ -75,9 +50,9 @@ class TrainerHandle:
         if (phase, epoch) == (self._phase, self._epoch):
             return
         self._phase, self._epoch = phase, epoch
-        self._ask(Mode.PREDICT if phase in NO_EVALUATION else None)
+        self.job.ask_mode(Mode.PREDICT if phase in NO_EVALUATION else None)
         # A step that is applied is over, though the framework below has not handed it on yet.
-        step = self.job.grouper.steps_applied
+        step = self.job.steps_applied
         self.job.fact(TrainingPhase(step=step, phase=phase, epoch=epoch))
 
     @property
@@ -90,61 +65,20 @@ class TrainerHandle:
         """Return the epoch in which it does that."""
         return self._epoch
 
-    def _ask(self, mode: Mode | None) -> None:
-        process = self.job.process
-        if process.asked_mode is self._asked:  # else the user has set another one
-            process.asked_mode = mode
-            self._asked = mode
-
     def leave(self) -> None:
         """Take the end of what the trainer does, also by an exception."""
-        self.job.process.loss_place = None
+        self.job.loss_computed_at(None)
         self.enter("")
 
-    def closing(self, _: ClosedStep) -> None:
+    def closing(self, _: MadeStep) -> None:
         """Say that settings and phases were looked for."""
         self.job.stood_ready(self.facts)
 
-    def closed(self, _: ClosedStep) -> None:
-        """Do nothing: the next step begins."""
-
-    def interrupted(self) -> None:
-        """Do nothing: no step waits here."""
-
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """Return None: the framework takes snapshots."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the step in progress; never raises."""
-        for name, value in given.numbers.items():
-            self.job.number(name, value)
-        if given.loss is not None:
-            self.job.number("loss", given.loss)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: the settings are facts of the run."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the trainer cannot be ended."""
-        return False
-
     def detach(self) -> None:
         """Restore everything that was replaced."""
-        self._ask(None)
-        self.job.process.loss_place = None
-        self._restore()
-
-    def _restore(self) -> None:
-        self.replacements.undo()
-        for each in self.work:
-            each.leave()
-
-    def abandon(self) -> None:
-        """See nothing from here on, in a forked child."""
-        self.job.live = False
+        self.job.ask_mode(None)
+        self.job.loss_computed_at(None)
+        super().detach()
 
 
 def limit(value: Any) -> float | None:

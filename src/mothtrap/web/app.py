@@ -113,13 +113,13 @@ class Application:
     async def _static(self, request: Request) -> Response:
         found = static_files().get(request.path_params.get("file", INDEX) or INDEX)
         if found is None:
-            return _json({"error": "There is no such file."}, 404)
+            return await _json({"error": "There is no such file."}, 404)
         return _file(request, found)
 
     async def _list(self, request: Request) -> Response:
         begin, query = _number(request, "begin", 0), request.query_params.get("query", "")
         page = await self._do(lambda: self._runs.page(begin, query=query))
-        return _json({"page": page, "single": self._runs.single})
+        return await _json({"page": page, "single": self._runs.single})
 
     async def _compare(self, request: Request) -> Response:
         names = request.query_params.getlist("run")[: comparison.MOST_RUNS]
@@ -129,7 +129,7 @@ class Application:
         )
 
     async def _run(self, request: Request) -> Response:
-        return _json(await self._facts(request))
+        return await _json(await self._facts(request))
 
     async def _findings(self, request: Request) -> Response:
         data = await self._kept(request, lambda o: jsonable.shown(answers.findings_answer(o)))
@@ -165,7 +165,7 @@ class Application:
     async def _trial(self, request: Request) -> Response:
         query, for_steps = request.query_params, _number(request, "for_steps", 1)
         curve, side, limit = (query.get(name, "") for name in ("name", "side", "limit"))
-        return _json(
+        return await _json(
             await self._of(
                 request,
                 lambda opened: trial(opened, curve, side=side, limit=limit, for_steps=for_steps),
@@ -177,18 +177,22 @@ class Application:
             found = await self._of(request, lambda opened: make(opened, request.query_params))
             if isinstance(found, deep_api.Picture):
                 return Response(found.data, media_type="image/png")
-            return _bytes(found, request) if isinstance(found, bytes) else _json(found)
+            return _bytes(found, request) if isinstance(found, bytes) else await _json(found)
 
         return answer
 
     async def _samples(self, request: Request) -> Response:
         step = _number(request, "at", 0)
-        return _json(await self._of(request, lambda opened: samples(opened, step, self._replays)))
+        return await _json(
+            await self._of(request, lambda opened: samples(opened, step, self._replays))
+        )
 
     async def _diff(self, request: Request) -> Response:
         names = request.query_params.getlist("run")[: run_pairs.MOST_RUNS]
         of = self._runs.path  # may list a store: not in the loop of events
-        return _json(await self._do(lambda: run_pairs.compared([of(n) for n in names], names)))
+        return await _json(
+            await self._do(lambda: run_pairs.compared([of(n) for n in names], names))
+        )
 
     async def _ratio(self, request: Request) -> Response:
         query = request.query_params
@@ -209,11 +213,11 @@ class Application:
         def replay() -> dict[str, Any]:
             return self._replays.replay(self._runs.path(run), body)
 
-        return _json(await asyncio.to_thread(replay))
+        return await _json(await asyncio.to_thread(replay))
 
     async def _source(self, request: Request) -> Response:
         finding = request.query_params.get("finding", "")
-        return _json(await self._of(request, lambda opened: source_answer(opened, finding)))
+        return await _json(await self._of(request, lambda opened: source_answer(opened, finding)))
 
     async def _logs(self, request: Request) -> Response:
         after, most = _number(request, "after", -1), _number(request, "lines", output.MOST_LINES)
@@ -221,7 +225,7 @@ class Application:
         def answer(opened: OpenRun) -> output.OutputAnswer:
             return output.answer(opened.run, after=after, most=most)
 
-        return _json(await self._of(request, answer))
+        return await _json(await self._of(request, answer))
 
     async def _csv(self, request: Request) -> Response:
         query = request.query_params.get("query", "")
@@ -230,7 +234,7 @@ class Application:
         return Response(text, media_type="text/csv", headers=headers)
 
     async def _record(self, request: Request) -> Response:
-        return _json(await self._of(request, record_api.record_answer))
+        return await _json(await self._of(request, record_api.record_answer))
 
     async def _item(self, request: Request) -> Response:
         number = _number(request, "number", 0)
@@ -268,7 +272,7 @@ class Application:
         def carry_out() -> control_api.Done:
             return control_api.carry_out(name, self._runs.path(run), body)
 
-        return _json(await asyncio.to_thread(carry_out))
+        return await _json(await asyncio.to_thread(carry_out))
 
     async def _facts(self, request: Request) -> dict[str, Any]:
         name = request.query_params.get("run", "")
@@ -331,19 +335,19 @@ class Application:
             try:
                 return await answer(request)
             except ControlError as err:
-                return _json({"error": str(err)}, 409)
+                return await _json({"error": str(err)}, 409)
             except (ConfigError, QueryError) as err:
-                return _json({"error": str(err)}, 400)
+                return await _json({"error": str(err)}, 400)
             except PermissionError as err:
                 where = err.filename or "the run"
-                return _json({"error": f"No permission to read {where}."}, 403)
+                return await _json({"error": f"No permission to read {where}."}, 403)
             except (FileNotFoundError, KeyError, StepUnavailableError) as err:
-                return _json({"error": _sentence(err)}, 404)
+                return await _json({"error": _sentence(err)}, 404)
             except (MothtrapError, OSError) as err:
-                return _json({"error": _sentence(err)}, 503)
+                return await _json({"error": _sentence(err)}, 503)
             except Exception as err:
                 text = f"mothtrap itself failed: {type(err).__name__}: {err}"
-                return _json({"error": text}, 500)
+                return await _json({"error": text}, 500)
 
         return safe
 
@@ -379,8 +383,10 @@ def _number(request: Request, name: str, default: int) -> int:
     return deep_api.number(request.query_params, name, default)
 
 
-def _json(value: Any, status: int = 200) -> Response:
-    return Response(jsonable.shown(value), status_code=status, media_type=JSON)
+async def _json(value: Any, status: int = 200) -> Response:
+    """Return an answer in which secrets are masked; on another thread, as that takes a while."""
+    data = await asyncio.to_thread(jsonable.shown, value)
+    return Response(data, status_code=status, media_type=JSON)
 
 
 def _bytes(data: bytes, request: Request | None = None) -> Response:

@@ -11,7 +11,7 @@ accelerate = pytest.importorskip("accelerate")
 
 from tests.adapters.accelerate.loops import SETTINGS, train, weights  # noqa: E402
 
-from mothtrap.adapters import accelerate as adapter  # noqa: E402
+from mothtrap.adapters.accelerate import ADAPTER  # noqa: E402
 from mothtrap.core.facts.losses import LossSeries  # noqa: E402
 from mothtrap.core.facts.trainers import TrainerSettings  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
@@ -20,7 +20,7 @@ from mothtrap.testing.adapters import Process  # noqa: E402
 
 @pytest.mark.smoke
 class TestAccelerate(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 16
     replaced: ClassVar = (accelerate.Accelerator, accelerate.data_loader.DataLoaderShard)
 
@@ -35,7 +35,7 @@ class TestAccelerate(AdapterTests):
 def test_weights_are_bit_identical_and_settings_are_facts(kind: str) -> None:
     plain = weights(train(kind))
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         watched = weights(train(kind))
     assert watched == plain
     accumulates = SETTINGS[kind].get("gradient_accumulation_steps", 1)

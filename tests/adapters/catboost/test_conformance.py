@@ -12,12 +12,12 @@ catboost = pytest.importorskip("catboost")
 from catboost.core import _CatBoostBase  # noqa: E402
 from tests.adapters.catboost.data import X, Y, model_bytes, small  # noqa: E402
 
-from mothtrap.adapters import catboost as adapter  # noqa: E402
+from mothtrap.adapters.catboost import ADAPTER  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 
 
 class TestCatBoost(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12
     replaced = (catboost.Pool, _CatBoostBase)
 

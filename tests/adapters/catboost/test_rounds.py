@@ -12,7 +12,7 @@ catboost = pytest.importorskip("catboost")
 from tests.adapters.boosted import losses, of, watched  # noqa: E402
 from tests.adapters.catboost.data import X, Y, model_bytes, small, small_regressor  # noqa: E402
 
-from mothtrap.adapters import catboost as adapter  # noqa: E402
+from mothtrap.adapters.catboost import ADAPTER  # noqa: E402
 from mothtrap.core.facts.trees import (  # noqa: E402
     BoostingBegan,
     BoostingEnded,
@@ -30,7 +30,7 @@ def test_a_classifier_is_the_same_and_stops_at_the_same_round() -> None:
         return model.fit(X[:300], Y[:300], eval_set=(X[300:], Y[300:]), early_stopping_rounds=5)
 
     plain = fit()
-    process, model = watched(adapter, fit)
+    process, model = watched(ADAPTER, fit)
     assert model_bytes(model) == model_bytes(plain)
     assert isinstance(model, catboost.CatBoostClassifier)
     assert model.evals_result_ == plain.evals_result_
@@ -58,7 +58,7 @@ def test_labels_may_be_texts_and_columns_categories() -> None:
         return model.fit(pool, eval_set=catboost.Pool(rows[300:], texts[300:], cat_features=[0]))
 
     plain = fit()
-    process, model = watched(adapter, fit)
+    process, model = watched(ADAPTER, fit)
     assert isinstance(model, catboost.CatBoostClassifier)
     assert model.predict(rows).tolist() == plain.predict(rows).tolist()
     table = of(process, TableSeen)[0]
@@ -76,7 +76,7 @@ def test_a_regressor_is_the_same_without_an_evaluation() -> None:
         return small_regressor(iterations=15).fit(X, X[:, 0] + X[:, 1])
 
     plain = fit()
-    process, model = watched(adapter, fit)
+    process, model = watched(ADAPTER, fit)
     assert model_bytes(model) == model_bytes(plain)
     assert len(losses(process)) == 15
     gains = of(process, FeatureGains)[-1]
@@ -92,14 +92,14 @@ def test_callbacks_of_the_user_are_called_and_may_stop() -> None:
             called.append(info.iteration)  # type: ignore[attr-defined]
             return info.iteration < 4  # type: ignore[attr-defined]
 
-    process, _ = watched(adapter, lambda: small(iterations=20).fit(X, Y, callbacks=[Stops()]))
+    process, _ = watched(ADAPTER, lambda: small(iterations=20).fit(X, Y, callbacks=[Stops()]))
     assert called == [1, 2, 3, 4]
     assert len(process.steps()) == 4
 
 
 def test_a_stop_ends_the_training_after_the_round() -> None:
     process = Process("numpy")
-    with process.watched(adapter) as handle:
+    with process.watched(ADAPTER) as handle:
 
         class Asks:
             def after_iteration(self, info: object) -> bool:
@@ -113,7 +113,7 @@ def test_a_stop_ends_the_training_after_the_round() -> None:
 
 def test_only_trainings_of_what_is_watched_are_recorded() -> None:
     one, other = small(iterations=4), small(iterations=3)
-    process, _ = watched(adapter, lambda: (one.fit(X, Y), other.fit(X, Y)), other)
+    process, _ = watched(ADAPTER, lambda: (one.fit(X, Y), other.fit(X, Y)), other)
     assert len(process.steps()) == 3
 
 
@@ -123,5 +123,5 @@ def test_an_error_of_the_library_passes() -> None:
             small(iterations=3, loss_function="Nothing").fit(X, Y)
         small(iterations=2).fit(X, Y)
 
-    process, _ = watched(adapter, fails)
+    process, _ = watched(ADAPTER, fails)
     assert len(process.steps()) == 2

@@ -10,7 +10,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.core.adapters import Given  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -21,8 +21,8 @@ def params(scale: float) -> dict:
 
 def test_steps_told_by_hand() -> None:
     process = Process("jax")
-    begin = functools.partial(adapter.attach, targets=[params(1.0)])
-    with process.watched(adapter, begin) as handle:
+    begin = functools.partial(ADAPTER.attach, targets=[params(1.0)])
+    with process.watched(ADAPTER, begin) as handle:
         for step in range(4):
             numbers = {"gradients": params(0.1), "parameters": params(1.0 - step), "rate": 0.5}
             handle.step(Given(loss=jnp.float32(step), numbers=numbers, makes_step=True))
@@ -40,7 +40,7 @@ def test_steps_told_by_hand() -> None:
 
 
 def test_only_trees_of_arrays_are_accepted() -> None:
-    assert adapter.accepts(params(1.0))
-    assert not adapter.accepts(jnp.ones(3))
-    assert not adapter.accepts({"a": 1.0})
-    assert not adapter.accepts("a text")
+    assert ADAPTER.accepts(params(1.0))
+    assert not ADAPTER.accepts(jnp.ones(3))
+    assert not ADAPTER.accepts({"a": 1.0})
+    assert not ADAPTER.accepts("a text")

@@ -15,7 +15,7 @@ import jax.numpy as jnp  # noqa: E402
 optax = pytest.importorskip("optax")
 nnx = pytest.importorskip("flax.nnx")
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.core.facts.compiling import UpdateDropped  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -39,7 +39,7 @@ def weights() -> dict[str, Any]:
 def train(step: Callable[..., Any], assign: Callable[..., Any]) -> Process:
     """Call a step ten times; `assign` says which weights and state the next call gets."""
     process = Process("jax")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         compiled = jax.jit(step)
         params = weights()
         given = params, optimizer.init(params)
@@ -107,7 +107,7 @@ def test_weights_cast_to_16_bits_are_those_of_the_step() -> None:
 @pytest.mark.parametrize(("compiled", "lost"), [("jax", True), ("nnx", False)])
 def test_a_model_changed_in_place_keeps_nothing_of_it_inside_jit(compiled: str, lost: bool) -> None:
     process = Process("jax")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model = nnx.Linear(4, 2, rngs=nnx.Rngs(0))
         opt = nnx.Optimizer(model, optimizer, wrt=nnx.Param)
 

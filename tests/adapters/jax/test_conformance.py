@@ -13,14 +13,14 @@ pytest.importorskip("equinox")
 from tests.adapters.jax import reported  # noqa: E402
 from tests.adapters.jax.training import PROGRAMS, STEPS, as_bytes  # noqa: E402
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 
 pytestmark = pytest.mark.smoke
 
 
 class TestJax(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = STEPS
     replaced: ClassVar = (jax,)
 

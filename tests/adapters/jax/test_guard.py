@@ -12,7 +12,7 @@ optax = pytest.importorskip("optax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.core.errors import NonFiniteStepError  # noqa: E402
 from mothtrap.core.facts.captures import SettingIgnored, ToolError  # noqa: E402
 from mothtrap.core.facts.guards import StepGuarded  # noqa: E402
@@ -35,7 +35,7 @@ def train(policy: str, *, leave_out: int | None = None, **options: Any) -> tuple
     process = Process("jax", on_nonfinite=policy, guard_copies=copies)
     optimizer, out = optax.adam(1e-2), {}
 
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         def update(w: Any, state: Any, x: Any) -> Any:
             loss, grad = jax.value_and_grad(lambda w: ((x @ w - 1) ** 2).mean())(w)
@@ -58,7 +58,7 @@ def guarded(process: Process) -> StepGuarded:
 
 def test_stop_ends_the_training_at_the_step() -> None:
     process = Process("jax", on_nonfinite="stop")
-    with pytest.raises(SystemExit) as ended, process.watched(adapter):
+    with pytest.raises(SystemExit) as ended, process.watched(ADAPTER):
         losses_until_the_end()
     assert ended.value.code == 3
     fact = guarded(process)
@@ -68,7 +68,7 @@ def test_stop_ends_the_training_at_the_step() -> None:
 
 def test_raise_tells_the_step_and_the_line() -> None:
     process = Process("jax", on_nonfinite="raise")
-    with process.watched(adapter), pytest.raises(NonFiniteStepError) as raised:
+    with process.watched(ADAPTER), pytest.raises(NonFiniteStepError) as raised:
         losses_until_the_end()
     assert (raised.value.step, guarded(process).action) == (BAD, "raised")
     assert "test_guard.py" in str(raised.value.location)
@@ -111,7 +111,7 @@ def test_a_step_without_its_old_weights_is_applied_and_told() -> None:
 
 def loop(process: Process, spoil: Any, *, layers: int = 9) -> Any:
     """Train `layers` vectors for nine steps; `spoil` is a factor of the gradients of each."""
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         @jax.jit
         def update(weights: Any, x: Any, factor: Any) -> Any:
@@ -182,7 +182,7 @@ def test_one_line_is_printed_for_each_of_the_first_three_onsets() -> None:
 
 def test_a_first_step_whose_state_holds_a_plain_number_is_left_out_too() -> None:
     process = Process("jax", on_nonfinite="skip")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         @jax.jit
         def update(state: Any, x: Any) -> Any:
@@ -200,7 +200,7 @@ def test_a_first_step_whose_state_holds_a_plain_number_is_left_out_too() -> None
 
 def test_gradients_that_the_script_applies_are_judged_and_skip_is_refused() -> None:
     process = Process("jax", on_nonfinite="skip")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         gradient = jax.jit(jax.grad(lambda w, x: ((x @ w - 1) ** 2).mean()))
         w = jnp.full(4, 0.5)
         for x in batches():
@@ -213,7 +213,7 @@ def test_gradients_that_the_script_applies_are_judged_and_skip_is_refused() -> N
 
 def test_gradients_outside_of_compiled_functions_are_said_not_to_be_guarded() -> None:
     process = Process("jax", on_nonfinite="stop", max_gradient_norm=1.0, replay_at_end=True)
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         w = jnp.full(4, 0.5)
         for x in batches():
             w = w - 0.01 * jax.grad(lambda w, x=x: ((x @ w - 1) ** 2).mean())(w)

@@ -12,7 +12,7 @@ jax = pytest.importorskip("jax")
 
 import jax.numpy as jnp  # noqa: E402
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.capture.logged import Logged  # noqa: E402
 from mothtrap.core.facts.captures import Blind, ToolError  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -24,7 +24,7 @@ def train(loss: Callable[..., Any], **options: Any) -> tuple[Process, np.ndarray
     """Train on batches that are the number of the step + 1, with weights that stay 1."""
     process = Process("jax")
     logged = Logged(process.recorder, process.said.append)
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         @jax.jit
         def update(w: Any, x: Any) -> Any:

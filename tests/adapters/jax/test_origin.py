@@ -16,7 +16,7 @@ import jax.numpy as jnp  # noqa: E402
 
 optax = pytest.importorskip("optax")
 
-from mothtrap.adapters import jax as adapter  # noqa: E402
+from mothtrap.adapters.jax import ADAPTER  # noqa: E402
 from mothtrap.core.facts.captures import Blind  # noqa: E402
 from mothtrap.core.facts.data import NonfiniteInput  # noqa: E402
 from mothtrap.core.facts.nonfinite import FirstBadOperation  # noqa: E402
@@ -35,7 +35,7 @@ def batch(step: int, bad: int, value: float) -> np.ndarray:
 
 def train(loss: Callable[..., Any], value: float, *, bad: int = 6, keys: bool = False) -> Process:
     process = Process("jax")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         @jax.jit
         def update(w: Any, x: Any, key: Any) -> Any:
@@ -141,7 +141,7 @@ def donating(loss: Callable[..., Any], *, bad: int, prints: bool = False) -> Pro
     """Train with Adam, all that is carried given away; step `bad` gets a value that breaks it."""
     process = Process("jax")
     optimizer = optax.adam(1e-2)
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         @functools.partial(jax.jit, donate_argnums=(0, 1), static_argnames="power")
         def update(w: Any, state: Any, x: Any, *, power: int) -> Any:
@@ -196,7 +196,7 @@ def test_a_gradient_that_breaks_the_next_loss_is_the_origin(options: dict[str, A
         return ((length - x @ w) ** 2).mean()
 
     process = Process("jax")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
 
         @functools.partial(jax.jit, **options)
         def update(w: Any, x: Any) -> Any:

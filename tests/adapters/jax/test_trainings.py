@@ -12,7 +12,7 @@ pytest.importorskip("equinox")
 
 from tests.adapters.jax.training import PROGRAMS, STEPS, as_bytes
 
-from mothtrap.adapters import jax as adapter
+from mothtrap.adapters.jax import ADAPTER
 from mothtrap.capture.depths import Depths
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.testing.adapters import Process
@@ -28,7 +28,7 @@ def test_weights_are_bit_identical(name: str) -> None:
     assert plain == as_bytes(train()), "not the same twice without mothtrap"
     watched_in_full(train, plain, every=3)
     process = Process("jax")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         assert as_bytes(train()) == plain
     assert not [fact for fact in process.facts() if isinstance(fact, ToolError)], process.said
     assert [step for step, _ in process.steps()] == list(range(MADE.get(name, STEPS)))
@@ -36,6 +36,6 @@ def test_weights_are_bit_identical(name: str) -> None:
 
 def watched_in_full(train: Callable[[], Any], plain: bytes, *, every: int) -> None:
     process = Process("jax")
-    with pytest.MonkeyPatch.context() as patch, process.watched(adapter):
+    with pytest.MonkeyPatch.context() as patch, process.watched(ADAPTER):
         patch.setattr(Depths, "is_full", lambda _, step: step % every == 0)
         assert as_bytes(train()) == plain, f"each {every}th step in full"

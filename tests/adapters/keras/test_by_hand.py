@@ -8,8 +8,8 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
-from mothtrap.adapters import tensorflow as base  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
+from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.facts.losses import LossCall  # noqa: E402
 from mothtrap.core.facts.optimizers import UpdateDirection  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -25,7 +25,7 @@ def train(*, compiled: bool, sign: float) -> Process:
     """Descend (sign -1) or ascend by hand; return what was seen."""
     keras.utils.set_random_seed(0)
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
@@ -60,7 +60,7 @@ def test_each_assignment_is_a_step_with_its_loss_and_direction(compiled: bool, s
 def test_an_optimizer_makes_the_steps_where_there_is_one() -> None:
     keras.utils.set_random_seed(0)
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model.fit(X, Y, batch_size=16, epochs=2, verbose=0)

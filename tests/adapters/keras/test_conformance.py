@@ -13,7 +13,7 @@ keras = pytest.importorskip("keras")
 import tensorflow as tf  # noqa: E402
 from keras.src.backend.tensorflow.trainer import TensorFlowTrainer  # noqa: E402
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -24,7 +24,7 @@ Y = (X[:, 0] > 0).astype("int64")
 
 
 class TestKeras(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12
     replaced = (keras.layers.Layer, keras.losses.Loss, TensorFlowTrainer, tf.GradientTape)
 
@@ -151,8 +151,8 @@ class Unreached(keras.Model):
 
 def test_an_old_version_is_said_and_nothing_is_watched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keras, "version", lambda: "3.1.0")
-    process = Process(adapter.ARRAYS)
-    with process.watched(adapter):
+    process = Process(ADAPTER.arrays)
+    with process.watched(ADAPTER):
         TestKeras().train()
     assert not process.steps()
     [why] = process.recorder.notes.unstepped

@@ -15,9 +15,9 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
-from mothtrap.adapters import tensorflow as base  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.adapters.keras.fits import weights_by_class  # noqa: E402
+from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.facts.data import BatchesLoaded, RowsShared  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics  # noqa: E402
 from mothtrap.core.facts.evaluations import Evaluation, NormAverages  # noqa: E402
@@ -37,7 +37,7 @@ Y = (X[:, 0] > 0).astype("int64")
 def facts(train: Callable[[], object], kind: type) -> list[Any]:
     """Return the facts of a kind of a training."""
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         train()
     return [one for one in process.facts() if isinstance(one, kind)]
 
@@ -367,7 +367,7 @@ def test_the_mean_of_a_sum_of_losses_has_the_same_bits() -> None:
         return list(model.fit(X, batch_size=10, epochs=3, verbose=0).history["loss"])
 
     plain, process = losses(), Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         assert losses() == plain
 
 

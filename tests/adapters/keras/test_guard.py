@@ -12,7 +12,7 @@ keras = pytest.importorskip("keras")
 
 import tensorflow as tf  # noqa: E402
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.errors import NonFiniteStepError  # noqa: E402
 from mothtrap.core.facts.captures import SettingIgnored, ToolError  # noqa: E402
 from mothtrap.core.facts.guards import StepGuarded  # noqa: E402
@@ -27,7 +27,7 @@ BAD = np.where(np.arange(40)[:, None] == 13, np.nan, X)
 
 
 def guarded(policy: str, **settings: Any) -> Process:
-    return Process(adapter.ARRAYS, on_nonfinite=policy, **settings)
+    return Process(ADAPTER.arrays, on_nonfinite=policy, **settings)
 
 
 def facts_of(process: Process) -> list[StepGuarded]:
@@ -64,7 +64,7 @@ def test_a_skipped_step_leaves_everything_as_it_was(jit_compile: bool) -> None:
             without.train_on_batch(x, y)
     process = guarded("skip")
     model = model_of(jit_compile=jit_compile)
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for x, y in batches(BAD):
             model.train_on_batch(x, y)
     assert weights(model) == weights(without)
@@ -76,7 +76,7 @@ def test_a_bad_first_step_is_taken_back_with_the_optimizer_that_it_made() -> Non
     first = BAD[8:16]
     process, model = guarded("skip"), model_of()
     without = model_of()
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model.train_on_batch(first, Y[8:16])
         model.train_on_batch(X[:8], Y[:8])
     without.train_on_batch(X[:8], Y[:8])
@@ -91,7 +91,7 @@ def test_a_step_raises_and_was_not_applied() -> None:
             b"".join(map(bytes, model.get_weights()))
         )
     )
-    with process.watched(adapter), pytest.raises(NonFiniteStepError, match="step 1") as raised:
+    with process.watched(ADAPTER), pytest.raises(NonFiniteStepError, match="step 1") as raised:
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0, callbacks=[each])
     assert raised.value.step == 1
     assert before[-1] == b"".join(map(bytes, model.get_weights()))
@@ -99,7 +99,7 @@ def test_a_step_raises_and_was_not_applied() -> None:
 
 def test_stop_ends_the_job_before_the_step() -> None:
     process, model = guarded("stop"), model_of()
-    with process.watched(adapter), pytest.raises(SystemExit):
+    with process.watched(ADAPTER), pytest.raises(SystemExit):
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
     assert any("stopped at step 1" in line for line in process.said)
     assert np.isfinite(np.concatenate([w.ravel() for w in model.get_weights()])).all()
@@ -107,7 +107,7 @@ def test_stop_ends_the_job_before_the_step() -> None:
 
 def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:
     process, model = guarded("skip"), model_of(steps_per_execution=5)
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
     assert sum("steps_per_execution" in line for line in process.said) == 1
     assert [fact.setting for fact in ignored_in(process)] == ["on_nonfinite = skip"]
@@ -116,7 +116,7 @@ def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:
 
 def test_a_loop_of_ones_own_is_said_not_to_be_guarded_at_its_first_step() -> None:
     process, model = guarded("stop", replay_at_end=True), model_of()
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for x, y in batches(X):
             with tf.GradientTape() as tape:
                 loss = keras.ops.mean((model(x, training=True) - y) ** 2)
@@ -132,7 +132,7 @@ def test_a_gradient_norm_above_the_bound_is_taken_back(eager: bool) -> None:
     without, model = model_of(run_eagerly=eager), model_of(run_eagerly=eager)
     process = guarded("skip", max_gradient_norm=200.0)
     large = [1, 2, 4]
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for place, (x, y) in enumerate(batches(X)):
             model.train_on_batch(x, 1000 * y if place in large else y)
     for place, (x, y) in enumerate(batches(X)):
@@ -148,18 +148,40 @@ def test_a_gradient_norm_above_the_bound_is_taken_back(eager: bool) -> None:
 
 def test_a_large_norm_is_reported_where_steps_are_applied() -> None:
     process, model = guarded("report", max_gradient_norm=200.0), model_of()
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for place, (x, y) in enumerate(batches(X)):
             model.train_on_batch(x, 1000 * y if place == 3 else y)
     [fact] = facts_of(process)
     assert (fact.step, fact.action, fact.fault) == (3, "reported", "norm")
 
 
+@pytest.mark.parametrize("policy", ["report", "skip"])
+def test_a_large_norm_is_reported_where_the_state_is_not_known(policy: str) -> None:
+    process, model = guarded(policy, max_gradient_norm=200.0), model_of()
+    with process.watched(ADAPTER):
+        for place, (x, y) in enumerate(batches(X)):
+            with tf.GradientTape() as tape:
+                loss = keras.ops.mean((model(x, training=True) - 1000 * (place == 3) * y) ** 2)
+            gradients = tape.gradient(loss, model.trainable_weights)
+            model.optimizer.apply(gradients, model.trainable_weights)
+    [fact] = facts_of(process)
+    assert (fact.step, fact.action, fact.fault) == (3, "reported", "norm")
+
+
+def test_functions_of_on_stop_are_called_before_the_guard_stops() -> None:
+    process, model = guarded("stop"), model_of()
+    called: list[bool] = []
+    process.recorder.before_guard_stops = called.append
+    with process.watched(ADAPTER), pytest.raises(SystemExit):
+        model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
+    assert called == [True]
+
+
 @pytest.mark.parametrize("clips", [{"global_clipnorm": 1.0}, {"clipnorm": 1.0}])
 def test_the_norm_is_that_after_clipping(clips: dict[str, float]) -> None:
     process, model = guarded("skip", max_gradient_norm=10.0), model_of()
     model.compile(keras.optimizers.Adam(**clips), "mse")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for x, y in batches(X):
             model.train_on_batch(x, 1000 * y)
     assert not facts_of(process)
@@ -167,7 +189,7 @@ def test_the_norm_is_that_after_clipping(clips: dict[str, float]) -> None:
 
 def test_where_gradients_are_hidden_a_bound_is_said_to_have_no_effect() -> None:
     process, model = guarded("skip", max_gradient_norm=0.001), model_of(jit_compile=True)
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for x, y in batches(X):
             model.train_on_batch(x, y)
     assert not facts_of(process)
@@ -178,7 +200,7 @@ def test_where_gradients_are_hidden_a_bound_is_said_to_have_no_effect() -> None:
 
 def test_all_bad_gradients_are_counted_and_four_are_named() -> None:
     process, model = guarded("skip"), model_of()
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model.train_on_batch(BAD[8:16], Y[8:16])
     [fact] = facts_of(process)
     assert (fact.concerned, len(fact.parameters)) == (len(model.trainable_weights), 4)

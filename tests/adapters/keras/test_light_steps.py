@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.facts.captures import Unwatched  # noqa: E402
 from mothtrap.core.snapshot_orders import SnapshotDraft  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -56,7 +56,7 @@ def weights(model: keras.Model) -> bytes:
 
 def watched(process: Process, x: np.ndarray, **given: Any) -> tuple[keras.Model, Sink]:
     sink = Sink()
-    with process.watched(adapter) as handle:
+    with process.watched(ADAPTER) as handle:
         handle.snapshots.connect(sink)
         model = trained(x, **given)
     return model, sink
@@ -72,7 +72,7 @@ def numbers(process: Process, name: str) -> dict[int, float]:
 
 
 def test_light_steps_show_the_same_numbers() -> None:
-    whole, light = Process(adapter.ARRAYS), Process(adapter.ARRAYS, overhead=0.02)
+    whole, light = Process(ADAPTER.arrays), Process(ADAPTER.arrays, overhead=0.02)
     first, _ = watched(whole, X)
     second, _ = watched(light, X)
     assert weights(first) == weights(second) == weights(trained(X))
@@ -83,13 +83,13 @@ def test_light_steps_show_the_same_numbers() -> None:
 
 
 def test_a_bad_step_among_light_ones_is_kept_with_what_it_began_with() -> None:
-    process = Process(adapter.ARRAYS, overhead=0.02)
+    process = Process(ADAPTER.arrays, overhead=0.02)
     _, sink = watched(process, BROKEN)
     _of_the_bad_step(sink)
 
 
 def test_of_several_steps_of_a_call_the_bad_one_is_kept() -> None:
-    process = Process(adapter.ARRAYS, overhead=0.02)
+    process = Process(ADAPTER.arrays, overhead=0.02)
     _, sink = watched(process, BROKEN, steps_per_execution=4)
     _of_the_bad_step(sink)
     found = numbers(process, "loss")
@@ -98,7 +98,7 @@ def test_of_several_steps_of_a_call_the_bad_one_is_kept() -> None:
 
 
 def test_steps_go_by_unwatched_until_one_is_not_finite(monkeypatch: pytest.MonkeyPatch) -> None:
-    process = Process(adapter.ARRAYS, overhead=0.02)
+    process = Process(ADAPTER.arrays, overhead=0.02)
     monkeypatch.setattr(
         process.recorder, "next_watched", lambda step: step + (1 if step < 80 else 1000)
     )

@@ -12,7 +12,7 @@ keras = pytest.importorskip("keras")
 
 import tensorflow as tf  # noqa: E402
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.capture.logged import Logged  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -41,7 +41,7 @@ NOTES = Notes()
 
 @pytest.fixture
 def process() -> Iterator[Process]:
-    made = Process(adapter.ARRAYS)
+    made = Process(ADAPTER.arrays)
     NOTES.to = Logged(made.recorder, made.said.append)
     yield made
     NOTES.to = None
@@ -80,7 +80,7 @@ def trained(*, jit_compile: bool) -> bytes:
 
 @pytest.mark.parametrize("jit_compile", [False, True])
 def test_values_of_programs_come_with_their_steps(process: Process, jit_compile: bool) -> None:
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         watched = trained(jit_compile=jit_compile)
     logged = [(s.name, r.key.step) for r in process.records for s in r.scalars]
     assert [step for name, step in logged if name == "norm"] == [0, 1, 2, 3]

@@ -10,7 +10,7 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.facts.captures import Unwatched  # noqa: E402
 from mothtrap.core.facts.evaluations import Evaluation  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -50,7 +50,7 @@ def trained(batches: np.ndarray, *, returns: bool) -> keras.Model:
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
     """A process that rests from a step on, and only ends a rest when it must."""
-    process = Process(adapter.ARRAYS, overhead=0.02)
+    process = Process(ADAPTER.arrays, overhead=0.02)
     monkeypatch.setattr(
         process.recorder, "next_watched", lambda step: step + (1 if step < RESTS_FROM else 1000)
     )
@@ -65,7 +65,7 @@ def unwatched(process: Process) -> list[tuple[int, int | None]]:
 
 @pytest.mark.parametrize("returns", [True, False])
 def test_weights_are_the_same_and_evaluations_are_seen(process: Process, returns: bool) -> None:
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         model = trained(X, returns=returns)
     plain = trained(X, returns=returns)
     assert all(map(np.array_equal, model.get_weights(), plain.get_weights()))
@@ -77,7 +77,7 @@ def test_weights_are_the_same_and_evaluations_are_seen(process: Process, returns
 
 @pytest.mark.parametrize("returns", [True, False])
 def test_a_rest_ends_at_a_loss_that_is_not_finite(process: Process, returns: bool) -> None:
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         trained(BROKEN, returns=returns)
     assert unwatched(process)[0] == (RESTS_FROM + 1, BAD - 1)
     losses = {
@@ -91,7 +91,7 @@ def test_a_rest_ends_at_a_loss_that_is_not_finite(process: Process, returns: boo
 
 
 def test_a_step_that_another_function_makes_ends_a_rest(process: Process) -> None:
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         trained(X, returns=True)
         trained(X[:3], returns=True)
     assert unwatched(process)[0] == (RESTS_FROM + 1, STEPS - 1)

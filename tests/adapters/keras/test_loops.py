@@ -11,8 +11,8 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
-from mothtrap.adapters import tensorflow as base  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
+from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.facts.compiling import UpdateDropped  # noqa: E402
 from mothtrap.core.facts.data import InputDistribution  # noqa: E402
 from mothtrap.core.facts.evaluations import (  # noqa: E402
@@ -35,7 +35,7 @@ def train(*, compiled: bool, reduction: str) -> tuple[list[float], list[Evaluati
     """Train and evaluate by hand; return the losses, as the loop has them, and what was seen."""
     keras.utils.set_random_seed(0)
     process, losses = Process("numpy"), []
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         optimizer = keras.optimizers.SGD(0.1)
         loss_of = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -81,7 +81,7 @@ def test_each_evaluation_is_one_value_over_its_rows(compiled: bool, reduction: s
 
 def test_evaluations_of_fit_are_those_of_keras_alone() -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model.fit(X, Y, epochs=2, validation_data=(X, Y), verbose=0)
@@ -93,7 +93,7 @@ def test_evaluations_of_fit_are_those_of_keras_alone() -> None:
 @pytest.mark.parametrize("compiled", [True, False])
 def test_each_loss_of_a_game_has_its_own_optimizer(compiled: bool) -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         players = [keras.Sequential([keras.Input((6,)), keras.layers.Dense(6)]) for _ in range(2)]
         rates = [keras.optimizers.SGD(0.1, name=name) for name in ("first", "second")]
         loss_of = keras.losses.MeanSquaredError()
@@ -117,7 +117,7 @@ def test_each_loss_of_a_game_has_its_own_optimizer(compiled: bool) -> None:
 
 def test_a_missing_flag_is_told_at_the_line_that_calls_the_model() -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential(
             [keras.Input((6,)), keras.layers.Dropout(0.5), keras.layers.Dense(2)]
         )
@@ -137,7 +137,7 @@ def test_a_missing_flag_is_told_at_the_line_that_calls_the_model() -> None:
 @pytest.mark.parametrize("flag", [True, False])
 def test_an_evaluation_tells_the_mode_in_which_the_model_runs(compiled: bool, flag: bool) -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         layers = [
             keras.layers.BatchNormalization(name="norm"),
             keras.layers.Dropout(0.5, name="drop"),
@@ -175,7 +175,7 @@ def test_an_evaluation_tells_the_mode_in_which_the_model_runs(compiled: bool, fl
 
 def test_the_scale_of_data_sets_is_told_in_training_and_in_evaluation() -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)], name="net")
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         training = tf.data.Dataset.from_tensor_slices((X, Y)).batch(20)
@@ -191,7 +191,7 @@ def test_the_scale_of_data_sets_is_told_in_training_and_in_evaluation() -> None:
 
 def test_arrays_that_fit_is_given_are_told_as_a_whole() -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         model.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
         model.fit(X, Y, epochs=3, batch_size=10, verbose=0)
@@ -202,7 +202,7 @@ def test_arrays_that_fit_is_given_are_told_as_a_whole() -> None:
 @pytest.mark.parametrize("loaded", [True, False])
 def test_weights_that_were_given_are_none_of_a_new_layer(loaded: bool) -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         frozen = keras.layers.Dense(32, trainable=False)
         model = keras.Sequential([keras.Input((6,)), frozen, keras.layers.Dense(2)])
         if loaded:
@@ -232,7 +232,7 @@ def test_every_target_that_meets_every_prediction_in_a_loss_written_by_hand(comp
 
         run = tf.function(step) if compiled else step
         process = Process("numpy")
-        with process.watched(base), process.watched(adapter):
+        with process.watched(BASE), process.watched(ADAPTER):
             for _ in range(4):
                 run(tf.constant(x))
         calls = [one for one in process.facts() if isinstance(one, LossCall)]
@@ -249,7 +249,7 @@ def test_differences_in_a_step_that_are_no_loss_are_left_alone() -> None:
     x = np.random.default_rng(0).normal(size=(16, 4)).astype("float32")
     targets, centers = tf.constant(x[:, :1]), tf.Variable(x[:, 0])
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
         optimizer = keras.optimizers.SGD(0.01)
         for _ in range(4):
@@ -269,7 +269,7 @@ def test_differences_in_a_step_that_are_no_loss_are_left_alone() -> None:
 @pytest.mark.parametrize("by", ["nothing", "an optimizer outside", "hand"])
 def test_gradients_of_a_loop_that_change_nothing_are_told(by: str) -> None:
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         before = keras.Sequential([keras.Input((6,)), keras.layers.Dense(2)])
         before.compile("sgd", "mse")
         before.fit(X, X[:, :2], verbose=0)

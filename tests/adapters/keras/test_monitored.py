@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.facts.epochs import EpochMetrics, MetricWatched  # noqa: E402# noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -17,8 +17,8 @@ Y = (X[:, 0] > 0).astype("int64")
 
 
 def test_callbacks_with_a_direction_and_the_metrics_of_epochs(tmp_path: object) -> None:
-    process = Process(adapter.ARRAYS)
-    with process.watched(adapter):
+    process = Process(ADAPTER.arrays)
+    with process.watched(ADAPTER):
         model = keras.Sequential([keras.layers.Dense(1, activation="sigmoid")])
         model.compile("sgd", "binary_crossentropy", metrics=["accuracy", "mae"])
         every = f"{tmp_path}/every.weights.h5"

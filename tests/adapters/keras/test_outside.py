@@ -13,8 +13,8 @@ import pytest
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 keras = pytest.importorskip("keras")
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
-from mothtrap.adapters import tensorflow as base  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
+from mothtrap.adapters.tensorflow import ADAPTER as BASE  # noqa: E402
 from mothtrap.core.facts.captures import Blind, ToolError  # noqa: E402
 from mothtrap.core.facts.data import InputDistribution  # noqa: E402
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase  # noqa: E402
@@ -31,7 +31,7 @@ STEPS = 5
 def watching() -> Iterator[Process]:
     keras.utils.set_random_seed(0)
     process = Process("numpy")
-    with process.watched(base), process.watched(adapter):
+    with process.watched(BASE), process.watched(ADAPTER):
         yield process
 
 

@@ -13,7 +13,7 @@ keras = pytest.importorskip("keras")
 
 import tensorflow as tf  # noqa: E402
 
-from mothtrap.adapters import keras as adapter  # noqa: E402
+from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.facts.layers import InitialWeights  # noqa: E402
 from mothtrap.core.findings import Severity  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -306,9 +306,9 @@ def digest(program: Callable[[], keras.Model]) -> bytes:
 )
 def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> None:
     plain = digest(program)
-    process = Process(adapter.ARRAYS)
+    process = Process(ADAPTER.arrays)
     process.job.config = msgspec.structs.replace(process.job.config, on_nonfinite="skip")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         watched = digest(program)
     assert watched == plain
     assert len(process.steps()) == STEPS[program]
@@ -322,8 +322,8 @@ def test_the_weights_are_the_same_bits(program: Callable[[], keras.Model]) -> No
 
 def test_weights_of_a_model_that_fit_builds_are_seen_before_its_first_step() -> None:
     """Where the optimizer is first given them, they have no values yet."""
-    process = Process(adapter.ARRAYS)
-    with process.watched(adapter):
+    process = Process(ADAPTER.arrays)
+    with process.watched(ADAPTER):
         keras.utils.set_random_seed(3)
         model = keras.Sequential([keras.layers.Dense(8, "relu"), keras.layers.Dense(2, "softmax")])
         fitted(model)
@@ -334,8 +334,8 @@ def test_weights_of_a_model_that_fit_builds_are_seen_before_its_first_step() -> 
 
 
 def test_folds_with_models_of_the_same_names_are_trainings_of_their_own() -> None:
-    process = Process(adapter.ARRAYS)
-    with process.watched(adapter):
+    process = Process(ADAPTER.arrays)
+    with process.watched(ADAPTER):
         for _ in range(3):
             keras.backend.clear_session()
             model = network()

@@ -11,12 +11,12 @@ lightgbm = pytest.importorskip("lightgbm")
 
 from tests.adapters.lightgbm.data import PARAMS, X, Y  # noqa: E402
 
-from mothtrap.adapters import lightgbm as adapter  # noqa: E402
+from mothtrap.adapters.lightgbm import ADAPTER  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 
 
 class TestLightGBM(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12
     replaced = (
         lightgbm,

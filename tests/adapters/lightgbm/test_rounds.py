@@ -14,7 +14,7 @@ sklearn_base = pytest.importorskip("sklearn.base")
 from tests.adapters.boosted import losses, of, watched  # noqa: E402
 from tests.adapters.lightgbm.data import PARAMS, X, Y  # noqa: E402
 
-from mothtrap.adapters import lightgbm as adapter  # noqa: E402
+from mothtrap.adapters.lightgbm import ADAPTER  # noqa: E402
 from mothtrap.core.facts.evaluations import Evaluation  # noqa: E402
 from mothtrap.core.facts.trees import (  # noqa: E402
     BoostingBegan,
@@ -48,7 +48,7 @@ def test_a_model_is_the_same_text_whatever_its_objective(objective: str) -> None
         return lightgbm.train(params, table, 12, valid_sets=[table]).model_to_string()
 
     plain = train()
-    process, found = watched(adapter, train)
+    process, found = watched(ADAPTER, train)
     assert found == plain
     assert [step for step, _ in process.steps()] == list(range(12))
 
@@ -62,7 +62,7 @@ def test_a_model_is_the_same_text_whatever_its_boosting(boosting: str) -> None:
         return lightgbm.train(params, table, 12, valid_sets=[valid]).model_to_string()
 
     plain = train()
-    _, found = watched(adapter, train)
+    _, found = watched(ADAPTER, train)
     assert found == plain
 
 
@@ -74,7 +74,7 @@ def test_an_estimator_is_the_same_and_stops_at_the_same_round() -> None:
         return model.fit(X[:300], Y[:300], eval_set=[(X[300:], Y[300:])], callbacks=[stop])
 
     plain = fit()
-    process, model = watched(adapter, fit)
+    process, model = watched(ADAPTER, fit)
     assert isinstance(model, lightgbm.LGBMClassifier)
     assert model.best_iteration_ == plain.best_iteration_
     assert model.booster_.model_to_string() == plain.booster_.model_to_string()
@@ -105,7 +105,7 @@ def test_gains_are_of_all_trees_where_early_stopping_took_the_first() -> None:
             PARAMS, table, 50, valid_sets=[valid], callbacks=[stop], keep_training_booster=True
         )
 
-    process, booster = watched(adapter, train)
+    process, booster = watched(ADAPTER, train)
     assert isinstance(booster, lightgbm.Booster)
     assert booster.best_iteration < booster.num_trees()
     gains = of(process, FeatureGains)[-1]
@@ -119,7 +119,7 @@ def test_cross_validation_is_the_same_and_reports_means() -> None:
         return lightgbm.cv(PARAMS, lightgbm.Dataset(X, Y), 6, nfold=3, eval_train_metric=True)
 
     plain = cv()
-    process, found = watched(adapter, cv)
+    process, found = watched(ADAPTER, cv)
     assert found == plain
     assert losses(process) == plain["train binary_logloss-mean"]
     assert losses(process, Mode.EVAL, "binary_logloss") == plain["valid binary_logloss-mean"]
@@ -133,7 +133,7 @@ def test_rounds_are_described() -> None:
         valid = lightgbm.Dataset(rows[250:], Y[250:], reference=train)
         return lightgbm.train(PARAMS, train, 20, valid_sets=[valid])
 
-    process, booster = watched(adapter, train)
+    process, booster = watched(ADAPTER, train)
     assert isinstance(booster, lightgbm.Booster)
     grown = of(process, TreesGrown)
     assert [tree.round for tree in grown] == [*range(10), 10]  # type: ignore[attr-defined]
@@ -165,7 +165,7 @@ def test_a_loop_of_the_scripts_own_is_seen() -> None:
         return booster.model_to_string()
 
     plain = loop()
-    process, found = watched(adapter, loop)
+    process, found = watched(ADAPTER, loop)
     assert found == plain
     assert len(process.steps()) == len(of(process, Evaluation)) == 6
 
@@ -184,13 +184,13 @@ def test_callbacks_of_the_user_are_kept_in_order() -> None:
         assert given == [first, second]
 
     called: list[str] = []
-    watched(adapter, lambda: train(called))
+    watched(ADAPTER, lambda: train(called))
     assert called == ["first", "second"] * 3
 
 
 def test_a_stop_ends_the_loop_after_the_round() -> None:
     process = Process("numpy")
-    with process.watched(adapter) as handle:
+    with process.watched(ADAPTER) as handle:
 
         def asks(env: lightgbm.callback.CallbackEnv) -> None:
             if env.iteration == 2:
@@ -208,7 +208,7 @@ def test_only_trainings_on_what_is_watched_are_recorded() -> None:
         lightgbm.train(PARAMS, one, 4)
         lightgbm.train(PARAMS, other, 3)
 
-    process, _ = watched(adapter, both, other)
+    process, _ = watched(ADAPTER, both, other)
     assert len(process.steps()) == 3
 
 
@@ -220,5 +220,5 @@ def test_an_error_of_the_library_passes() -> None:
             lightgbm.train(PARAMS, lightgbm.Dataset(X, Y), 3, unknown=1)
         lightgbm.train(PARAMS, lightgbm.Dataset(X, Y), 2)
 
-    process, _ = watched(adapter, fails)
+    process, _ = watched(ADAPTER, fails)
     assert len(process.steps()) == 2

@@ -15,7 +15,7 @@ from lightning.pytorch.core.optimizer import LightningOptimizer
 from lightning.pytorch.trainer import call
 from tests.adapters.lightning.modules import SETTINGS, fit, weights
 
-from mothtrap.adapters import lightning as adapter
+from mothtrap.adapters.lightning import ADAPTER
 from mothtrap.testing import AdapterTests
 from mothtrap.testing.adapters import Process
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.smoke
 
 
 class TestLightning(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 24
     replaced: ClassVar = (call, pl.LightningModule, pl.Trainer, LightningOptimizer)
 
@@ -38,7 +38,7 @@ class TestLightning(AdapterTests):
 def test_weights_are_bit_identical(kind: str) -> None:
     plain = weights(fit(kind))
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         watched = weights(fit(kind))
     assert watched == plain
     assert len(process.steps()) == (6 if kind == "accumulation" else 24)

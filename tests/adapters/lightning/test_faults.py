@@ -15,7 +15,7 @@ from tests.adapters.faults_on_torch import FAULTS, Program
 from tests.adapters.lightning.modules import trainer
 from torch.utils.data import DataLoader, TensorDataset
 
-from mothtrap.adapters import lightning as adapter
+from mothtrap.adapters.lightning import ADAPTER
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.testing.adapters import Process
 
@@ -41,7 +41,7 @@ class Module(pl.LightningModule):
 
 def findings(name: str, *, healthy: bool) -> tuple[Program, list[Finding]]:
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         torch.manual_seed(0)
         program = FAULTS[name](healthy)
         loader = DataLoader(TensorDataset(program.x, program.y), 32, shuffle=program.shuffles)

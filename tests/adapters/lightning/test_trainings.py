@@ -13,7 +13,7 @@ from lightning import pytorch as pl
 from tests.adapters.lightning import modules
 from tests.adapters.lightning.modules import Net, fit
 
-from mothtrap.adapters import lightning as adapter
+from mothtrap.adapters.lightning import ADAPTER
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
@@ -26,7 +26,7 @@ SOURCE = Path(modules.__file__).read_text().splitlines()
 
 def watched(kind: str = "plain", **settings: Any) -> Process:
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         fit(kind, **settings)
     process.recorder.finish(WorkerEnded(step=24, steps=24, own_s=0.0, wall_s=1.0))
     return process
@@ -68,7 +68,7 @@ def test_the_sanity_check_is_no_evaluation() -> None:
 def test_what_users_set_by_hand_stays() -> None:
     process = Process("torch")
     process.job.asked_mode = Mode.PREDICT
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         fit(max_epochs=1)
     assert process.job.asked_mode is Mode.PREDICT
 
@@ -79,7 +79,7 @@ def test_an_exception_ends_the_phase() -> None:
             raise ValueError("broken on purpose")
 
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(modules, "Net", Breaks)
             with pytest.raises(ValueError, match="on purpose"):
@@ -131,7 +131,7 @@ def test_training_can_be_ended() -> None:
             if len(process.steps()) == 4:
                 assert handle.stop("enough")
 
-    with process.watched(adapter) as handle:
+    with process.watched(ADAPTER) as handle:
         fit(callbacks=[Ends()])
     assert len(process.steps()) < 24
 
@@ -139,7 +139,7 @@ def test_training_can_be_ended() -> None:
 def test_users_callbacks_and_history_are_those_without(tmp_path: Path) -> None:
     plain = fitted_with_callbacks(tmp_path / "without")
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         seen = fitted_with_callbacks(tmp_path / "with")
     assert seen == plain
     order, epochs, _ = plain

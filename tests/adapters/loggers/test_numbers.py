@@ -19,13 +19,13 @@ from tensorboard.backend.event_processing.event_accumulator import EventAccumula
 from torch import nn  # noqa: E402
 from torch.utils.tensorboard import SummaryWriter  # noqa: E402
 
-from mothtrap.adapters import mlflow as mlflow_adapter  # noqa: E402
-from mothtrap.adapters import tensorboard as tensorboard_adapter  # noqa: E402
-from mothtrap.adapters import torch as torch_adapter  # noqa: E402
-from mothtrap.adapters import wandb as wandb_adapter  # noqa: E402
-from mothtrap.core.adapters import Adapter  # noqa: E402
+from mothtrap.adapters.mlflow import ADAPTER as MLFLOW  # noqa: E402
+from mothtrap.adapters.tensorboard import ADAPTER as TENSORBOARD  # noqa: E402
+from mothtrap.adapters.torch import ADAPTER as TORCH  # noqa: E402
+from mothtrap.adapters.wandb import ADAPTER as WANDB  # noqa: E402
 from mothtrap.core.facts.workers import WorkerEnded  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
+from mothtrap.tracing.handle import AdapterSpec  # noqa: E402
 
 STEPS = 6
 Log = Callable[[int, torch.Tensor], None]
@@ -112,10 +112,10 @@ def written_records(data: bytes) -> Iterator[bytes]:
             begun = b""
 
 
-LOGGERS: dict[str, tuple[Any, Adapter]] = {
-    "tensorboard": (by_tensorboard, tensorboard_adapter),
-    "wandb": (by_wandb, wandb_adapter),
-    "mlflow": (by_mlflow, mlflow_adapter),
+LOGGERS: dict[str, tuple[Any, AdapterSpec]] = {
+    "tensorboard": (by_tensorboard, TENSORBOARD),
+    "wandb": (by_wandb, WANDB),
+    "mlflow": (by_mlflow, MLFLOW),
 }
 
 
@@ -141,7 +141,7 @@ def test_numbers_are_captured_and_the_history_stays(
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
     log, adapter = LOGGERS[name]
     plain = log(tmp_path / "without")
-    with watched(torch_adapter, adapter) as process:
+    with watched(TORCH, adapter) as process:
         seen = log(tmp_path / "with")
     assert seen == plain
     assert [step for step, _ in plain] == list(range(STEPS))
@@ -150,14 +150,14 @@ def test_numbers_are_captured_and_the_history_stays(
 
 
 def test_groups_of_numbers_have_names_of_their_own(tmp_path: Path) -> None:
-    with watched(torch_adapter, tensorboard_adapter) as process:
+    with watched(TORCH, TENSORBOARD) as process:
         by_tensorboard(tmp_path)
     assert numbers(process, "mine/both/a") == {step: 1.0 + step for step in range(STEPS)}
 
 
 def test_a_number_that_two_loggers_get_is_one(tmp_path: Path) -> None:
     writer = SummaryWriter(str(tmp_path))
-    with watched(torch_adapter, tensorboard_adapter) as process:
+    with watched(TORCH, TENSORBOARD) as process:
 
         def log(step: int, loss: torch.Tensor) -> None:
             process.job.numbers.add({"same": loss})
@@ -184,18 +184,18 @@ def test_all_is_put_back(name: str) -> None:
 
 def test_a_failure_of_ours_does_not_reach_the_logger(tmp_path: Path) -> None:
     plain = by_tensorboard(tmp_path / "without")
-    with watched(torch_adapter, tensorboard_adapter) as process:
+    with watched(TORCH, TENSORBOARD) as process:
         process.job.numbers.add = lambda _: 1 / 0  # type: ignore[method-assign, assignment]
         assert by_tensorboard(tmp_path / "with") == plain
 
 
 def test_a_logger_makes_no_step_be_watched_in_full() -> None:
-    with watched(torch_adapter, tensorboard_adapter) as process:
+    with watched(TORCH, TENSORBOARD) as process:
         train(lambda *_: None)
         assert process.recorder.depths.every(5000) == depth_without()
 
 
 def depth_without() -> int:
-    with watched(torch_adapter) as process:
+    with watched(TORCH) as process:
         train(lambda *_: None)
         return process.recorder.depths.every(5000)

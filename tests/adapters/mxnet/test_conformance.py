@@ -12,14 +12,14 @@ from mxnet import autograd, gluon  # noqa: E402
 from mxnet.ndarray import NDArray  # noqa: E402
 from tests.adapters.mxnet import programs  # noqa: E402
 
-from mothtrap.adapters import mxnet as adapter  # noqa: E402
+from mothtrap.adapters.mxnet import ADAPTER  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 
 pytestmark = pytest.mark.smoke
 
 
 class TestMxnet(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12
     replaced = (gluon.Block, gluon.Trainer, NDArray, autograd)
 

@@ -15,7 +15,7 @@ from mxnet.gluon import nn  # noqa: E402
 from tests.adapters.mxnet import programs  # noqa: E402
 from tests.adapters.mxnet.programs import X, classify, weights_of  # noqa: E402
 
-from mothtrap.adapters import mxnet as adapter  # noqa: E402
+from mothtrap.adapters.mxnet import ADAPTER  # noqa: E402
 from mothtrap.core.adapters import Handle, Job  # noqa: E402
 from mothtrap.core.findings import Severity  # noqa: E402
 from mothtrap.statistics.summary import COLUMN  # noqa: E402
@@ -53,9 +53,9 @@ def watched(train: Callable[[], Any], *targets: object) -> tuple[Process, Any]:
     process = Process("numpy")
 
     def begin(job: Job) -> Handle:
-        return adapter.attach(job, targets) if targets else adapter.attach_process(job)
+        return ADAPTER.attach(job, targets)
 
-    with process.watched(adapter, begin):
+    with process.watched(ADAPTER, begin):
         result = train()
     assert not [line for line in process.said if "failed" in line], process.said
     return process, result
@@ -164,5 +164,5 @@ def test_only_targets_are_watched() -> None:
     other = programs.network()
     process, _ = watched(classify, other)
     assert not process.steps()
-    with pytest.raises(TypeError, match="expected a gluon Block or Trainer"):
-        adapter.attach(process.job, [object()])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="with mxnet: expected Block or Trainer"):
+        ADAPTER.attach(process.job, [object()])  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.neural_network import _multilayer_perceptron as network
 from sklearn.neural_network._stochastic_optimizers import BaseOptimizer
 
-from mothtrap.adapters import sklearn as adapter
+from mothtrap.adapters.sklearn import ADAPTER
 from mothtrap.testing import AdapterTests
 
 _RNG = np.random.default_rng(0)
@@ -25,7 +25,7 @@ Y = (X[:, 0] * X[:, 1] + X[:, 2] > 0).astype(int)
 
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 class TestSklearn(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12  # 4 passes of 3 batches
     replaced = (
         network.BaseMultilayerPerceptron,

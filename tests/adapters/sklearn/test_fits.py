@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from tests.adapters.boosted import losses, of, watched
 
-from mothtrap.adapters import sklearn as adapter
+from mothtrap.adapters.sklearn import ADAPTER
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.trees import ColumnsSeen
@@ -51,7 +51,7 @@ def test_a_model_has_the_same_weights(number: int) -> None:
     plain, label = estimators()[number]
     plain.fit(X, label)
     model, _ = estimators()[number]
-    process, _ = watched(adapter, lambda: model.fit(X, label))
+    process, _ = watched(ADAPTER, lambda: model.fit(X, label))
     assert weights(model) == weights(plain)
     assert model.n_iter_ == plain.n_iter_
     assert pickle.loads(pickle.dumps(model)).predict(X).tolist() == plain.predict(X).tolist()
@@ -67,7 +67,7 @@ def test_a_model_has_the_same_weights(number: int) -> None:
 
 def test_steps_of_a_network_are_its_batches() -> None:
     model = MLPClassifier((6,), batch_size=100, max_iter=4, random_state=1)
-    process, _ = watched(adapter, lambda: model.fit(X, Y))
+    process, _ = watched(ADAPTER, lambda: model.fit(X, Y))
     seen = losses(process)
     assert len(seen) == len(process.steps()) == 12
     passes = np.reshape(seen, (4, 3)).mean(axis=1)
@@ -79,7 +79,7 @@ def test_steps_of_a_network_are_its_batches() -> None:
 
 def test_predictions_are_counted_as_the_model_makes_them() -> None:
     for model, label in estimators():
-        process, _ = watched(adapter, lambda m=model, y=label: m.fit(X, y))
+        process, _ = watched(ADAPTER, lambda m=model, y=label: m.fit(X, y))
         [fitted] = of(process, EstimatorFitted)
         assert isinstance(fitted, EstimatorFitted)
         predicted = model.predict(X)
@@ -92,7 +92,7 @@ def test_predictions_are_counted_as_the_model_makes_them() -> None:
 
 def test_validation_scores_are_evaluations() -> None:
     model = MLPClassifier((6,), max_iter=6, random_state=1, early_stopping=True)
-    process, _ = watched(adapter, lambda: model.fit(X, Y))
+    process, _ = watched(ADAPTER, lambda: model.fit(X, Y))
     assert losses(process, Mode.EVAL, "score") == model.validation_scores_
 
 
@@ -104,7 +104,7 @@ def test_partial_fits_are_one_series() -> None:
         return weights(model)
 
     plain = train()
-    process, found = watched(adapter, train)
+    process, found = watched(ADAPTER, train)
     assert found == plain
     assert len(process.steps()) == 6
     fitted = of(process, EstimatorFitted)
@@ -118,7 +118,7 @@ def test_a_warm_start_goes_on_and_is_another_fit() -> None:
         return weights(model.fit(X, Y).fit(X, Y))
 
     plain = train()
-    process, found = watched(adapter, train)
+    process, found = watched(ADAPTER, train)
     assert found == plain
     assert len({one.fit for one in of(process, EstimatorFitted)}) == 2  # type: ignore[attr-defined]
 
@@ -126,13 +126,13 @@ def test_a_warm_start_goes_on_and_is_another_fit() -> None:
 def test_a_pipeline_shows_what_the_estimator_gets() -> None:
     wide = X * [1, 100, 1e4, 1, 1]
     model = make_pipeline(StandardScaler(), MLPClassifier((6,), max_iter=3, random_state=1))
-    process, _ = watched(adapter, lambda: model.fit(wide, Y))
+    process, _ = watched(ADAPTER, lambda: model.fit(wide, Y))
     assert all(0.8 < one.std < 1.2 for one in of(process, DataTaken))  # type: ignore[attr-defined]
 
 
 def test_only_the_estimator_that_is_watched_is_recorded() -> None:
     one, other = (MLPClassifier((3,), max_iter=2, batch_size=300) for _ in range(2))
-    process, _ = watched(adapter, lambda: (one.fit(X, Y), other.fit(X, Y)), other)
+    process, _ = watched(ADAPTER, lambda: (one.fit(X, Y), other.fit(X, Y)), other)
     assert len(process.steps()) == 2
 
 
@@ -142,5 +142,5 @@ def test_an_error_of_the_library_passes() -> None:
             MLPClassifier((3,)).fit(np.full((20, 2), np.nan), np.arange(20) % 2)
         MLPClassifier((3,), max_iter=2, batch_size=300).fit(X, Y)
 
-    process, _ = watched(adapter, fails)
+    process, _ = watched(ADAPTER, fails)
     assert len(process.steps()) == 2

@@ -9,7 +9,7 @@ import pytest
 
 tf = pytest.importorskip("tensorflow", exc_type=ImportError)
 
-from mothtrap.adapters import tensorflow as adapter  # noqa: E402
+from mothtrap.adapters.tensorflow import ADAPTER  # noqa: E402
 from mothtrap.core.facts.optimizers import UpdateDirection  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
@@ -21,7 +21,7 @@ Y = X[:, :1] - 2 * X[:, 1:2]
 
 
 class TestTensorFlow(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 8
     replaced = (tf.GradientTape, tf.Tensor, type(tf.function(lambda: None)))
 
@@ -61,7 +61,7 @@ class TestTensorFlow(AdapterTests):
 
 def test_weights_that_a_gradient_breaks_are_of_the_step_after_it() -> None:
     kernel, process = tf.Variable([[1.0]]), Process("numpy")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for step in range(8):
             x = tf.constant([[np.nan if step == 3 else 1.0]])
             with tf.GradientTape() as tape:
@@ -75,7 +75,7 @@ def test_weights_that_a_gradient_breaks_are_of_the_step_after_it() -> None:
 def test_variables_of_the_same_name_are_told_apart() -> None:
     process = Process("numpy")
     kernel, bias = tf.Variable([[1.0]]), tf.Variable([0.5])
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         for _ in range(10):
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean(tf.square(tf.constant([[1.0], [3.0]]) @ kernel + bias))

@@ -6,28 +6,26 @@ import pytest
 import torch
 from torch import nn
 
-from mothtrap.adapters import torch as adapter
+from mothtrap.adapters.torch import ADAPTER
 from mothtrap.core import registry
-from mothtrap.core.adapters import Adapter
 
 
 def test_the_adapter_accepts_modules_only() -> None:
-    assert adapter.accepts(nn.Linear(1, 1))
-    assert not adapter.accepts(torch.ones(1))
-    assert not adapter.accepts("model")
+    assert ADAPTER.accepts(nn.Linear(1, 1))
+    assert not ADAPTER.accepts(torch.ones(1))
+    assert not ADAPTER.accepts("model")
 
 
 def test_its_reducer_exists() -> None:
-    assert adapter.ARRAYS in registry.names("mothtrap.statistics")
+    assert ADAPTER.arrays in registry.names("mothtrap.statistics")
 
 
 def test_it_is_an_adapter() -> None:
-    found: Adapter = adapter  # a type checker compares them
-    assert (found.FRAMEWORK, found.refines()) == ("torch", None)
+    assert (ADAPTER.framework, ADAPTER.refines) == ("torch", None)
 
 
 def test_versions_name_the_framework() -> None:
-    assert adapter.environment().versions["torch"] == torch.__version__
+    assert ADAPTER.environment().versions["torch"] == torch.__version__
 
 
 @pytest.mark.parametrize(
@@ -45,5 +43,5 @@ def test_ranks_come_from_the_launcher(
         monkeypatch.delenv(name, raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    here = adapter.environment()
+    here = ADAPTER.environment()
     assert (here.rank, here.size) == expected

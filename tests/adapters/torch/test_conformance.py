@@ -16,12 +16,12 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset
 
-from mothtrap.adapters import torch as adapter
+from mothtrap.adapters.torch import ADAPTER
 from mothtrap.testing import AdapterTests
 
 
 class TestTorch(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12
     replaced = (
         nn.Module,

@@ -17,7 +17,7 @@ from tests.adapters.transformers import training
 from tests.adapters.transformers.training import SETTINGS, train, weights
 from transformers import trainer_callback
 
-from mothtrap.adapters import transformers as adapter
+from mothtrap.adapters.transformers import ADAPTER
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
 from mothtrap.core.facts.workers import WorkerEnded
@@ -32,7 +32,7 @@ SOURCE = Path(training.__file__).read_text().splitlines()
 
 @pytest.mark.smoke
 class TestTransformers(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 16
     replaced: ClassVar = (trainer_callback.CallbackHandler, transformers.Trainer)
 
@@ -45,7 +45,7 @@ class TestTransformers(AdapterTests):
 
 def watched(kind: str = "plain", **settings: Any) -> tuple[Process, Any]:
     process = Process("torch")
-    with process.watched(adapter):
+    with process.watched(ADAPTER):
         one = train(kind, **settings)
     process.recorder.finish(WorkerEnded(step=99, steps=99, own_s=0.0, wall_s=1.0))
     return process, one
@@ -181,7 +181,7 @@ def test_training_can_be_ended() -> None:
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, callbacks=[Ends()], **kwargs)
 
-    with process.watched(adapter) as handle:
+    with process.watched(ADAPTER) as handle:
         train(trainer=Watched)
     assert len(process.steps()) == 5
     assert torch.is_grad_enabled()

@@ -14,7 +14,7 @@ import torch  # noqa: E402
 from tests.adapters.faults_on_torch import FAULTS, Program  # noqa: E402
 from torch.utils.data import Dataset, SequentialSampler  # noqa: E402
 
-from mothtrap.adapters import transformers as adapter  # noqa: E402
+from mothtrap.adapters.transformers import ADAPTER  # noqa: E402
 from mothtrap.core.findings import Finding, Severity  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
@@ -62,7 +62,7 @@ class Trainer(transformers.Trainer):
 def findings(name: str, *, healthy: bool) -> tuple[Program, list[Finding]]:
     process = Process("torch")
     transformers.logging.set_verbosity_error()
-    with process.watched(adapter), tempfile.TemporaryDirectory() as folder:
+    with process.watched(ADAPTER), tempfile.TemporaryDirectory() as folder:
         transformers.set_seed(0)
         program = FAULTS[name](healthy)
         arguments = transformers.TrainingArguments(

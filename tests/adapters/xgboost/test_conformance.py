@@ -12,12 +12,12 @@ xgboost = pytest.importorskip("xgboost")
 from tests.adapters.xgboost.tables import EVALS, PARAMS, TRAIN, VALID  # noqa: E402
 from xgboost.callback import CallbackContainer  # noqa: E402
 
-from mothtrap.adapters import xgboost as adapter  # noqa: E402
+from mothtrap.adapters.xgboost import ADAPTER  # noqa: E402
 from mothtrap.testing import AdapterTests  # noqa: E402
 
 
 class TestXGBoost(AdapterTests):
-    adapter = adapter
+    adapter = ADAPTER
     steps = 12
     elsewhere = dict.fromkeys(
         ("prediction", "shap", "average_shap", "importance", "tree"),

@@ -8,7 +8,7 @@ pytest.importorskip("xgboost")
 
 from tests.adapters.boosted import watched
 
-from mothtrap.adapters import xgboost as adapter
+from mothtrap.adapters.xgboost import ADAPTER
 from mothtrap.core.findings import Severity
 from mothtrap.examples import churn_xgboost
 
@@ -18,6 +18,6 @@ def test_the_leak_is_named_and_then_nothing(
     words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sys.argv", ["churn_xgboost.py", *words])
-    process, _ = watched(adapter, churn_xgboost.main)
+    process, _ = watched(ADAPTER, churn_xgboost.main)
     found = [one.name for one in process.findings() if one.severity is not Severity.INFO]
     assert found == ([] if words else ["single_feature_dominates"])

@@ -13,7 +13,7 @@ sklearn_base = pytest.importorskip("sklearn.base")
 
 from tests.adapters.xgboost.tables import EVALS, PARAMS, TRAIN, VALID, X, Y  # noqa: E402
 
-from mothtrap.adapters import xgboost as adapter  # noqa: E402
+from mothtrap.adapters.xgboost import ADAPTER  # noqa: E402
 from mothtrap.core.adapters import Handle, Job  # noqa: E402
 from mothtrap.core.fact import Fact  # noqa: E402
 from mothtrap.core.facts.captures import Blind  # noqa: E402
@@ -45,9 +45,9 @@ def watched(train: Callable[[], object], *targets: object) -> tuple[Process, obj
     process = Process("numpy")
 
     def begin(job: Job) -> Handle:
-        return adapter.attach(job, targets) if targets else adapter.attach_process(job)
+        return ADAPTER.attach(job, targets)
 
-    with process.watched(adapter, begin):
+    with process.watched(ADAPTER, begin):
         result = train()
     assert not [line for line in process.said if "failed" in line], process.said
     return process, result
@@ -306,7 +306,7 @@ def test_only_the_estimator_that_is_watched_is_recorded() -> None:
 
 def test_a_stop_ends_the_loop_after_the_round() -> None:
     process = Process("numpy")
-    with process.watched(adapter) as handle:
+    with process.watched(ADAPTER) as handle:
 
         class Asks(xgboost.callback.TrainingCallback):
             def after_iteration(self, model, epoch, evals_log) -> bool:

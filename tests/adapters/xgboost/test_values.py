@@ -14,7 +14,7 @@ from tests.adapters.xgboost.tables import EVALS, PARAMS, TRAIN, X  # noqa: E402
 
 import mothtrap  # noqa: E402
 from mothtrap import Collection  # noqa: E402
-from mothtrap.adapters import xgboost as adapter  # noqa: E402
+from mothtrap.adapters.xgboost import ADAPTER  # noqa: E402
 from mothtrap.adapters.xgboost.nodes import nodes  # noqa: E402
 from mothtrap.core.facts.trees import BoostingBegan  # noqa: E402
 
@@ -114,7 +114,7 @@ def test_trees_of_several_outputs_and_of_categories_have_what_the_library_tells(
 
 
 def test_hyperparameters_are_those_of_the_library() -> None:
-    process, booster = watched(adapter, train)
+    process, booster = watched(ADAPTER, train)
     [began] = of(process, BoostingBegan)
     assert isinstance(began, BoostingBegan)
     assert isinstance(booster, xgboost.Booster)
@@ -145,7 +145,7 @@ def test_nothing_is_predicted_unasked(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_folds_are_a_group_in_one_run() -> None:
     process, history = watched(
-        adapter,
+        ADAPTER,
         lambda: xgboost.cv(PARAMS, TRAIN, 5, nfold=3, seed=1, as_pandas=False),
     )
     metric = next(name for name in history if name.startswith("test-") and name.endswith("-mean"))

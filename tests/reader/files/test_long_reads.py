@@ -66,6 +66,17 @@ def test_a_bar_tells_how_far_it_is(
     assert re.search(rf"{said} [^\r]*100%", terminal.getvalue())
 
 
+def test_tensors_that_a_small_budget_skipped_are_checked_later(run_folder: Path) -> None:
+    files = open_run(run_folder)._files
+    [path] = run_folder.rglob("raw-*")
+    data = path.read_bytes()
+    place = data.index(np.arange(64.0).tobytes()) + 100
+    path.write_bytes(data[:place] + b"x" + data[place + 1 :])
+    assert not any("kept whole" in text for text in files.damage(0))
+    assert any("1 tensor kept whole" in text for text in files.damage(1 << 20))
+    assert any("1 tensor kept whole" in text for text in files.damage(0))
+
+
 def test_a_statistic_is_worked_out_from_values(run_folder: Path) -> None:
     history = open_run(run_folder).tensor("weight:kept").history("max")
     assert history.values_S.tolist() == [63.0, 64.0, 65.0, 66.0]

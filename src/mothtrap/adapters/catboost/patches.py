@@ -12,7 +12,7 @@ from mothtrap.adapters.catboost.model import CatModel
 from mothtrap.core.adapters import Job
 from mothtrap.tracing.boosting.handle import BoostingHandle, Function
 from mothtrap.tracing.boosting.samples import Samples
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 
 class AfterRound:
@@ -52,10 +52,10 @@ class CatBoostHandle(BoostingHandle):
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         super().__init__(job, targets, Samples())
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace what makes tables and trains."""
         self.after(catboost.Pool, "__init__", self._made_table)
-        self.replace(_CatBoostBase, "_train", self._around_training)
+        replacements.replace(_CatBoostBase, "_train", self._around_training)
 
     def _around_training(self, original: Function) -> Function:
         def _train(

@@ -10,10 +10,10 @@ import numpy as np
 
 from mothtrap.adapters.jax.functions import names_of
 from mothtrap.adapters.jax.tensors import Tensors
-from mothtrap.core.adapters import Given, Losses, SnapshotTaker, Surroundings
-from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
+from mothtrap.core.adapters import Given, Job, Losses
+from mothtrap.core.options import Option
 from mothtrap.tracing import frames
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.tracing.handle import BaseHandle
 
 TREES: Final = {"gradients": "gradient", "parameters": "weight"}
 """Numbers of a step that may be trees of arrays, and the kind of their tensors."""
@@ -21,21 +21,20 @@ UNGUARDED: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm", "sn
 BY_SCRIPT: Final = "the script makes the steps itself, and passes them to `step` afterwards"
 
 
-class StepsByHand:
+class StepsByHand(BaseHandle):
     """Takes what a script passes for each step; nothing of JAX is replaced.
 
     Args:
         job: takes what is passed.
     """
 
-    honors = WITHOUT_SNAPSHOTS
-
-    def __init__(self, job: AdapterJob) -> None:
-        self._job, self._tensors = job, Tensors(job)
+    def __init__(self, job: Job) -> None:
+        self._tensors = Tensors(job)
+        super().__init__(job)
 
     def step(self, given: Given) -> None:
         """Take a step: its loss, and trees of gradients and parameters; never raises."""
-        self._job.contain(self.take, given, True)
+        self.job.contain(self.take, given, True)
 
     def take(self, given: Given, makes_step: bool) -> None:
         """Take what is passed; close the step where nothing else does."""
@@ -44,37 +43,18 @@ class StepsByHand:
                 names = names_of([value], [name])
                 self._tensors.take(TREES[name], names, jax.tree_util.tree_leaves(value))
             else:
-                self._job.number(name, value)
+                self.job.number(name, value)
         if not makes_step:
             if given.loss is not None:
-                self._job.number("loss", given.loss)
+                self.job.number("loss", given.loss)
             return
         for option in UNGUARDED:
-            self._job.settings.no_effect(option, BY_SCRIPT)
+            self.job.settings.no_effect(option, BY_SCRIPT)
         loss = math.nan if given.loss is None else float(np.mean(np.asarray(given.loss)))
         place = frames.user_location()
         series = place or "loss"
         losses = [] if given.loss is None else [Losses(series=series, value=loss, location=place)]
-        self._job.step(losses, optimizer="by hand")
-
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """Return None: no snapshots are taken."""
-        return None
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: nothing is read."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the loop is the script's own."""
-        return False
-
-    def detach(self) -> None:
-        """Do nothing: nothing was replaced."""
-
-    def abandon(self) -> None:
-        """Do nothing: nothing was replaced."""
+        self.job.step(losses, optimizer="by hand")
 
 
 def is_tree_of_arrays(target: Any) -> bool:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from mothtrap.adapters.jax.functions import Layout, series_of
 from mothtrap.adapters.jax.shadow import LAYERS, SATURATING, Activation, Looks, Shadow, Softmax
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.layers import (
     DataTaken,
@@ -24,7 +25,6 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.tracing import directions, layer_looks, loss_looks
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.loss_looks import Called, TargetsInOrder
 
 Array = npt.NDArray[Any]
@@ -46,7 +46,7 @@ class Describer:
         job: takes the facts.
     """
 
-    def __init__(self, job: AdapterJob) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
         self._orders: dict[str, TargetsInOrder] = {}
         self._steps = 0

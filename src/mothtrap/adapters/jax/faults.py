@@ -11,10 +11,10 @@ import jax
 
 from mothtrap.adapters.jax.functions import Layout, Traced
 from mothtrap.adapters.jax.programs import Program
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import HostCallback, KeyReused, UpdateDropped
 from mothtrap.core.facts.functions import FunctionTraced
 from mothtrap.tracing import frames
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.mentions import only_call
 
 OF_PROGRAMS: Final = (KeyReused, HostCallback)
@@ -49,7 +49,7 @@ class Faults:
         job: takes the facts.
     """
 
-    def __init__(self, job: AdapterJob) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
         self._counts: WeakKeyDictionary[Traced, _Counts] = WeakKeyDictionary()
         self._programs: WeakKeyDictionary[Traced, Program] = WeakKeyDictionary()

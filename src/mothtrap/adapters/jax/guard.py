@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from mothtrap.adapters.jax.functions import Layout, kind_of
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.core.adapters import Job
 from mothtrap.tracing.guard import (
     Fault,
     GuardPolicy,
@@ -37,13 +37,9 @@ class Guard:
         judges: whether steps are checked at all.
     """
 
-    def __init__(self, job: AdapterJob) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
-        self.policy = GuardPolicy(
-            job.config,
-            job.recorder.containment.say,
-            lambda: job.recorder.before_guard_stops(),
-        )
+        self.policy = GuardPolicy(job.config, job.say, job.ends_here)
         self.bounds = math.isfinite(self.policy.limit)
         self.judges = self.policy.acts or self.bounds
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
@@ -37,14 +36,15 @@ from mothtrap.adapters.jax.snapshots import JaxSnapshotTaker
 from mothtrap.adapters.jax.steps import Call, Steps, leaves_at
 from mothtrap.adapters.jax.symmetry import Symmetry
 from mothtrap.adapters.jax.tensors import Tensors
-from mothtrap.core.adapters import Given, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Given, Job, SnapshotTaker
 from mothtrap.core.options import Option
 from mothtrap.tracing import directions
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.guard import Fault
+from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.replacements import Replacements
 
 
-class JaxHandle:
+class JaxHandle(BaseHandle):
     """JAX at work.
 
     Args:
@@ -53,8 +53,8 @@ class JaxHandle:
 
     honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
 
-    def __init__(self, job: AdapterJob) -> None:
-        self._job, self._book = job, Book()
+    def __init__(self, job: Job) -> None:
+        self._book = Book()
         self._tensors, self._by_hand = Tensors(job), StepsByHand(job)
         self._taker = JaxSnapshotTaker(job)
         self._budget = LookBudget(job.config.overhead)
@@ -70,16 +70,19 @@ class JaxHandle:
         self._traced: WeakKeyDictionary[Any, Traced] = WeakKeyDictionary()
         self._shadows: WeakKeyDictionary[Traced, Pace] = WeakKeyDictionary()
         self._loss: Any = None  # of the step to come, where a shadow has it
-        self._undo = ExitStack()
+        super().__init__(job)
+
+    def install(self, replacements: Replacements) -> None:
+        """Replace functions of the module `jax`."""
         internals.hide(__file__.rpartition("/")[0])
-        self._replace("jit", self._jit(jax.jit, is_mapped=False))
-        self._replace("pmap", self._jit(jax.pmap, is_mapped=True))
+        replacements.replace(jax, "jit", functools.partial(self._jit, is_mapped=False))
+        replacements.replace(jax, "pmap", functools.partial(self._jit, is_mapped=True))
         told = functools.partial(telling, jax.value_and_grad, self._book, self._told)
-        self._replace("value_and_grad", told(returns_value=True))
-        self._replace("grad", told(returns_value=False))
-        self._undo.callback(self._logged.close)
+        replacements.replace(jax, "value_and_grad", lambda _: told(returns_value=True))
+        replacements.replace(jax, "grad", lambda _: told(returns_value=False))
+        replacements.on_undo(self._logged.close)
         if not internals.is_tried():
-            job.blind("gradients and activations", f"jax {jax.__version__} was not tried")
+            self.job.blind("gradients and activations", f"jax {jax.__version__} was not tried")
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
@@ -89,38 +92,20 @@ class JaxHandle:
     def step(self, given: Given) -> None:
         """Add what the user passes to the step in progress, or make it; never raises."""
         makes_step = given.makes_step and not self._steps.has_made_any
-        self._job.contain(self._by_hand.take, given, makes_step)
+        self.job.contain(self._by_hand.take, given, makes_step)
 
-    def surroundings(self) -> Surroundings | None:
-        """Return None: nothing is read."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the loop is the script's own."""
-        return False
-
-    def detach(self) -> None:
-        """Close the last step, restore everything that was replaced."""
-        self._job.contain(self._steps.finish)
-        self._undo.close()
-
-    def abandon(self) -> None:
-        """See nothing from here on: the job is not live in a forked child."""
-        self._undo.close()
-
-    def _replace(self, name: str, replacement: Function) -> None:
-        original = getattr(jax, name)
-        setattr(jax, name, functools.wraps(original)(replacement))
-        self._undo.callback(setattr, jax, name, original)
+    def end(self) -> None:
+        """Close the last step."""
+        self._steps.finish()
 
     def _jit(self, make: Function, *, is_mapped: bool) -> Function:
         def jit(*args: Any, **options: Any) -> Any:
             if not args:  # `jax.jit(static_argnames=...)`, to be called with the function
                 return lambda fun: jit(fun, **options)
             fun = args[0]
-            if not callable(fun) or len(args) > 1 or not self._job.live:
+            if not callable(fun) or len(args) > 1 or not self.job.live:
                 return make(*args, **options)
-            traced = self._job.contain(self._stand_in, fun)
+            traced = self.job.contain(self._stand_in, fun)
             if traced is None:
                 return make(*args, **options)
             return Jitted(fun, traced, make, options, self, is_mapped=is_mapped)
@@ -138,7 +123,7 @@ class JaxHandle:
         return known
 
     def _was_traced(self, traced: Traced, seen: Any) -> None:
-        self._job.contain(self._note_layout, traced, *seen)
+        self.job.contain(self._note_layout, traced, *seen)
 
     def _note_layout(
         self, traced: Traced, fun: Function, page: Any, arguments: Any, out: Any
@@ -148,7 +133,7 @@ class JaxHandle:
             self._faults.traced(traced, traced.layout)
 
     def _told(self, *call: Any) -> None:
-        self._job.contain(self._differentiated, *call)
+        self.job.contain(self._differentiated, *call)
 
     def _differentiated(
         self, fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
@@ -164,7 +149,7 @@ class JaxHandle:
         weights = dict.fromkeys(call.names, 0)
         layout = Layout(function=call.function, location=call.location, size=0, weights=weights)
         for option in sorted(self.honors):
-            self._job.settings.no_effect(option, EAGER)
+            self.job.settings.no_effect(option, EAGER)
         full = self._steps.is_full()
         if full:
             self._steps.settle(all_of_them=True)
@@ -174,12 +159,12 @@ class JaxHandle:
 
     def is_seen(self) -> bool:
         """Return whether a call made now is one of the script's, and not inside another."""
-        return self._job.live and self._book.collector is None and internals.is_top_level()
+        return self.job.live and self._book.collector is None and internals.is_top_level()
 
     def before(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Noted:
         """Copy what the call gives away; run its shadow where it is to be looked at in full."""
         noted = _Noted(inputs=(args, kwargs))
-        self._job.contain(self._look_before, jitted, args, kwargs, noted)
+        self.job.contain(self._look_before, jitted, args, kwargs, noted)
         return noted
 
     def _look_before(self, jitted: Jitted, args: Any, kwargs: Any, noted: _Noted) -> None:
@@ -191,7 +176,7 @@ class JaxHandle:
             if self._steps.broken is not None and not self._steps.is_broken(jitted):
                 noted.again = self._donations.before(jitted, args, kwargs)
             noted.full = self._look(jitted, layout, args, kwargs)
-        if donates(jitted) and self._skips and self._job.config.guard_copies:
+        if donates(jitted) and self._skips and self.job.config.guard_copies:
             noted.inputs = jax.tree.map(copied, noted.inputs)
 
     def _look(self, jitted: Jitted, layout: Layout, args: Any, kwargs: Any) -> bool:
@@ -206,7 +191,7 @@ class JaxHandle:
             if full:
                 self._tensors.take("weight", tuple(layout.weights), weights)
             if self._can_shadow(jitted, layout, pace, (args, kwargs)):
-                self._job.contain_part(
+                self.job.contain_part(
                     f"gradients of {layout.function}", self._run, jitted, pace, args, kwargs, full
                 )
         return full
@@ -231,7 +216,7 @@ class JaxHandle:
         if layout is not None:
             self._unseen[layout.function] = why
         logs = " and what it logs" if jitted.traced.logs else ""
-        self._job.blind(f"gradients and activations{logs}", why)
+        self.job.blind(f"gradients and activations{logs}", why)
 
     def _run(self, jitted: Jitted, pace: Pace, args: Any, kwargs: Any, full: bool) -> None:
         layout = jitted.traced.layout
@@ -278,8 +263,8 @@ class JaxHandle:
             pace = self._shadows.setdefault(jitted.traced, Pace())
             pace.compile_s = time.process_time() - noted.began_s
             if layout.makes_steps and not is_given_away(inputs):
-                noted.full = bool(self._job.contain(self._look, jitted, layout, *inputs))
-        judged = self._job.contain(self._returned, jitted, layout, noted, out)
+                noted.full = bool(self.job.contain(self._look, jitted, layout, *inputs))
+        judged = self.job.contain(self._returned, jitted, layout, noted, out)
         if judged is None:
             return out
         fault, step, kept = judged
@@ -309,7 +294,7 @@ class JaxHandle:
             gradients, self._gradients = self._gradients, {}
             if not gradients and not (noted.began_s is not None and is_given_away(inputs)):
                 why = self._unseen.get(layout.function, "no gradients were found in it")
-                self._job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")
+                self.job.settings.no_effect("max_gradient_norm", f"{why} ({layout.function})")
             judged = self._judge(call, inputs, out, gradients) if self._guard.judges else None
             full = noted.full or judged is not None
             if gradients and self._directed < directions.STEPS:
@@ -358,7 +343,7 @@ class JaxHandle:
         self._steps.settle(all_of_them=True)
         if not call.is_ready():
             self._steps.wait_for(call.loss)
-        step = self._job.now.step
+        step = self.job.now.step
         fault, kept = guard.judge(layout, call.loss, gradients), None
         traced = call.jitted.traced if call.jitted is not None else None
         if self._skips and (fault is not None or traced not in self._tried):
@@ -383,7 +368,7 @@ class JaxHandle:
             kept = without_the_step(call.layout, inputs, out)
             why = "no argument of the step matches the new weights that it returns"
         if kept is None:
-            self._job.settings.no_effect("on_nonfinite", f"{why} ({call.layout.function})")
+            self.job.settings.no_effect("on_nonfinite", f"{why} ({call.layout.function})")
         return kept
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from mothtrap.adapters.jax import internals
 from mothtrap.adapters.jax.functions import Book
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.core.adapters import Job
 
 Take = Callable[[Any], None]
 MOST_VALUES: Final = 10_000
@@ -29,16 +29,15 @@ class TracedLogs:
     Args:
         job: takes the values.
         book: of the functions that are being traced.
+
+    Attributes:
+        close: ends that.
     """
 
-    def __init__(self, job: AdapterJob, book: Book) -> None:
+    def __init__(self, job: Job, book: Book) -> None:
         self._job, self._book = job, book
         self._came: dict[str, tuple[Take, list[npt.NDArray[Any]]]] = {}
-        job.recorder.deferring.append(self.defers)
-
-    def close(self) -> None:
-        """Take no more."""
-        self._job.recorder.deferring.remove(self.defers)
+        self.close = job.defer(self.defers)
 
     def defers(self, name: str, value: Any, take: Take) -> bool:
         """Return whether a value is one of a function that is being traced, and comes later."""

@@ -23,11 +23,11 @@ from mothtrap.adapters.jax.leaves import batch_of, leaves_of
 from mothtrap.adapters.jax.searching import Found, UnknownOrigin, located
 from mothtrap.adapters.jax.snapshots import digests_of_losses
 from mothtrap.adapters.jax.steps import leaves_at
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import NonfiniteInput
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded, ReferenceDigests
 from mothtrap.tracing import debugging
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.comparison import compared
 from mothtrap.tracing.playback import Playback, quiet_job, with_rows
 from mothtrap.tracing.snapshot_taking import digest
@@ -50,7 +50,7 @@ class ReplayingHandle(JaxHandle):
         plan: of the replay.
     """
 
-    def __init__(self, job: AdapterJob, plan: ReplayPlan) -> None:
+    def __init__(self, job: Job, plan: ReplayPlan) -> None:
         super().__init__(job)
         self._playback = Playback(plan, "the compiled function of the step was called")
         self._snapshot = self._playback.loaded.snapshot

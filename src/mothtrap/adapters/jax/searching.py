@@ -13,9 +13,9 @@ from mothtrap.adapters.jax.donations import Again, NotTheSame
 from mothtrap.adapters.jax.functions import Layout
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.steps import Call, leaves_at
+from mothtrap.core.adapters import Job
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.nonfinite import FirstBadOperation
-from mothtrap.tracing.adapter_job import AdapterJob
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +39,7 @@ class UnknownOrigin(Exception):
     """A step cannot be repeated; says why."""
 
 
-def search(job: AdapterJob, call: Call, previous: Call | None) -> None:
+def search(job: Job, call: Call, previous: Call | None) -> None:
     """Report what broke a call that returned a loss that is not finite, or why it is not known.
 
     Args:

@@ -38,7 +38,7 @@ class JaxSnapshotTaker(SnapshotsOfSteps):
     def _draft(
         self, call: Call, previous: Call | None, order: SnapshotOrder
     ) -> SnapshotDraft | str:
-        step = self._job.grouper.step
+        step = self._job.now.step
         again = _way_to(call, previous, step)
         if isinstance(again, str):
             return again

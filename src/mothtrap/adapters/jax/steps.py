@@ -18,10 +18,9 @@ from mothtrap.adapters.jax.functions import Layout, Traced, series_of
 from mothtrap.adapters.jax.jitted import Jitted
 from mothtrap.adapters.jax.pacing import LookBudget
 from mothtrap.adapters.jax.tensors import Tensors
-from mothtrap.core.adapters import Losses
+from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics
 from mothtrap.core.facts.losses import LossSeries
-from mothtrap.tracing.adapter_job import AdapterJob
 
 MOST_WAITING: Final = 8
 """Light steps whose losses may be on their way before one is waited for."""
@@ -97,9 +96,7 @@ class Steps:
         budget: of full steps.
     """
 
-    def __init__(
-        self, job: AdapterJob, tensors: Tensors, taker: TakesSteps, budget: LookBudget
-    ) -> None:
+    def __init__(self, job: Job, tensors: Tensors, taker: TakesSteps, budget: LookBudget) -> None:
         self._job, self._tensors, self._taker = job, tensors, taker
         self._budget = budget
         self._waiting: deque[Call] = deque()
@@ -128,7 +125,7 @@ class Steps:
     def is_full(self) -> bool:
         """Return whether the next call is to be captured in full."""
         step = self.next
-        return self._job.recorder.depths.is_full(step) and self._budget.allows(step)
+        return self._job.is_full(step) and self._budget.allows(step)
 
     def add(self, call: Call, updated: Sequence[Any], *, full: bool) -> None:
         """Take a call that has returned.
@@ -184,7 +181,7 @@ class Steps:
 
     def wait_for(self, arrays: Any) -> None:
         """Wait until arrays are computed: the training's own time."""
-        with self._job.recorder.times.waiting():
+        with self._job.waiting():
             jax.block_until_ready(arrays)
 
     def _close(self, call: Call) -> None:

@@ -10,9 +10,9 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.adapters import Job
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.tracing import layer_looks
-from mothtrap.tracing.adapter_job import AdapterJob
 
 LOOKS: Final = 12
 """Looks at a layer, the first among them; chosen by hand."""
@@ -35,7 +35,7 @@ class Symmetry:
         job: takes the facts.
     """
 
-    def __init__(self, job: AdapterJob) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
         self._known: set[str] = set()
         self._suspects: dict[str, _Suspect] = {}

@@ -12,10 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.adapters.jax.shadow import Activation
-from mothtrap.core.steps import Mode
+from mothtrap.core.adapters import Job
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import dot
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.layer_looks import inactive_units
 
 BIASES = ("bias", "b")
@@ -31,7 +30,7 @@ class Tensors:
         job: takes them.
     """
 
-    def __init__(self, job: AdapterJob) -> None:
+    def __init__(self, job: Job) -> None:
         self._job = job
         self._ids: dict[tuple[str, str], int] = {}
 
@@ -53,36 +52,33 @@ class Tensors:
         self, names: Sequence[str], before: Sequence[Any], after: Sequence[Any]
     ) -> None:
         """Take the size of the change of weights, relative to theirs before."""
-        captures, due = self._job.recorder.captures, self._job.recorder.due
         for name, old, new in zip(names, before, after, strict=True):
             if not (_can_be_read(old) and _can_be_read(new)) or old.shape != new.shape:
                 continue
             own = "bias" if _last(name) in BIASES else "weight"
             tensor_id = self._id(own, name, new)
-            if RATIO not in due.statistics(tensor_id, Mode.TRAIN):
+            if RATIO not in self._job.wants(own, ids=[tensor_id]):
                 continue
             old_N, new_N = (_wide(np.asarray(one)).reshape(-1) for one in (old, new))
             size = _norm(old_N)
             if size:
-                captures.add_row(tensor_id, {RATIO: _norm(new_N - old_N) / size})
+                self._job.add_row(tensor_id, {RATIO: _norm(new_N - old_N) / size})
 
     def take_activations(self, infos: Sequence[Activation], arrays: Sequence[Any]) -> None:
         """Take the activations of one training forward."""
-        captures, due = self._job.recorder.captures, self._job.recorder.due
         if not infos or not self._job.wants("activation"):
             return
         ids = []
         for info, array in zip(infos, arrays, strict=True):
             ids.append(self._id("activation", info.name, array, info))
-        captures.begin_forward()
-        self._job.take("activation", ids, arrays)
-        captures.commit_forward(self._job.now)
+        with self._job.forward():
+            self._job.take("activation", ids, arrays)
         for tensor_id, array, info in zip(ids, arrays, infos, strict=True):
-            wanted = due.statistics(tensor_id, Mode.TRAIN)
+            wanted = self._job.wants("activation", ids=[tensor_id])
             if info.role == "rectifier" and "inactive" in wanted:
                 asleep_F = inactive_units(np.asarray(array))
                 if asleep_F is not None:
-                    captures.add_row(tensor_id, {"inactive": float(asleep_F.mean())})
+                    self._job.add_row(tensor_id, {"inactive": float(asleep_F.mean())})
 
     def _id(self, kind: str, name: str, array: Any, info: Activation | None = None) -> int:
         known = self._ids.get((kind, name))

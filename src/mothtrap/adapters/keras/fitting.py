@@ -14,13 +14,13 @@ from mothtrap.adapters.keras import monitored, names
 from mothtrap.adapters.keras.fits import Fit, began
 from mothtrap.core.adapters import Job
 from mothtrap.tracing import frames
-from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 Function = Callable[..., Any]
 
 
-class Fitting:
+class Fitting(BaseHandle):
     """Base of the handles: knows which `fit` is in progress.
 
     Args:
@@ -29,11 +29,10 @@ class Fitting:
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._job, self._targets = job, tuple(targets)
-        self._replacements = Replacements(job.contain)
         self._running = _Running()
         self._fits: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._monitored = monitored.Monitored(job)
+        super().__init__(job, targets)
 
     def stop(self, _: str) -> bool:
         """End `fit` after the step in progress."""
@@ -43,29 +42,29 @@ class Fitting:
         running.model.stop_training = True
         return True
 
-    def _install_fits(self) -> None:
-        replace = self._replacements
-        replace.replace(names.trainer_type(), "fit", self._around_fit)
+    def install(self, replacements: Replacements) -> None:
+        """Replace `fit`, and what its callbacks begin and end with."""
+        replacements.replace(names.trainer_type(), "fit", self._around_fit)
         for kind in monitored.WATCHING:
-            replace.around(kind, "__init__", None, monitored.made)
+            replacements.around(kind, "__init__", None, monitored.made)
         every = keras.callbacks.CallbackList
-        replace.around(every, "on_train_begin", self._callbacks_begin, None)
-        replace.around(every, "on_epoch_end", None, self._epoch_ended)
+        replacements.around(every, "on_train_begin", self._callbacks_begin, None)
+        replacements.around(every, "on_epoch_end", None, self._epoch_ended)
 
     def _around_fit(self, original: Function) -> Function:
         handle, running, signature = self, self._running, inspect.signature(original)
 
         def fit(model: Any, /, *args: Any, **kwargs: Any) -> Any:
             before = running.fit
-            running.fit = handle._job.contain(handle._fit_began, model, signature, args, kwargs)
+            running.fit = handle.job.contain(handle._fit_began, model, signature, args, kwargs)
             try:
                 return original(model, *args, **kwargs)
             except BaseException as err:
                 drop_own_frame(err)
-                handle._job.contain(handle._fit_failed, err, model, args, kwargs)
+                handle.job.contain(handle._fit_failed, err, model, args, kwargs)
                 raise
             finally:
-                handle._job.contain_part("data", handle._fit_ended, running.fit, before)
+                handle.job.contain_part("data", handle._fit_ended, running.fit, before)
                 running.fit = before
 
         return fit
@@ -73,7 +72,7 @@ class Fitting:
     def _fit_began(
         self, model: Any, signature: inspect.Signature, args: Any, kwargs: Any
     ) -> Fit | None:
-        if not self._is_watched(model):
+        if not self.watches(model):
             return None
         given = _bound(signature, model, args, kwargs)
         location = frames.user_location()
@@ -82,9 +81,7 @@ class Fitting:
             given.get(name) is not None for name in ("class_weight", "sample_weight")
         )
         if given and given.get("x") is None:
-            traced(self._job).recorder.notes.never_stepped(
-                f"`fit` was called without data ({location})"
-            )
+            self.job.never_stepped(f"`fit` was called without data ({location})")
         self._fit_given(fit, given)
         return fit
 
@@ -100,7 +97,7 @@ class Fitting:
     def _callbacks_begin(self, callbacks: Any, *_: object) -> None:
         fit = self._running.fit
         if fit is not None and callbacks.model is fit.model:
-            self._job.contain_part("callbacks", self._monitored.begin, callbacks.callbacks, fit)
+            self.job.contain_part("callbacks", self._monitored.begin, callbacks.callbacks, fit)
 
     def _epoch_ended(self, callbacks: Any, _: Any, args: Any, kwargs: Any, __: object) -> None:
         fit, given = self._running.fit, dict(zip(("epoch", "logs"), args, strict=False)) | kwargs
@@ -109,13 +106,10 @@ class Fitting:
         self._pass_ended()
         if given.get("logs"):
             told = fit.model, int(given["epoch"]), given["logs"], fit
-            self._job.contain_part("metrics of epochs", self._monitored.epoch_ended, *told)
+            self.job.contain_part("metrics of epochs", self._monitored.epoch_ended, *told)
 
     def _pass_ended(self) -> None:
         """A pass of `fit` over its data is over."""
-
-    def _is_watched(self, model: Any) -> bool:
-        return not self._targets or any(target is model for target in self._targets)
 
 
 class _Running(threading.local):

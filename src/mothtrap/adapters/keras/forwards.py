@@ -24,10 +24,8 @@ from mothtrap.core.facts.layers import (
     UnitInputs,
 )
 from mothtrap.core.schedule import Schedule
-from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import layer_looks
-from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.norm_samples import NormSamples
 
@@ -68,9 +66,7 @@ class Forwards:
             self._tell_layers(calls, step)
 
     def _take_activations(self, calls: Sequence[LayerCall]) -> None:
-        recorder = traced(self._job).recorder
-        captures, due = recorder.captures, recorder.due
-        if "activation" not in due.kinds[Mode.TRAIN]:
+        if not self._job.wants("activation"):
             return
         ids: list[int] = []
         arrays: list[Array] = []
@@ -78,7 +74,7 @@ class Forwards:
             if call.gave is None:
                 continue
             number = self._tensor(call, call.gave)
-            wanted = due.statistics(number)
+            wanted = self._job.wants("activation", ids=[number])
             if not wanted:
                 continue
             values = call.gave.read()
@@ -87,10 +83,8 @@ class Forwards:
             for share in wanted & {"inactive", "saturated"}:
                 self._note(number, share, values, call)
         if ids:
-            captures.begin_forward()
-            self._job.take("activation", ids, arrays)
-            step = self._job.now.step
-            captures.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
+            with self._job.forward():
+                self._job.take("activation", ids, arrays)
 
     def _tensor(self, call: LayerCall, gave: Slot) -> int:
         layer = call.layer
@@ -126,7 +120,7 @@ class Forwards:
             masks.clear()
         masks.append(found)
         always_F = np.logical_and.reduce(list(masks))
-        traced(self._job).recorder.captures.add_row(number, {share: float(always_F.mean())})
+        self._job.add_row(number, {share: float(always_F.mean())})
 
     def _tell_modes(self, calls: Sequence[LayerCall], step: int) -> None:
         """Report with which flag the layers of a model run that differ by it."""

@@ -16,7 +16,7 @@ from mothtrap.adapters.keras import optimizers
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker, Made
 from mothtrap.adapters.tensorflow.batches import SEVERAL
 from mothtrap.adapters.tensorflow.looks import Applied
-from mothtrap.tracing.adapter_job import AdapterJob
+from mothtrap.core.adapters import Job
 from mothtrap.tracing.guard import (
     Fault,
     GuardPolicy,
@@ -41,9 +41,9 @@ class Guard:
         ending: is to be raised into the training when the hook is over.
     """
 
-    def __init__(self, job: AdapterJob, taker: KerasSnapshotTaker) -> None:
+    def __init__(self, job: Job, taker: KerasSnapshotTaker) -> None:
         self._job, self._taker = job, taker
-        self.policy = GuardPolicy(job.config, job.recorder.containment.say)
+        self.policy = GuardPolicy(job.config, job.say)
         self.ending: BaseException | None = None
 
     @property
@@ -54,11 +54,11 @@ class Guard:
     @property
     def asks(self) -> bool:
         """Return whether the step in progress is kept whatever it comes to."""
-        return self._taker.is_due(self._job.grouper.step)
+        return self._taker.is_due(self._job.now.step)
 
     def judge(self, made: Made) -> bool:
         """Judge a step that was made; return whether it was taken back."""
-        step, policy = self._job.grouper.step, self.policy
+        step, policy = self._job.now.step, self.policy
         if why := SEVERAL if made.count > 1 else made.why_no_state:
             self._job.settings.no_effect("on_nonfinite", why)
         if made.why_no_state and self._taker.active:
@@ -70,9 +70,10 @@ class Guard:
         onset = policy.found(step, made.count)
         if onset:
             self._job.contain_part("snapshots", self._taker.unsound, made, fault.reason)
-        if not policy.acts and fault.kind == "norm":
-            self._job.fact(policy.fact(fault, step, (made.optimizer,)))
         if not policy.acts or made.held is None or made.count > 1:
+            if fault.kind == "norm":  # no rule knows the limit
+                optimizers = (made.optimizer,)
+                self._job.fact(policy.fact(fault, step, optimizers, was_applied=True))
             return False
         made.held.put_back()
         self._job.fact(policy.fact(fault, step, (made.optimizer,)))

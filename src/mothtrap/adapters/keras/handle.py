@@ -31,12 +31,10 @@ from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
-from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Job, SnapshotTaker, Surroundings
 from mothtrap.core.options import Option
-from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames, loss_looks
-from mothtrap.tracing.adapter_job import traced
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.rests import Rests
 
 LOOKED_FOR_LEFT_OUT = 60
@@ -53,23 +51,19 @@ class KerasHandle(Fitting):
     Args:
         job: takes what is seen.
         targets: models, and their optimizers, that are watched; none = all of the process.
-
-    Attributes:
-        snapshots: takes them, of steps under `fit` and `train_on_batch`.
     """
 
     honors: frozenset[Option] = frozenset({"on_nonfinite", "max_gradient_norm", "snapshots"})
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        super().__init__(job, targets)
         self._batches = Batches()
-        self._taker = KerasSnapshotTaker(traced(job), self._batches)
-        self._guard = Guard(traced(job), self._taker)
+        self._taker = KerasSnapshotTaker(job, self._batches)
+        self._guard = Guard(job, self._taker)
         self._steps = Steps(job, self._guard)
         self._models = Models(job, self._steps.models)
         self._traces = Traces(job)
         self._tracing = Tracing(job, self._steps)
-        self._rests = Rests(traced(job), FAMILY, self._may_rest)
+        self._rests = Rests(job, FAMILY, self._may_rest)
         self._loop_rests = LoopRests(
             self._rests, self._steps, self._tell_evaluations, self._began_late
         )
@@ -82,35 +76,27 @@ class KerasHandle(Fitting):
         self._wrapped: weakref.WeakSet[Any] = weakref.WeakSet()
         self._pipelines: dict[str, str] = {}
         self._owners: set[Any] = set()  # of the train steps that are replaced
-        try:
-            self._install()
-        except BaseException:
-            SHARED.leave(self)
-            self._replacements.undo()
-            raise
+        super().__init__(job, targets)
 
     @property
     def snapshots(self) -> SnapshotTaker | None:
         """Taker of snapshots, of steps under `fit` and `train_on_batch`."""
         return self._taker
 
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the step in progress; never raises."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-        if given.loss is not None:
-            self._job.number("loss", given.loss)
-
     def surroundings(self) -> Surroundings | None:
         """Read seeds, and what leaves the order of batches open."""
         return KerasSurroundings(self._pipelines)
 
+    def end(self) -> None:
+        """Report the last evaluations."""
+        self._rests.end()
+        self._tell_evaluations()
+
     def detach(self) -> None:
         """Explain what has ended the script, restore everything that was replaced."""
-        self._job.contain(self._rests.end)
-        self._job.contain(self._tell_evaluations)
-        self._job.contain_part("explanation of the exception", self._explain)
-        self._put_back()
+        self.job.contain(self.end)
+        self.job.contain_part("explanation of the exception", self._explain)
+        self.replacements.undo()
 
     def _tell_evaluations(self) -> None:
         self._steps.calls.evaluations.tell()
@@ -124,41 +110,36 @@ class KerasHandle(Fitting):
             if hasattr(model.train_function, "mothtrap_watched"):
                 model.train_function = model.train_function.__wrapped__
         SHARED.leave(self)
-        self._replacements.undo()
-
-    def abandon(self) -> None:
-        """See nothing from here on: the job is not live in a forked child."""
-        self._put_back()
 
     def _explain(self) -> None:
-        recorder, step = traced(self._job).recorder, self._job.now.step
-        error = recorder.containment.ended_by
+        error = self.job.ended_by
         if error is None:
             return
-        found = explain(error, step, shapes_of_latest(), self._failed.scene(error))
+        found = explain(error, self.job.now.step, shapes_of_latest(), self._failed.scene(error))
         if found is not None:
-            recorder.evaluation(StepKey(step=step, mode=Mode.PREDICT), (), (found,))
-            recorder.notes.unstepped.append(found)
+            self.job.after_end(found)
 
-    def _install(self) -> None:
-        trainer, replace = names.trainer_type(), self._replacements
-        self._tracing.install(replace)
-        self._batches.install(replace)
-        SHARED.join(self, self._job.contain)
-        GRAPH_LOG.join(traced(self._job).recorder)
+    def install(self, replacements: Replacements) -> None:
+        """Replace what makes layers, optimizers and steps."""
+        super().install(replacements)
+        trainer = names.trainer_type()
+        self._tracing.install(replacements)
+        self._batches.install(replacements)
+        SHARED.join(self, self.job.contain)
+        replacements.on_undo(self._put_back)
+        GRAPH_LOG.join(self.job)
         for kind in names.optimizer_types():
-            replace.around(kind, "__init__", None, self._made)
-            replace.replace(kind, "apply", self._around_apply)
-        replace.after_new(keras.layers.Layer, self._made)
-        replace.around(names.compiled_type(), "compile", self._compiling, None)
+            replacements.around(kind, "__init__", None, self._made)
+            replacements.replace(kind, "apply", self._around_apply)
+        replacements.after_new(keras.layers.Layer, self._made)
+        replacements.around(names.compiled_type(), "compile", self._compiling, None)
         make = self._making_train_function, self._made_train_function
-        replace.around(trainer, "make_train_function", *make)
-        self._install_fits()
-        replace.around(trainer, "evaluate", None, self._evaluated)
+        replacements.around(trainer, "make_train_function", *make)
+        replacements.around(trainer, "evaluate", None, self._evaluated)
         if not (names.is_tried() and tensorflow_names.is_tried()):
             versions = f"Keras {keras.version()} and TensorFlow {tf.__version__}"
-            self._job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
-        for model in self._targets:
+            self.job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
+        for model in self.targets:
             if isinstance(model, keras.Model):
                 self._made_train_function(model)  # where `fit` has begun already
 
@@ -175,8 +156,8 @@ class KerasHandle(Fitting):
     def _fit_given(self, fit: Fit, given: Mapping[str, Any]) -> None:
         self._steps.calls.fit = fit
         data, place = given.get("x"), fit.location
-        self._job.contain_part("pipeline", self._look_at_pipeline, data, place)
-        self._job.contain_part("data", self._tell_data, fit, given)
+        self.job.contain_part("pipeline", self._look_at_pipeline, data, place)
+        self.job.contain_part("data", self._tell_data, fit, given)
 
     def _fit_failed(self, err: BaseException, model: Any, args: Any, kwargs: Any) -> None:
         self._failed.note(err, model, args, kwargs)
@@ -197,18 +178,18 @@ class KerasHandle(Fitting):
 
     def _making_train_function(self, model: Any, *_: object) -> None:
         owner = names.step_owner(model)
-        if owner not in self._owners and self._is_watched(model):
+        if owner not in self._owners and self.watches(model):
             self._owners.add(owner)
-            self._replacements.around(owner, "train_step", self._tracing.step_began, None)
+            self.replacements.around(owner, "train_step", self._tracing.step_began, None)
 
     def _made_train_function(self, model: Any, *_: object) -> None:
         original = getattr(model, "train_function", None)
-        if original is None or hasattr(original, "mothtrap_watched") or not self._is_watched(model):
+        if original is None or hasattr(original, "mothtrap_watched") or not self.watches(model):
             return
         handle = self
 
         def train_function(iterator: Any) -> Any:
-            contain, unwatched = handle._job.contain, False
+            contain, unwatched = handle.job.contain, False
             if handle._rests.on:
                 unwatched = bool(contain(handle._rests.passes, original))
             before = None
@@ -233,7 +214,7 @@ class KerasHandle(Fitting):
                 contain(handle._rest, original)
             ending, handle._guard.ending = handle._guard.ending, None
             if isinstance(ending, SystemExit):
-                traced(handle._job).recorder.before_guard_stops()
+                handle.job.ends_here()
             if ending is not None:
                 raise ending
             return found
@@ -261,7 +242,7 @@ class KerasHandle(Fitting):
         described, function = self._described.get(before.model), before.model.train_function
         if described is None or described() is not function:
             self._described[before.model] = weakref.ref(function)
-            self._job.contain_part("model", self._describe, before, looks)
+            self.job.contain_part("model", self._describe, before, looks)
         self._look_for_left_out(looks)
         self._steps.end(before, looks, LOOKS.hidden())
 
@@ -295,7 +276,7 @@ class KerasHandle(Fitting):
 
     def _evaluated(self, model: Any, _: Any, args: Any, kwargs: dict[str, Any], __: object) -> None:
         fit = self._running.fit or self._fits.get(model)
-        if fit is None or not self._is_watched(model):
+        if fit is None or not self.watches(model):
             return
         inside = self._running.fit is not None
         location = frames.user_location()
@@ -306,7 +287,7 @@ class KerasHandle(Fitting):
         rows, labels = self._models.evaluated(fit, model, given, name)
         baseline = loss_looks.baseline_of(labels) if labels else None
         rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
-        self._job.evaluation(
+        self.job.evaluation(
             self._steps.numbered(name, model),
             values,
             loss="loss" if "loss" in values else None,
@@ -330,7 +311,7 @@ class KerasHandle(Fitting):
             before = None
             if outermost:
                 variables = trainable_variables
-                before = handle._job.contain(handle._applying, self, grads, variables)
+                before = handle.job.contain(handle._applying, self, grads, variables)
             here.applying += 1
             try:
                 result = original(self, grads, trainable_variables)
@@ -340,7 +321,7 @@ class KerasHandle(Fitting):
             finally:
                 here.applying -= 1
             if before is not None:
-                handle._job.contain(handle._own_step, before)
+                handle.job.contain(handle._own_step, before)
             return result
 
         return apply
@@ -360,10 +341,10 @@ class KerasHandle(Fitting):
         self._steps.end(before, looks, [])
 
     def _look_for_left_out(self, looks: list[Look]) -> None:
-        self._job.contain_part("unowned", self._unowned.step, looks, self._steps.given)
-        if self._job.now.step == LOOKED_FOR_LEFT_OUT:
+        self.job.contain_part("unowned", self._unowned.step, looks, self._steps.given)
+        if self.job.now.step == LOOKED_FOR_LEFT_OUT:
             given = self._steps.given()
-            self._job.contain_part("model", self._models.tell_left_out, looks, given)
+            self.job.contain_part("model", self._models.tell_left_out, looks, given)
 
     def busy(self) -> bool:
         """Return whether a train function is running, which ends the step itself."""
@@ -396,7 +377,7 @@ class KerasHandle(Fitting):
         self._rests.end()
         has_stepped = self._steps.end(before, looks, hidden)
         if has_stepped:
-            self._job.contain(self._loop_rests.stepped, function, looks)
+            self.job.contain(self._loop_rests.stepped, function, looks)
         return has_stepped
 
     def tape_began(self) -> None:

@@ -7,50 +7,20 @@ from typing import Any
 import keras
 
 from mothtrap.adapters.jax.functions import OWNERS, Owner
-from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
+from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.replacements import Replacements
 
 
-class KerasOnJaxHandle:
+class KerasOnJaxHandle(BaseHandle):
     """Names for the adapter of JAX, which sees the steps that `fit` makes.
 
     Keras keeps running means of an epoch: the loss of a step comes from the totals behind them.
-
-    Args:
-        job: takes the user's own numbers.
     """
 
-    honors = WITHOUT_SNAPSHOTS
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
+    def install(self, replacements: Replacements) -> None:
+        """Name weights and losses for the adapter of JAX."""
         OWNERS.append(_owner_of)
-
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """Return None: no snapshots are taken."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Add numbers of the user's to the step in progress."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: nothing is read."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the loop is not ended from here."""
-        return False
-
-    def detach(self) -> None:
-        """Name nothing any more."""
-        OWNERS.remove(_owner_of)
-
-    def abandon(self) -> None:
-        """Name nothing any more, in a forked child."""
-        OWNERS.remove(_owner_of)
+        replacements.on_undo(lambda: OWNERS.remove(_owner_of))
 
 
 def _owner_of(model: Any) -> Owner | None:

@@ -13,8 +13,6 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.fitting import Fitting
-from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing.identity import ByIdentity
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
@@ -337,44 +335,12 @@ class StandIns:
 
 
 class KerasOnTorchHandle(Fitting):
-    """Keras at work on PyTorch, whose adapter sees steps and evaluations; epochs are seen here.
+    """Keras at work on PyTorch, whose adapter sees steps and evaluations; epochs are seen here."""
 
-    Args:
-        job: takes what is seen.
-    """
-
-    honors = WITHOUT_SNAPSHOTS
-
-    def __init__(self, job: Job) -> None:
-        super().__init__(job)
-        try:
-            self._install_fits()
-            StandIns(self._replacements)
-        except BaseException:
-            self._replacements.undo()
-            raise
-
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """Return None: PyTorch takes them."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Add numbers of the user's to the step in progress."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: PyTorch reads them."""
-        return None
-
-    def detach(self) -> None:
-        """Restore what was replaced."""
-        self._replacements.undo()
-
-    def abandon(self) -> None:
-        """Restore what was replaced, in a forked child."""
-        self._replacements.undo()
+    def install(self, replacements: Replacements) -> None:
+        """Replace `fit`, and optimizers by ones that PyTorch knows."""
+        super().install(replacements)
+        StandIns(replacements)
 
 
 class _Thread(threading.local):

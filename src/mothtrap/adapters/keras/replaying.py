@@ -29,11 +29,11 @@ from mothtrap.adapters.keras.taker import Made, rows_of, tensors_of, truth
 from mothtrap.adapters.tensorflow import as_test
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.origin import Bad, origin_of
+from mothtrap.core.adapters import Job
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import BatchHanded
 from mothtrap.snapshot.tree import value_of
 from mothtrap.tracing import debugging
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.comparison import compared, raised_at
 from mothtrap.tracing.playback import Playback, quiet_job, with_rows
 
@@ -59,7 +59,7 @@ class ReplayingHandle(KerasHandle):
         plan: what is asked.
     """
 
-    def __init__(self, job: AdapterJob, plan: ReplayPlan) -> None:
+    def __init__(self, job: Job, plan: ReplayPlan) -> None:
         super().__init__(job)
         self._playback = Playback(plan, "a train function of a model was called")
         self._plan, self._outcome = plan, self._playback.outcome

@@ -27,7 +27,6 @@ from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.reports import Reports
-from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.identity import ByIdentity
 
 UNSEEN: Final = Reports(
@@ -116,7 +115,7 @@ class Steps:
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
         """Look at the state before a call."""
-        LOOKING.set(not traced(self._job).recorder.plan.is_light)
+        LOOKING.set(self._job.is_full())
         totals = self._totals(model)
         own = getattr(model, "optimizer", None)
         if own is not None and own.built and own not in self._optimizers:
@@ -209,7 +208,7 @@ class Steps:
         """
         job, step = self._job, self._job.now.step
         own = [look for look in looks if look.by_hand and not look.applied]
-        if not own or traced(job).recorder.plan.is_light:
+        if not own or not job.is_full():
             return
         every = [loss.series for loss in self.losses(Before(), own)]
         series = every[0] if len(every) == 1 else None
@@ -311,7 +310,7 @@ class Steps:
         applied, losses = made.applied, made.losses
         for each in applied:
             self._gradients(each)
-        is_light = before.late or traced(job).recorder.plan.is_light
+        is_light = before.late or not job.is_full()
         called = [call.layer for look in looks for call in look.layers]
         self._weights.after(applied, called, looked=not is_light)
         for optimizer in {id(a.optimizer): a.optimizer for a in applied}.values():
@@ -340,7 +339,7 @@ class Steps:
         if applied.gradients is None:
             return
         clip = optimizers.clipping(applied.optimizer)
-        is_light = traced(job).recorder.plan.is_light
+        is_light = not job.is_full()
         if not job.wants("gradient") and (clip is None or (is_light and applied.squares is None)):
             return
         pairs = applied.pairs()
@@ -362,9 +361,8 @@ class Steps:
         self, applied: Applied, ids: Sequence[int], norms: Any, clip: Clipping | None
     ) -> None:
         """Take the norms that the program has computed, of gradients that are all finite."""
-        captures = traced(self._job).recorder.captures
         for number, norm in zip(ids, norms.tolist(), strict=True):
-            captures.add_row(number, {"l2": norm, "nan": 0.0, "inf": 0.0})
+            self._job.add_row(number, {"l2": norm, "nan": 0.0, "inf": 0.0})
         self._clipped(applied, norms, clip)
 
     def _clipped(self, applied: Applied, norm_N: Any, clip: Clipping | None) -> None:

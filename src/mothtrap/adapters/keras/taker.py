@@ -18,7 +18,7 @@ from mothtrap.adapters.keras import optimizers
 from mothtrap.adapters.keras.state import Held, array_of
 from mothtrap.adapters.tensorflow.batches import Batches, stateful_randomness
 from mothtrap.adapters.tensorflow.looks import Applied
-from mothtrap.core.adapters import Losses
+from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.snapshot_orders import SnapshotDraft, SnapshotOrder
 from mothtrap.core.snapshots import (
     Array,
@@ -28,7 +28,6 @@ from mothtrap.core.snapshots import (
     ReferenceDigests,
 )
 from mothtrap.snapshot.tree import TreeMaker
-from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.snapshot_taking import SnapshotsOfSteps, digest
 
 ROUNDING: Final = 1e-5
@@ -84,7 +83,7 @@ class KerasSnapshotTaker(SnapshotsOfSteps):
         batches: of its train functions.
     """
 
-    def __init__(self, job: AdapterJob, batches: Batches) -> None:
+    def __init__(self, job: Job, batches: Batches) -> None:
         super().__init__(job)
         self._batches = batches
 
@@ -117,7 +116,7 @@ class KerasSnapshotTaker(SnapshotsOfSteps):
                 f"the step draws from {', '.join(stateful)}, whose random state cannot be read: "
                 "a replay draws other numbers"
             )
-        step = self._job.grouper.step if made.step is None else made.step
+        step = self._job.now.step if made.step is None else made.step
         return SnapshotDraft(
             order=order,
             step=step,

@@ -31,7 +31,6 @@ from mothtrap.adapters.tensorflow.looks import (
 )
 from mothtrap.core.adapters import Job
 from mothtrap.tracing import frames
-from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 MAX_LAYERS: Final = 256
@@ -152,7 +151,7 @@ class Tracing:
 
     def _passes_by(self) -> bool:
         """Return whether layers of this step are not described: it is eager, and light."""
-        return tf.executing_eagerly() and bool(traced(self._job).recorder.plan.is_light)
+        return tf.executing_eagerly() and not self._job.is_full()
 
     def _kept(
         self, look: Look, layer: Any, given: Any, gave: Any, training: Any, data: bool
@@ -275,7 +274,7 @@ class Tracing:
         """Return whether losses and gradients of a program are sound; None for an eager step."""
         if tf.executing_eagerly():
             return None
-        return is_sound(squares, losses_in(look), traced(self._job).config.max_gradient_norm)
+        return is_sound(squares, losses_in(look), self._job.config.max_gradient_norm)
 
     def step_began(self, model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         """Take what a `train_step` is given, before it computes anything."""

@@ -13,7 +13,6 @@ from mothtrap.adapters.keras.weights import value_of
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.compiling import UpdateDropped
-from mothtrap.tracing.adapter_job import traced
 
 TOLD_AT: Final = (32, 128, 512)
 """Numbers of calls without an update at which this is told."""
@@ -53,7 +52,7 @@ class Unapplied:
             return
         if not self._job.now.step:
             told = f"`{function}` computed gradients {calls} times, and no optimizer got them"
-            traced(self._job).recorder.notes.never_stepped(f"{told} ({place})")
+            self._job.never_stepped(f"{told} ({place})")
         self._job.fact(
             UpdateDropped(
                 step=self._job.now.step,

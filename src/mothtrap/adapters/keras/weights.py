@@ -19,7 +19,6 @@ from mothtrap.core.facts.modules import UnreachedModule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import norm
 from mothtrap.tracing import layer_looks
-from mothtrap.tracing.adapter_job import traced
 
 Array = npt.NDArray[Any]
 MAX_LAYERS: Final = 128
@@ -124,12 +123,12 @@ class Weights:
             self._tell_first(gradients)
         elif looked and self._same and self._job.now.step in LOOKS:
             self._tell_same(gradients)
-        captures = traced(self._job).recorder.captures
         for key, old in self._copies.items():
             variable, now = self._variables[key], value_of(self._variables[key])
             kind = "bias" if layers.is_bias(variable) else "weight"
             if old.shape == now.shape:
-                captures.add_row(self.tensor(kind, variable), {"update_ratio": _ratio(old, now)})
+                ratio = {"update_ratio": _ratio(old, now)}
+                self._job.add_row(self.tensor(kind, variable), ratio)
         self._copies = {}
 
     def _of(self, kind: str) -> list[Any]:

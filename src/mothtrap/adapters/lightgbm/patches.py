@@ -20,7 +20,7 @@ from mothtrap.tracing.boosting.handle import (
     latest_of,
 )
 from mothtrap.tracing.boosting.samples import Samples
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 CALLBACK_ORDER = 25
 """After the library's logging (10, 20), before its early stopping (30), which raises."""
@@ -86,17 +86,17 @@ class LightGBMHandle(BoostingHandle):
         self._rounds_of: list[AfterRound] = []
         super().__init__(job, targets, Samples())
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace what makes tables, rounds and evaluations."""
         self.after(lightgbm.Dataset, "__init__", self._made_table)
         for module in (lightgbm, lightgbm.engine, lightgbm.sklearn):
             for name in ("train", "cv"):
                 if name in vars(module):
-                    self.replace(module, name, self._around_training)
-        self.replace(lightgbm.Booster, "update", self._around_update)
-        self.replace(lightgbm.Booster, "model_from_string", self._before_booster_is_copied)
+                    replacements.replace(module, name, self._around_training)
+        replacements.replace(lightgbm.Booster, "update", self._around_update)
+        replacements.replace(lightgbm.Booster, "model_from_string", self._before_booster_is_copied)
         if "_Booster__boost" in vars(lightgbm.Booster):
-            self.replace(lightgbm.Booster, "_Booster__boost", self._around_boost)
+            replacements.replace(lightgbm.Booster, "_Booster__boost", self._around_boost)
         for name in ("eval_train", "eval_valid", "eval"):
             self.after(lightgbm.Booster, name, self._evaluated)
 

@@ -7,48 +7,41 @@ What happens in a step is seen of PyTorch.
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.adapters.lightning.handle import LightningHandle
-from mothtrap.core.adapters import Environment, Job
+from mothtrap.core.adapters import Environment
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
-from mothtrap.tracing.trainer_handle import REPORTS as REPORTS
-
-FRAMEWORK: Final = "lightning"
-REQUIRES: Final = "lightning>=2.2"
-ARRAYS: Final = "torch"
-STEPS: Final[Literal["own", "base", "none"]] = "base"
+from mothtrap.tracing.trainer_handle import REPORTS
 
 
-def refines() -> str | None:
-    """Return `torch`."""
-    return "torch"
-
-
-def accepts(target: object) -> bool:
-    """Return whether `attach` can watch an object: a LightningModule."""
+def _is_module(target: object) -> bool:
     return any(kind.__name__ == "LightningModule" for kind in type(target).__mro__)
 
 
-def attach(job: Job, targets: Sequence[object]) -> LightningHandle:
-    """Watch the trainings of a LightningModule; no others."""
-    return LightningHandle(job, targets[:1])
-
-
-def attach_process(job: Job) -> LightningHandle:
-    """Watch every training of this process."""
-    return LightningHandle(job)
-
-
-def attach_replay(_: ReplayPlan) -> None:
+def _replay(_: ReplayPlan) -> None:
     """Follow the counters of trainers; PyTorch replays the step, and restores them."""
-    follow_trainers(Replacements(lambda act, *args: act(*args)))
+    follow_trainers(Replacements())
 
 
-def environment() -> Environment:
+def _place() -> Environment:
     """Return the version: PyTorch knows the place in the job."""
     found = [sys.modules[root.partition(".")[0]] for root in ROOTS if root in sys.modules]
     return Environment(versions={"lightning": str(found[0].__version__)} if found else {})
+
+
+ADAPTER: Final = AdapterSpec(
+    framework="lightning",
+    handle=LightningHandle,
+    requires="lightning>=2.2",
+    arrays="torch",
+    reports=REPORTS,
+    watched=_is_module,
+    refines="torch",
+    steps="base",
+    replay=_replay,
+    place=_place,
+)

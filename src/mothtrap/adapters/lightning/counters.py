@@ -14,9 +14,8 @@ ROOTS: Final = ("lightning.pytorch", "pytorch_lightning")
 """The two names under which the same library is imported; each has classes of its own."""
 
 
-def follow_trainers(replacements: Replacements) -> list[TrainerAtWork]:
+def follow_trainers(replacements: Replacements) -> None:
     """Follow the trainers of each library that is imported, in a run or in a replay."""
-    found = []
     for root in ROOTS:
         if root in sys.modules:
             work = TrainerAtWork(_holders)
@@ -24,8 +23,7 @@ def follow_trainers(replacements: Replacements) -> list[TrainerAtWork]:
             optimizer = importlib.import_module(f"{root}.core.optimizer").LightningOptimizer
             replacements.around(trainer, "fit", work.began, None)
             replacements.replace(optimizer, "step", _marking(work))
-            found.append(work)
-    return found
+            replacements.on_undo(work.leave)
 
 
 def _marking(work: TrainerAtWork) -> Any:

@@ -11,24 +11,24 @@ from typing import Any, Final
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.tracing import frames
-from mothtrap.tracing.replacements import Function, drop_own_frame
+from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.trainer_handle import Phase, TrainerHandle, count, limit
 
 
 class LightningHandle(TrainerHandle):
     """Lightning at work."""
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace the function through which all hooks pass, and `self.log`."""
         self._trainer: weakref.ref[Any] | None = None
         self._names: set[str] = set()
-        self.work = follow_trainers(self.replacements)
+        follow_trainers(replacements)
         for root in ROOTS:
             if root in sys.modules:
                 call = importlib.import_module(f"{root}.trainer.call")
                 module = importlib.import_module(root).LightningModule
-                self.replacements.replace(call, "_call_callback_hooks", self._around_hooks)
-                self.replacements.around(module, "log", None, self._logged)
+                replacements.replace(call, "_call_callback_hooks", self._around_hooks)
+                replacements.around(module, "log", None, self._logged)
 
     def _around_hooks(self, original: Function) -> Function:
         handle = self
@@ -54,7 +54,7 @@ class LightningHandle(TrainerHandle):
         module = trainer.lightning_module
         self._trainer = weakref.ref(trainer)
         if module.automatic_optimization:
-            self.job.process.loss_place = frames.returned_at(type(module).training_step)
+            self.job.loss_computed_at(frames.returned_at(type(module).training_step))
         self.settings(
             TrainerSettings(
                 step=self.job.now.step,
@@ -119,7 +119,7 @@ class LightningHandle(TrainerHandle):
                 for end in ends
             )
         }
-        self.job.process.numbers.add(values)
+        self.job.log(values)
         self._names.clear()
 
     def _logged(
@@ -131,7 +131,7 @@ class LightningHandle(TrainerHandle):
             return
         self._names.add(str(name))
         if self.phase == "train":
-            self.job.process.numbers.add({str(name): value})
+            self.job.log({str(name): value})
 
     def stop(self, _: str) -> bool:
         """End `fit` after the step in progress."""

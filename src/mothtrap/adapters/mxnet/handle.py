@@ -14,13 +14,13 @@ from mothtrap.adapters.mxnet.forward import Forward, LayerCall
 from mothtrap.adapters.mxnet.looks import OF_LAYERS, Looks
 from mothtrap.adapters.mxnet.losses import called, series_of
 from mothtrap.adapters.mxnet.parameters import Parameters
-from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, TrainingMode
 from mothtrap.core.facts.layers import InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.optimizers import OptimizerFacts
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.tracing import frames
+from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
@@ -29,7 +29,7 @@ SAMPLED: Final = (*OF_LAYERS, InitialWeights)
 MAX_LAYERS: Final = 256
 
 
-class GluonHandle:
+class GluonHandle(BaseHandle):
     """Gluon at work.
 
     Args:
@@ -37,51 +37,26 @@ class GluonHandle:
         targets: blocks and trainers that are watched; none = all of the process.
     """
 
-    honors = WITHOUT_SNAPSHOTS
-
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._job, self._targets = job, targets
         self._here = Forward()
         self._looks, self._weights = Looks(job), Parameters(job)
         self._evaluations = LoopEvaluations(job)
-        replaced = self._replaced = Replacements(job.contain)
-        replaced.replace(gluon.Block, "__call__", self._around_call)
-        replaced.around(autograd, "backward", self._differentiated, None)
-        replaced.around(NDArray, "backward", self._differentiated, None)
+        super().__init__(job, targets)
+
+    def install(self, replacements: Replacements) -> None:
+        """Replace calls of blocks, backwards, and steps of trainers."""
+        replacements.replace(gluon.Block, "__call__", self._around_call)
+        replacements.around(autograd, "backward", self._differentiated, None)
+        replacements.around(NDArray, "backward", self._differentiated, None)
         for name in ("step", "update"):
-            replaced.around(gluon.Trainer, name, self._stepping, self._stepped)
+            replacements.around(gluon.Trainer, name, self._stepping, self._stepped)
 
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """No snapshots are taken of this framework."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the step in progress; never raises."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-        if given.loss is not None:
-            self._job.number("loss", given.loss)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: no state that numbers depend on can be read."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the loop is the script's own."""
-        return False
-
-    def detach(self) -> None:
-        """Report the last evaluation, restore everything that was replaced."""
-        self._job.contain(self._evaluations.tell)
-        self._replaced.undo()
-
-    def abandon(self) -> None:
-        """See nothing from here on: the job is not live in a forked child."""
-        self._replaced.undo()
+    def end(self) -> None:
+        """Report the last evaluation."""
+        self._evaluations.tell()
 
     def _around_call(self, original: Any) -> Any:
-        here, job = self._here, self._job
+        here, job = self._here, self.job
 
         def call(block: Any, *args: Any) -> Any:
             is_loss = isinstance(block, gluon.loss.Loss)
@@ -114,7 +89,7 @@ class GluonHandle:
         if not is_layer or len(calls) >= MAX_LAYERS or not args:
             return
         arrays = isinstance(args[0], NDArray) and isinstance(gave, NDArray)
-        if arrays and (self._looks.are_due() or self._job.wants("activation")):
+        if arrays and (self._looks.are_due() or self.job.wants("activation")):
             is_data = any(args[0] is given for given in self._here.given)
             calls.append(LayerCall(block, args[0], gave, is_data))
 
@@ -139,10 +114,10 @@ class GluonHandle:
         self._here.heads.append((float(value), made or frames.location(frame)))
 
     def _is_watched(self, trainer: Any) -> bool:
-        if not self._targets or any(target is trainer for target in self._targets):
+        if self.watches(trainer):
             return True
         own = {id(parameter) for parameter in trainer._params}
-        blocks = [target for target in self._targets if isinstance(target, gluon.Block)]
+        blocks = [target for target in self.targets if isinstance(target, gluon.Block)]
         return any(id(each) in own for one in blocks for each in one.collect_params().values())
 
     def _stepping(self, trainer: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -160,9 +135,9 @@ class GluonHandle:
         here = self._here
         name = self._weights.after(trainer)
         self._looks.tell(here)
-        self._job.stood_ready(EACH_STEP)
+        self.job.stood_ready(EACH_STEP)
         if self._looks.are_due():
-            self._job.stood_ready(SAMPLED)
+            self.job.stood_ready(SAMPLED)
         by_place: dict[str | None, list[float]] = {}
         for value, place in here.heads:
             by_place.setdefault(place, []).append(value)  # parts of an accumulated step
@@ -171,4 +146,4 @@ class GluonHandle:
             for place, values in by_place.items()
         ]
         here.clear()
-        self._job.step(losses, optimizer=name)
+        self.job.step(losses, optimizer=name)

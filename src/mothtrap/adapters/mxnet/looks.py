@@ -19,10 +19,8 @@ from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.core.facts.layers import DataTaken, OutputSpread, UnitInputs
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.schedule import Schedule
-from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.tensors import Role, TensorInfo
 from mothtrap.tracing import layer_looks
-from mothtrap.tracing.adapter_job import traced
 
 Array = npt.NDArray[Any]
 OF_LAYERS: Final = (LossCall, DataTaken, OutputSpread, UnitInputs)
@@ -74,7 +72,6 @@ class Looks:
             self._tell_output(root, forward.gave.asnumpy(), inputs, step)
 
     def _take_activations(self, calls: Sequence[LayerCall]) -> None:
-        captures = traced(self._job).recorder.captures
         found: dict[int, Array] = {}
         for call in calls:
             name = call.layer.name
@@ -91,10 +88,8 @@ class Looks:
                     )
                 )
             found[self._ids[name]] = call.gave.asnumpy()
-        step = self._job.now.step
-        captures.begin_forward()
-        self._job.take("activation", list(found), list(found.values()))
-        captures.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
+        with self._job.forward():
+            self._job.take("activation", list(found), list(found.values()))
 
     def _tell_mode(self, root: Any, trains: bool, step: int) -> None:
         """Report whether dropouts and batch norms behave as in training."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import threading
 import weakref
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -16,16 +14,16 @@ from sklearn.neural_network._stochastic_optimizers import AdamOptimizer, BaseOpt
 
 from mothtrap.adapters.sklearn import fits
 from mothtrap.adapters.sklearn.fits import Fit
-from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.estimators import EstimatorFitted
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.trees import ColumnsSeen
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing.boosting.handle import Function
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.handle import BaseHandle
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 OF_FITS: Final = (LossSeries, DataTaken, ColumnsSeen, EstimatorFitted)
 OF_EVALUATIONS: Final = (EvaluationMetrics,)
@@ -42,7 +40,7 @@ class _Here(threading.local):
     estimator: Any = None
 
 
-class SklearnHandle:
+class SklearnHandle(BaseHandle):
     """scikit-learn at work.
 
     Args:
@@ -50,53 +48,20 @@ class SklearnHandle:
         targets: estimators whose fits are watched; none = all of the process.
     """
 
-    honors = WITHOUT_SNAPSHOTS
-
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._job, self._targets = job, targets
         self._here = _Here()
         self._partial: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._made = 0
-        self._undo = ExitStack()
-        self._replace(NETWORK, "_fit", self._around_fit)
-        self._replace(NETWORK, "_backprop", self._around_backprop)
-        self._replace(NETWORK, "_update_no_improvement_count", self._around_validation)
-        self._replace(BaseOptimizer, "update_params", self._around_update)
+        super().__init__(job, targets)
+
+    def install(self, replacements: Replacements) -> None:
+        """Replace what fits networks and linear models."""
+        replacements.replace(NETWORK, "_fit", self._around_fit)
+        replacements.replace(NETWORK, "_backprop", self._around_backprop)
+        replacements.replace(NETWORK, "_update_no_improvement_count", self._around_validation)
+        replacements.replace(BaseOptimizer, "update_params", self._around_update)
         for kind in LINEAR:
-            self._replace(kind, "_partial_fit", self._around_linear_fit)
-
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """No snapshots are taken of this framework."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the step in progress; never raises."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-        if given.loss is not None:
-            self._job.number("loss", given.loss)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: numbers depend on the estimator's own random state."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the library's loops cannot be ended from outside."""
-        return False
-
-    def detach(self) -> None:
-        """Restore everything that was replaced."""
-        self._undo.close()
-
-    def abandon(self) -> None:
-        """See nothing from here on: the job is not live in a forked child."""
-        self._undo.close()
-
-    def _replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
-        original = vars(owner)[name]
-        setattr(owner, name, functools.wraps(original)(make(original)))
-        self._undo.callback(setattr, owner, name, original)
+            replacements.replace(kind, "_partial_fit", self._around_linear_fit)
 
     def _around_fit(self, original: Function) -> Function:
         def _fit(estimator: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
@@ -124,10 +89,10 @@ class SklearnHandle:
         kwargs: dict[str, Any],
     ) -> Any:
         """Run a fit of the library's; tell of it when it has ended, also by an exception."""
-        if self._targets and not any(target is estimator for target in self._targets):
+        if not self.watches(estimator):
             return original(estimator, x, y, *args, **kwargs)
         here, outer = self._here, (self._here.fit, self._here.estimator)
-        here.fit = self._job.contain(self._begin, estimator, call)
+        here.fit = self.job.contain(self._begin, estimator, call)
         here.estimator = estimator
         try:
             return original(estimator, x, y, *args, **kwargs)
@@ -137,7 +102,7 @@ class SklearnHandle:
         finally:
             fit, (here.fit, here.estimator) = here.fit, outer
             if fit is not None:
-                self._job.contain(self._ended, fit, estimator, call, x, y)
+                self.job.contain(self._ended, fit, estimator, call, x, y)
 
     def _begin(self, estimator: Any, call: str) -> Fit:
         fit = self._partial.get(estimator) if call == "partial_fit" else None
@@ -167,14 +132,14 @@ class SklearnHandle:
             self._close(fit)
         if fit.calls & (fit.calls - 1):
             return
-        step = self._job.now.step
+        step = self.job.now.step
         classes = getattr(estimator, "classes_", None) is not None
         if fit.calls == 1:
             seen = fits.columns_seen(fit, x, y, step=step, classes=classes)
             if seen is not None:
-                self._job.fact(seen)
+                self.job.fact(seen)
         output = self._output(estimator, x, is_network)
-        self._job.fact(fits.fitted(fit, estimator, call, x, y, output, step=step))
+        self.job.fact(fits.fitted(fit, estimator, call, x, y, output, step=step))
 
     def _output(self, estimator: Any, x: Any, is_network: bool) -> Any:
         """Scores of some rows, worked out from the weights: nothing of the user's is called."""
@@ -201,7 +166,7 @@ class SklearnHandle:
             if fit is not None and self._here.estimator is estimator:
                 fit.loss = float(result[0])
                 if fit.looks < MAX_LOOKS:
-                    self._job.contain(self._look, fit, estimator, x, estimator.coefs_[0])
+                    self.job.contain(self._look, fit, estimator, x, estimator.coefs_[0])
             return result
 
         return _backprop
@@ -211,10 +176,10 @@ class SklearnHandle:
             fit = self._here.fit
             if fit is None:
                 return original(optimizer, params, grads)
-            names = self._job.contain(self._before, fit, grads)
+            names = self.job.contain(self._before, fit, grads)
             result = original(optimizer, params, grads)
             if names:
-                self._job.contain(self._after, fit, optimizer, names, params)
+                self.job.contain(self._after, fit, optimizer, names, params)
             return result
 
         return update_params
@@ -229,7 +194,7 @@ class SklearnHandle:
         self._take("weight", fit, names, params)
         adam = isinstance(optimizer, AdamOptimizer)  # whose rate of a step is corrected for bias
         rate = optimizer.learning_rate_init if adam else optimizer.learning_rate
-        self._job.scalar("lr", fit.label, float(rate))
+        self.job.scalar("lr", fit.label, float(rate))
         self._close(fit)
 
     def _close(self, fit: Fit) -> None:
@@ -237,15 +202,15 @@ class SklearnHandle:
         if fit.loss is not None:
             losses.append(Losses(series=fit.label, value=fit.loss, location=fit.location or None))
         fit.steps += 1
-        self._job.stood_ready(OF_FITS)
-        self._job.step(losses)
+        self.job.stood_ready(OF_FITS)
+        self.job.step(losses)
 
     def _take(self, kind: str, fit: Fit, names: Sequence[str], arrays: Sequence[Any]) -> None:
         if kind not in fit.ids:
             number = fit.label.partition("#")[2]
             mark = f"#{number}" if number else ""
             fit.ids[kind] = [
-                self._job.define(
+                self.job.define(
                     TensorInfo(
                         kind=kind,
                         name=f"{name}{mark}",
@@ -255,8 +220,8 @@ class SklearnHandle:
                 )
                 for name, array in zip(names, arrays, strict=True)
             ]
-        if self._job.wants(kind):
-            self._job.take(kind, fit.ids[kind], list(arrays))
+        if self.job.wants(kind):
+            self.job.take(kind, fit.ids[kind], list(arrays))
 
     def _look(self, fit: Fit, estimator: Any, x: Any, weight: Any) -> None:
         """Tell of the values of a batch, or of both halves of a table."""
@@ -267,11 +232,11 @@ class SklearnHandle:
         parts = [rows] if is_network and fit.steps else [rows[::2], rows[1::2]]
         for part in parts:
             fit.looks += 1
-            self._job.fact(
+            self.job.fact(
                 fits.data_taken(
                     part,
                     weight,
-                    step=self._job.now.step,
+                    step=self.job.now.step,
                     layer="coefs_.0" if is_network else "coef_",
                     kind=type(estimator).__name__,
                     place=fit.location,
@@ -283,14 +248,14 @@ class SklearnHandle:
             result = original(estimator, early_stopping, *args, **kwargs)
             fit = self._here.fit
             if early_stopping and fit is not None and estimator.validation_scores_:
-                self._job.contain(self._validated, fit, float(estimator.validation_scores_[-1]))
+                self.job.contain(self._validated, fit, float(estimator.validation_scores_[-1]))
             return result
 
         return _update
 
     def _validated(self, fit: Fit, score: float) -> None:
-        self._job.stood_ready(OF_EVALUATIONS)
-        self._job.evaluation(
+        self.job.stood_ready(OF_EVALUATIONS)
+        self.job.evaluation(
             f"validation of {fit.label}", {"score": score}, higher_is_better=frozenset({"score"})
         )
 

@@ -15,32 +15,25 @@ from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
 from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.reports import EVERY_STEP
 from mothtrap.adapters.tensorflow.retracing import Traces
-from mothtrap.capture.grouper import ClosedStep
-from mothtrap.core.adapters import Given, Job, Losses, SnapshotTaker, Surroundings
+from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.optimizers import UpdateDirection
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import directions
-from mothtrap.tracing.adapter_job import traced
+from mothtrap.tracing.observing_handle import ObservingHandle
+from mothtrap.tracing.replacements import Replacements
 
 OPTIMIZER: Final = "tape"
 
 
-class TensorFlowHandle:
+class TensorFlowHandle(ObservingHandle):
     """TensorFlow at work: a step is a gradient of a loss with respect to variables.
 
     Args:
         job: takes what is seen.
         targets: modules whose variables are watched; none = all of the process.
-
-    Attributes:
-        snapshots: None; no snapshots are taken.
     """
 
-    honors = WITHOUT_SNAPSHOTS
-
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
-        self._job = job
         self._traces = Traces(job)
         self._only = {id(v) for target in targets for v in getattr(target, "variables", ())}
         self._ids: dict[tuple[str, int], int] = {}
@@ -50,38 +43,17 @@ class TensorFlowHandle:
         self._values: dict[int, Any] = {}  # of the step before
         self._directed = 0
         self._is_broken = False  # the latest gradients
-        traced(job).observer = self
-        SHARED.join(self, job.contain)
-        GRAPH_LOG.join(traced(job).recorder)
+        super().__init__(job, targets)
 
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """No snapshots are taken of this framework."""
-        return None
+    def install(self, replacements: Replacements) -> None:
+        """Listen to tapes and functions, which all adapters on TensorFlow share."""
+        SHARED.join(self, self.job.contain)
+        replacements.on_undo(lambda: SHARED.leave(self))
+        GRAPH_LOG.join(self.job)
 
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the step in progress; never raises."""
-        for name, value in given.numbers.items():
-            self._job.number(name, value)
-        if given.loss is not None:
-            self._job.number("loss", given.loss)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: what the numbers depend on is not read."""
-        return None
-
-    def stop(self, _: str) -> bool:
-        """Return False: the loop is the script's own."""
-        return False
-
-    def detach(self) -> None:
-        """Close the last step, restore everything that was replaced."""
-        self._job.contain(self.tape_began)
-        SHARED.leave(self)
-
-    def abandon(self) -> None:
-        """See nothing from here on."""
-        SHARED.leave(self)
+    def end(self) -> None:
+        """Close the last step."""
+        self.tape_began()
 
     def busy(self) -> bool:
         """Return False: steps are known only when they are over."""
@@ -90,12 +62,6 @@ class TensorFlowHandle:
     def began(self) -> None:
         """Make a step of the eager tape before this function, if there was one."""
         self.tape_began()
-
-    def closing(self, closed: ClosedStep) -> None:
-        """Do nothing: a step is complete when it is made."""
-
-    def closed(self, closed: ClosedStep) -> None:
-        """Do nothing: a step is complete when it is made."""
 
     def interrupted(self) -> None:
         """Make a step of the eager tape, as another framework goes on."""
@@ -119,13 +85,13 @@ class TensorFlowHandle:
         pairs = [pair for look in looks for pair in look.plain if self._is_watched(pair[0])]
         if not pairs:
             return False
-        passed_by = traced(self._job).recorder.plan.is_light and any(one.by_hand for one in looks)
-        wanted = self._job.wants("gradient") and not passed_by
+        passed_by = not self.job.is_full() and any(one.by_hand for one in looks)
+        wanted = self.job.wants("gradient") and not passed_by
         gradients: list[Any] = []
         if wanted:
             ids = [self._tensor("gradient", variable) for variable, _ in pairs]
             gradients = [slot.read() for _, slot in pairs]
-            self._job.take("gradient", ids, gradients)
+            self.job.take("gradient", ids, gradients)
             if self._directed <= directions.STEPS:
                 self._direct([variable for variable, _ in pairs], gradients)
         # Variables are read behind the update: what a gradient broke is of the step after it.
@@ -138,16 +104,16 @@ class TensorFlowHandle:
                 series = os.path.basename(target.location or "loss")
                 value = float(target.value.read())
                 losses[series] = Losses(series=series, value=value, location=target.location)
-        self._job.stood_ready(EVERY_STEP)
-        self._job.step(list(losses.values()), optimizer=OPTIMIZER)
+        self.job.stood_ready(EVERY_STEP)
+        self.job.step(list(losses.values()), optimizer=OPTIMIZER)
         return True
 
     def _take_values(self, variables: Sequence[Any]) -> None:
         for kind in ("weight", "bias"):
             chosen = [v for v in variables if (len(v.shape) < 2) == (kind == "bias")]
-            if chosen and self._job.wants(kind):
+            if chosen and self.job.wants(kind):
                 ids = [self._tensor(kind, variable) for variable in chosen]
-                self._job.take(kind, ids, [variable.numpy() for variable in chosen])
+                self.job.take(kind, ids, [variable.numpy() for variable in chosen])
 
     def _direct(self, variables: Sequence[Any], gradients: Sequence[Any]) -> None:
         """Report where a step has moved the variables since the one before it."""
@@ -160,9 +126,9 @@ class TensorFlowHandle:
             if id(variable) in before
         )
         if found:
-            self._job.fact(
+            self.job.fact(
                 UpdateDirection(
-                    step=self._job.now.step,
+                    step=self.job.now.step,
                     optimizer=OPTIMIZER,
                     layers=tuple(found),
                     cosines=tuple(found.values()),
@@ -192,7 +158,7 @@ class TensorFlowHandle:
                 shape=tuple(tf.TensorShape(variable.shape).as_list()),
                 dtype=tf.as_dtype(variable.dtype).name,
             )
-            self._ids[key] = self._job.define(info)
+            self._ids[key] = self.job.define(info)
         return self._ids[key]
 
 

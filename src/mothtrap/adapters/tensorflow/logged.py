@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
 from mothtrap.adapters.tensorflow.looks import Cell
-from mothtrap.capture.recorder import Recorder
+from mothtrap.core.adapters import Job
 
 IN_XLA: Final = (
     "mothtrap: log: {!r} is taken inside a program that XLA compiles, which can change the last "
@@ -35,7 +35,8 @@ class GraphLog:
 
     def __init__(self) -> None:
         self._entries: list[_Entry] = []
-        self._recorder: Recorder[Any] | None = None
+        self._job: Job | None = None
+        self._end: Callable[[], None] = lambda: None
         self._told: set[str] = set()
 
     @property
@@ -43,16 +44,13 @@ class GraphLog:
         """Return whether a program logs values."""
         return bool(self._entries)
 
-    def join(self, recorder: Recorder[Any]) -> None:
+    def join(self, job: Job) -> None:
         """Take what is logged in programs."""
-        if self.defers not in recorder.deferring:
-            recorder.deferring.append(self.defers)
-        self._recorder = recorder
+        self._job, self._end = job, job.defer(self.defers)
 
     def leave(self) -> None:
         """Take it no more."""
-        if self._recorder is not None and self.defers in self._recorder.deferring:
-            self._recorder.deferring.remove(self.defers)
+        self._end()
         self._entries.clear()
 
     def defers(self, name: str, value: Any, take: Callable[[Any], None]) -> bool:
@@ -66,9 +64,9 @@ class GraphLog:
         if not tf.is_tensor(value) or tf.executing_eagerly():
             return False
         graph = tf.compat.v1.get_default_graph()
-        if self._recorder is not None and names.is_in_xla(graph) and name not in self._told:
+        if self._job is not None and names.is_in_xla(graph) and name not in self._told:
             self._told.add(name)
-            self._recorder.containment.say(IN_XLA.format(name))
+            self._job.say(IN_XLA.format(name))
         entry = _Entry(Cell(value.dtype), Cell(tf.int64), take)
         with tf.init_scope():
             entry.runs.write(tf.constant(0, tf.int64))

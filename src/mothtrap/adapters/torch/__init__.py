@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
 
 import torch
 from torch import nn
@@ -12,27 +12,17 @@ from torch import nn
 from mothtrap.adapters.torch.hooks.job_store import job_store
 from mothtrap.adapters.torch.hooks.object_hooks import ObjectHooks
 from mothtrap.adapters.torch.hooks.process_hooks import ProcessHooks
-from mothtrap.adapters.torch.hooks.reports import REPORTS as REPORTS
+from mothtrap.adapters.torch.hooks.reports import REPORTS
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
-from mothtrap.core.adapters import Environment, Job
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Step
+from mothtrap.core.adapters import Environment, Handle, Job
+from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.adapter_job import traced
-
-FRAMEWORK: str = "torch"
-REQUIRES: str = "torch>=2.6"
-ARRAYS: str = "torch"
-STEPS: Literal["own", "base", "none"] = "own"
-
-
-def refines() -> str | None:
-    """Return None: this framework stands on its own."""
-    return None
-
-
-def accepts(target: object) -> bool:
-    """Return whether `attach` can watch an object."""
-    return isinstance(target, nn.Module)
+from mothtrap.tracing.handle import AdapterSpec
 
 
 def attach(job: Job, targets: Sequence[object]) -> ObjectHooks:
@@ -60,23 +50,51 @@ def attach_process(job: Job) -> ProcessHooks:
     return ProcessHooks(tracer)
 
 
-def attach_replay(plan: ReplayPlan) -> None:
+def _handle(job: Job, targets: Sequence[object]) -> Handle:
+    return attach(job, targets) if targets else attach_process(job)
+
+
+def _replay(plan: ReplayPlan) -> None:
     """Replay a recorded step in this process (`session.replay`)."""
     from mothtrap.adapters.torch.reproduce.replaying.beginning import begin, begin_built
 
     if plan.build:
         begin_built(plan, plan.build)
-    here = environment()
+    here = _place()
     begin(plan, here.rank, here.size)
 
 
-def environment() -> Environment:
+def _check(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Callable[[Sequence[CheckResult]], object],
+    files: Any = None,
+) -> None:
+    """Check the script of this process; see `session.checked_process`."""
+    from mothtrap.adapters.torch.checking.beginning import begin
+
+    begin(plan, checks, finish, files)
+
+
+def _explicit_step(
+    model: nn.Module,
+    loader: Iterable[Any],
+    loss: Callable[..., Any] | None,
+    step: Callable[[Any], torch.Tensor] | None,
+    optimizer: torch.optim.Optimizer | None,
+) -> Step:
+    """Return the step that `mothtrap.check` checks; see `session.explicit_check`."""
+    from mothtrap.adapters.torch.checking.explicit import ExplicitStep
+
+    return ExplicitStep.of(model, loader, loss, step, optimizer)
+
+
+def _place() -> Environment:
     """Return rank and size, the versions that matter, and the store of the job."""
     rank, size = _ranks()
-    found: dict[str, Any] = {"torch": torch.__version__}
+    versions = {"torch": str(torch.__version__)}
     if torch.version.cuda:
-        found["cuda"] = torch.version.cuda
-    versions = {name: str(version) for name, version in found.items()}
+        versions["cuda"] = str(torch.version.cuda)
     return Environment(rank=rank, size=size, versions=versions, store=job_store())
 
 
@@ -87,3 +105,18 @@ def _ranks() -> tuple[int | None, int]:
     rank, size = os.environ.get("RANK"), os.environ.get("WORLD_SIZE")
     known = rank is not None and rank.isdigit()
     return (int(rank) if known and rank else None), int(size) if size and size.isdigit() else 1
+
+
+ADAPTER: Final = AdapterSpec(
+    framework="torch",
+    handle=_handle,
+    requires="torch>=2.6",
+    arrays="torch",
+    reports=REPORTS,
+    watched=(nn.Module,),
+    beside=(object,),  # what is no optimizer is refused when it is hooked
+    replay=_replay,
+    check=_check,
+    explicit_step=_explicit_step,
+    place=_place,
+)

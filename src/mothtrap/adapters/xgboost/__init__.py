@@ -7,66 +7,19 @@ and callbacks are the user's own. Without data to evaluate nothing is predicted.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import Final, Literal
+from typing import Final
 
 import xgboost
 
 from mothtrap.adapters.xgboost.patches import XGBoostHandle
 from mothtrap.adapters.xgboost.values import KINDS
-from mothtrap.core.adapters import Environment, Job
-from mothtrap.core.replays import ReplayPlan
+from mothtrap.core.adapters import Environment
 from mothtrap.core.reports import Reports
-from mothtrap.tracing.boosting import rounds
-
-FRAMEWORK: Final = "xgboost"
-REQUIRES: Final = "xgboost>=2"
-ARRAYS: Final = "numpy"
-STEPS: Final[Literal["own", "base", "none"]] = "own"
-REPORTS: Final = Reports(
-    kinds=frozenset(KINDS),
-    scalars=rounds.REPORTS.scalars,
-    facts=rounds.REPORTS.facts,
-    modes=rounds.REPORTS.modes,
-)
-WATCHED: Final = (xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel)
+from mothtrap.tracing.boosting.rounds import REPORTS
+from mothtrap.tracing.handle import AdapterSpec
 
 
-def refines() -> str | None:
-    """Return None: XGBoost trains on no other framework."""
-    return None
-
-
-def accepts(target: object) -> bool:
-    """Return whether `attach` can watch an object: a booster, training data, an estimator."""
-    return isinstance(target, WATCHED)
-
-
-def attach(job: Job, targets: Sequence[object]) -> XGBoostHandle:
-    """Watch the trainings of a booster, on training data, or of an estimator; no others.
-
-    Raises:
-        TypeError: a target is none of these; an optimizer, say.
-    """
-    for target in targets:
-        if not accepts(target):
-            raise TypeError(
-                f"cannot watch a {type(target).__qualname__} beside an XGBoost model: expected a "
-                "Booster, a DMatrix or an estimator"
-            )
-    return XGBoostHandle(job, tuple(targets))
-
-
-def attach_process(job: Job) -> XGBoostHandle:
-    """Watch every training of this process."""
-    return XGBoostHandle(job)
-
-
-def attach_replay(plan: ReplayPlan) -> None:
-    """Do nothing: rounds of boosting leave no snapshot that could be replayed."""
-
-
-def environment() -> Environment:
+def _place() -> Environment:
     """Return the place of this process among the workers of a distributed training."""
     from xgboost import collective
 
@@ -76,3 +29,18 @@ def environment() -> Environment:
         return Environment(rank=rank, size=size, versions=versions)
     rank_text = os.environ.get("RANK", "")
     return Environment(rank=int(rank_text) if rank_text.isdigit() else None, versions=versions)
+
+
+ADAPTER: Final = AdapterSpec(
+    framework="xgboost",
+    handle=XGBoostHandle,
+    requires="xgboost>=2",
+    reports=Reports(
+        kinds=frozenset(KINDS),
+        scalars=REPORTS.scalars,
+        facts=REPORTS.facts,
+        modes=REPORTS.modes,
+    ),
+    watched=(xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel),
+    place=_place,
+)

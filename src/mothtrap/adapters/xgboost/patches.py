@@ -18,7 +18,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.tracing.boosting.handle import BoostingHandle, Function, OwnLoop
 from mothtrap.tracing.boosting.models import Latest
 from mothtrap.tracing.boosting.samples import Samples
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 TABLES = (xgboost.DMatrix, xgboost.QuantileDMatrix)
 CALLS = ("fit", "cv", "train")
@@ -32,15 +32,15 @@ class XGBoostHandle(BoostingHandle):
         self._values = Values(job)
         super().__init__(job, targets, Samples(stored_values))
 
-    def install(self) -> None:
+    def install(self, replacements: Replacements) -> None:
         """Replace what makes tables, rounds and evaluations."""
         for kind in TABLES:
             self.after(kind, "__init__", self._made_table)
         self.after(CallbackContainer, "after_training", self._after_training)
-        self.replace(CallbackContainer, "before_iteration", self._around_round_begin)
-        self.replace(CallbackContainer, "after_iteration", self._around_round_end)
-        self.replace(xgboost.Booster, "update", self._around_update)
-        self.replace(xgboost.Booster, "boost", self._around_boost)
+        replacements.replace(CallbackContainer, "before_iteration", self._around_round_begin)
+        replacements.replace(CallbackContainer, "after_iteration", self._around_round_end)
+        replacements.replace(xgboost.Booster, "update", self._around_update)
+        replacements.replace(xgboost.Booster, "boost", self._around_boost)
         self.after(xgboost.Booster, "eval_set", self._evaluated)
         self.after(xgboost.training._PackedBooster, "eval", self._evaluated_folds)
 

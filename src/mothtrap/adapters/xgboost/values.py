@@ -16,7 +16,6 @@ import xgboost
 from mothtrap.adapters.xgboost.nodes import importances, nodes
 from mothtrap.core.adapters import Job
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.tracing.adapter_job import traced
 
 LABEL, PREDICTION, SHAP, AVERAGE, IMPORTANCE, TREE = KINDS = (
     *("label", "prediction", "shap", "average_shap"),
@@ -105,7 +104,7 @@ class Values:
         else:
             self._told_s, takes = 1e-9, "a time that cannot be told beforehand"
         trees = booster.num_boosted_rounds()
-        traced(self._job).recorder.containment.say(
+        self._job.say(
             f"mothtrap: SHAP values of {rows:,} rows x {columns:,} features take {takes} after "
             f"round {trees:,}, at each round that a collection asks for"
         )

@@ -30,7 +30,8 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
 
     `repeated` of them were seen before in the same pass, whole and bit by bit, so far as
     one looks; batches whose rows are all the same do not count. `rows` is the size of the
-    first repeated batch. `ended`: the pass is over.
+    first repeated batch. `ended`: the pass is over. `trained`: a model was trained on the
+    loader's batches; else they are for an evaluation.
     """
 
     loader: str
@@ -41,7 +42,39 @@ class BatchesLoaded(Fact, frozen=True, kw_only=True, tag=True):
     repeated: int
     rows: int = 0
     ended: bool = False
+    trained: bool = True
     location: str | None = None
+
+
+class RowsRescaled(Fact, frozen=True, kw_only=True, tag=True):
+    """The same samples of a loader come with other values in each pass, by one constant factor.
+
+    In pass `passes` the values of `tensor` were `scale` times those of the pass before plus a
+    constant (`offset`, in standard deviations), for all `samples` that were compared, and
+    so in the pass before. `first_step` is the step at which the first changed pass began.
+    """
+
+    loader: str
+    tensor: str
+    scale: float
+    offset: float
+    samples: int
+    passes: int
+    first_step: int
+    evaluates: bool = False
+    location: str | None = None
+
+
+class OneBatchUsed(Fact, frozen=True, kw_only=True, tag=True):
+    """All of the last `steps` trained on the same batch of a loader, which gave others.
+
+    `unused` batches of the loader came since `first_step` and were given to no model.
+    """
+
+    loader: str
+    steps: int
+    unused: int
+    first_step: int
 
 
 class NonfiniteInput(Fact, frozen=True, kw_only=True, tag=True):
@@ -117,6 +150,21 @@ class IndicesShared(Fact, frozen=True, kw_only=True, tag=True):
     train_samples: int
     eval_samples: int
     shared: int
+    location: str | None = None
+
+
+class SplitDrawn(Fact, frozen=True, kw_only=True, tag=True):
+    """Indices that loaders of training and of evaluation draw from one set of data.
+
+    `data` is the class of that set, `size` its length. `trained` and `evaluated` are packed
+    (`core.packed`), distinct and sorted.
+    """
+
+    data: str
+    size: int
+    trained: str
+    evaluated: str
+    eval_loader: str
     location: str | None = None
 
 

@@ -34,6 +34,8 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
     was given, so far as the graph keeps it (`input from 0 to 3.2`). `source` is the
     operation that made its first input (`relu`). `rows` are the first few
     of its result that are not finite; empty where all are, or that is not known.
+    `overflowed` is the type of 16 bits whose range it exceeded, such as `float16`.
+    `backward`: its result is finite, and its derivative is not.
     """
 
     operation: str
@@ -42,6 +44,8 @@ class FirstBadOperation(Fact, frozen=True, kw_only=True, tag=True):
     inputs: tuple[str, ...] = ()
     source: str = ""
     rows: tuple[int, ...] = ()
+    overflowed: str = ""
+    backward: bool = False
     location: str | None = None
 
 

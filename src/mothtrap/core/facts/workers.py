@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.data import SplitDrawn
 
 
 class WorkerPace(Fact, frozen=True, kw_only=True, tag=True):
@@ -75,8 +76,10 @@ class WeightsSaved(Fact, frozen=True, kw_only=True, tag=True):
 class Resumed(Fact, frozen=True, kw_only=True, tag=True):
     """A restarted job goes on at `step`; `evidence` says how that is known.
 
-    `evaluations` are the forwards of evaluations that came before that step.
+    `evaluations` are the forwards of evaluations that came before that step. `splits`: the data
+    that earlier attempts trained on, and evaluated.
     """
 
     evidence: str
     evaluations: int = 0
+    splits: tuple[SplitDrawn, ...] = ()

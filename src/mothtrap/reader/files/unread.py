@@ -6,9 +6,12 @@ lost. These checks read the remaining files, compare checksums, and keep no data
 
 from __future__ import annotations
 
+import bisect
 import hashlib
+import itertools
 import os
 import stat
+from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -101,6 +104,7 @@ class UnreadOfWorker:
         self._statistics: CommittedRows | None = None
         self._timed: dict[str, SegmentTail] = {}
         self._tensors = 0
+        self._unchecked = array("q")
         self._lost: list[str] = []
 
     def damage(self, budget: Budget, *, ended: bool, elsewhere: bool) -> Iterator[str]:
@@ -149,24 +153,26 @@ class UnreadOfWorker:
         yield from self._statistics.damage(view.commits, ended=ended)
 
     def _check_tensors(self, budget: Budget, *, elsewhere: bool) -> None:
-        """Check the bytes of the tensors that were written since the last call."""
-        seen = 0
-        for piece in self._view.raw():
-            begin, seen = seen, seen + len(piece.commit_N)
-            if seen <= self._tensors:
+        """Check the bytes of the tensors that no earlier call has checked."""
+        pieces = self._view.raw()
+        ends = list(itertools.accumulate(len(piece.commit_N) for piece in pieces))
+        before, known = self._unchecked, self._tensors
+        self._tensors, self._unchecked = max(known, ends[-1] if ends else 0), array("q")
+        for number in itertools.chain(before, range(known, self._tensors)):
+            at = bisect.bisect_right(ends, number)
+            piece = pieces[at]
+            place = number - ends[at] + len(piece.commit_N)
+            row = index_row(self._view, int(piece.commit_N[place]), piece, place)
+            path = layout.segment_path(self._view.folder, "raw", row.segment)
+            if (elsewhere and not path.exists()) or not budget.covers(max(0, row.size)):
+                self._unchecked.append(number)
                 continue
-            for place in range(max(0, self._tensors - begin), len(piece.commit_N)):
-                row = index_row(self._view, int(piece.commit_N[place]), piece, place)
-                path = layout.segment_path(self._view.folder, "raw", row.segment)
-                if (elsewhere and not path.exists()) or not budget.covers(max(0, row.size)):
-                    continue
-                try:
-                    read_bytes(self._view.folder, row)
-                except DamagedDataError as err:
-                    self._lost.append(str(err))
-                except StoreError:
-                    continue
-        self._tensors = max(self._tensors, seen)
+            try:
+                read_bytes(self._view.folder, row)
+            except DamagedDataError as err:
+                self._lost.append(str(err))
+            except StoreError:
+                continue
 
     def _items_damage(self, budget: Budget, *, elsewhere: bool) -> Iterator[str]:
         """Yield the damage to the files that the script has logged."""

@@ -101,6 +101,10 @@ try:
 finally:
     _watched = os.environ.get("MOTHTRAP_RUN_DIR") or os.environ.get("MOTHTRAP_REPLAY")
     if _watched and os.environ.get("MOTHTRAP_DISABLE", "") in ("", "0"):
+        if os.environ.get("MOTHTRAP_CHECK"):
+            from mothtrap.session.protected_files import protect
+
+            protect(os.environ["MOTHTRAP_CHECK"])
         _names = os.environ["MOTHTRAP_FRAMEWORKS"].split(",")
         _parsers = () if os.environ.get("MOTHTRAP_REPLAY") else _PARSERS
         sys.meta_path.insert(0, _AfterImport(_names, _parsers))

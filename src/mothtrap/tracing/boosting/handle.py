@@ -6,21 +6,18 @@ and raises, and takes its own frame out of the traceback.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from typing import Any
 
 import numpy as np
 
-from mothtrap.core.adapters import Given, Job, SnapshotTaker, Surroundings
-from mothtrap.core.options import WITHOUT_SNAPSHOTS
+from mothtrap.core.adapters import Job
 from mothtrap.statistics.products import correlation
 from mothtrap.tracing.boosting.models import Latest, Model
 from mothtrap.tracing.boosting.rounds import Rounds
 from mothtrap.tracing.boosting.samples import Samples
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.handle import BaseHandle
 
 Function = Callable[..., Any]
 After = Callable[..., None]
@@ -62,7 +59,7 @@ class Here(threading.local):
     folds: Sequence[Sequence[tuple[str, str, float]]] = ()
 
 
-class BoostingHandle:
+class BoostingHandle(BaseHandle):
     """A boosting library at work; derive from it and replace functions in `install`.
 
     Args:
@@ -71,54 +68,21 @@ class BoostingHandle:
         samples: rows of tables, looked at when they are made.
     """
 
-    honors = WITHOUT_SNAPSHOTS
-
     def __init__(self, job: Job, targets: Sequence[object], samples: Samples) -> None:
-        self.job, self.targets, self.samples = job, tuple(targets), samples
-        self.rounds = Rounds(job, samples)
+        self.samples, self.rounds = samples, Rounds(job, samples)
         self.here = Here()
         self.stops = False
-        self._undo = ExitStack()
-        try:
-            self.install()
-        except BaseException:
-            self._undo.close()  # all or nothing
-            raise
-
-    def install(self) -> None:
-        """Replace functions of the library."""
-        raise NotImplementedError
-
-    @property
-    def snapshots(self) -> SnapshotTaker | None:
-        """Return the snapshot taker: none."""
-        return None
-
-    def step(self, given: Given) -> None:
-        """Attach numbers of the user's to the round in progress; never raises."""
-        for name, value in given.numbers.items():
-            self.job.number(name, value)
-        if given.loss is not None:
-            self.job.number("loss", given.loss)
-
-    def surroundings(self) -> Surroundings | None:
-        """Return None: numbers depend on the parameters, which are facts of the run."""
-        return None
+        super().__init__(job, targets)
 
     def stop(self, _: str) -> bool:
         """End the library's loop after the round in progress."""
         self.stops = True
         return True
 
-    def detach(self) -> None:
-        """Close the last round, restore everything that was replaced."""
-        self.job.contain(self.end_loop)
-        self.job.contain(self.rounds.finish)
-        self._undo.close()
-
-    def abandon(self) -> None:
-        """See nothing from here on: the job is not live in a forked child."""
-        self._undo.close()
+    def end(self) -> None:
+        """Close the last round."""
+        self.end_loop()
+        self.rounds.finish()
 
     def end_loop(self) -> None:
         """Close the round in progress of a loop of the script's own."""
@@ -131,29 +95,9 @@ class BoostingHandle:
         asked, self.stops = self.stops, False
         return asked
 
-    def replace(self, owner: Any, name: str, make: Callable[[Function], Function]) -> None:
-        """Put a function in the place of one of the library's."""
-        original = vars(owner)[name]
-        setattr(owner, name, functools.wraps(original)(make(original)))
-        self._undo.callback(setattr, owner, name, original)
-
     def after(self, owner: Any, name: str, act: After) -> None:
         """Call `act(self, result, args, kwargs)` after a method of the library."""
-        contain = self.job.contain
-
-        def make(original: Function) -> Function:
-            def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-                try:
-                    result = original(self, *args, **kwargs)
-                except BaseException as err:
-                    drop_own_frame(err)
-                    raise
-                contain(act, self, result, args, kwargs)
-                return result
-
-            return call
-
-        self.replace(owner, name, make)
+        self.replacements.around(owner, name, None, lambda *seen: act(*seen[:-1]))
 
     def look_at_gradients(self, owner: object, gradient: Any, hessian: Any, label: Any) -> None:
         """Tell what an objective of the user's returned."""

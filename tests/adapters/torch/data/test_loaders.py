@@ -219,3 +219,17 @@ def test_a_batch_that_a_teacher_sees_first_is_trained_on_all_the_same() -> None:
         train(loader, model)
     [told] = seen.observed(IndicesShared)
     assert (told.train_loader, told.eval_loader, told.shared) == ("loader 1", "loader 2", 5)
+
+
+def test_an_evaluation_of_one_batch_that_ends_no_pass_is_compared() -> None:
+    data = table(48)
+    with watched() as seen:
+        model = classifier()
+        held_out = DataLoader(Subset(data, range(28, 48)), batch_size=8)
+        for _ in range(2):
+            train(DataLoader(Subset(data, range(32)), batch_size=8), model)
+            with torch.no_grad():
+                model(next(iter(held_out))[0])
+        train(DataLoader(Subset(data, range(32)), batch_size=8), model)
+    found = seen.observed(IndicesShared)
+    assert [(one.train_samples, one.eval_samples, one.shared) for one in found] == [(32, 20, 4)]

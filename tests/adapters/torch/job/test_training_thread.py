@@ -251,6 +251,96 @@ def test_one_optimizer_that_two_threads_step_is_shared() -> None:
     assert seen.blind().count(SHARED) == 1
 
 
+def test_a_thread_that_goes_on_with_the_training_shares_nothing() -> None:
+    model = nn.Linear(6, 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        step(model, optimizer)
+        beside = Apart()
+        beside(lambda: train(model, optimizer, steps=3))  # no one waits for it yet
+        assert seen.tracer.optimizers.other_threads.shared
+        beside.end()
+        train(model, optimizer, steps=3)
+    assert SHARED not in seen.blind()
+    assert set(seen.rows("gradient:weight", "l2")) == {0, 1, 2, 3}
+    assert not any(seen.scalars("stale_gradient"))
+
+
+def test_a_pool_that_trains_in_between_shares_nothing() -> None:
+    model = nn.Linear(6, 3)
+    done = threading.Event()
+    with watched() as seen, ThreadPoolExecutor(1) as pool:
+        optimizer = sgd(model)
+        step(model, optimizer)
+        future = pool.submit(lambda: (train(model, optimizer, steps=2), done.set()))
+        while not done.is_set():
+            sum(range(1000))  # other work
+        future.result()
+        train(model, optimizer, steps=2)
+    assert SHARED not in seen.blind()
+    assert len(seen.rows("gradient:weight", "l2")) >= 3
+
+
+def test_a_thread_that_is_observed_takes_over_shared_parameters_from_one_that_waits() -> None:
+    model = nn.Linear(6, 3)
+    begun, goes_on = threading.Event(), threading.Event()
+    with watched() as seen:
+        optimizer = sgd(model)
+        step(model, optimizer)
+
+        def work() -> None:
+            step(model, optimizer)
+            begun.set()
+            goes_on.wait(60)
+            late()
+
+        late = once_waited_for(lambda: train(model, optimizer, steps=3))
+        thread = threading.Thread(target=work)
+        thread.start()
+        begun.wait(60)
+        goes_on.set()
+        thread.join()
+        step(model, optimizer)
+    assert SHARED not in seen.blind()
+    assert len(seen.rows("gradient:weight", "l2")) == 5
+
+
+def test_a_step_whose_beginning_was_not_seen_does_not_end() -> None:
+    model, other = classifier(), classifier()
+    beside = Apart()
+    with watched() as seen:
+        theirs = sgd(other)
+        first = threading.Thread(target=lambda: step(model, sgd(model)))
+        beside(lambda: None)
+        first.start()
+        first.join()
+        seen.tracer.step_ended(theirs, False)  # the thread before has ended meanwhile
+    beside.end()
+    assert len(seen.steps()) == 1
+    assert seen.tracer.optimizers.steps_of(theirs) == 0
+
+
+def test_another_framework_in_a_side_thread_is_no_training_of_pytorch() -> None:
+    model = classifier()
+    beside = Apart()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(3):
+            step(model, optimizer)
+            beside(seen.tracer.interrupted)
+        assert len(seen.steps()) == 2  # the last one waits for the next event
+        thread = threading.Thread(target=once_waited_for(seen.tracer.interrupted))
+        thread.start()
+        thread.join()
+        assert len(seen.steps()) == 3
+        step(model, optimizer)
+        assert seen.tracer.training_thread.watched == threading.get_ident()
+    beside.end()
+    assert len(seen.steps()) == 4
+    assert not seen.tracer.training_thread.several
+    assert LEFT_OUT not in seen.blind()
+
+
 def test_a_thread_that_evaluates_does_not_disturb() -> None:
     model = classifier()
     beside = Apart()

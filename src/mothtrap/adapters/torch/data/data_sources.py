@@ -9,7 +9,9 @@ from typing import Any
 import torch
 from torch.utils.data import DataLoader
 
+from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.samplers import Plan, samples_of
+from mothtrap.tracing.identity import OwnRef
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +28,7 @@ class Source:
     trained: bool = False
     evaluated: bool = False
     done: bool = False
+    rescaled: RescaledRows | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -38,7 +41,7 @@ class Batch:
     """
 
     source: Source
-    tensors: list[tuple[str, weakref.ref[torch.Tensor]]]
+    tensors: list[tuple[str, OwnRef[torch.Tensor]]]
     sizes: set[tuple[int, int]]
     drawn: object
     trains: bool | None = None

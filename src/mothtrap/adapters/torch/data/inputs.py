@@ -30,7 +30,7 @@ from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.summary import COLUMN, derive
 from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -47,7 +47,7 @@ TOLD = 16
 """Inputs that are no numbers and are told of."""
 
 Argument = tuple[str, torch.Tensor]
-_Call = tuple[weakref.ref[nn.Module], str | None, list[tuple[str, weakref.ref[torch.Tensor]]]]
+_Call = tuple[weakref.ref[nn.Module], str | None, list[tuple[str, OwnRef[torch.Tensor]]]]
 """A module, the line that called it, and its arguments."""
 
 
@@ -181,7 +181,7 @@ class InputObserver:
         kept = []
         for name, tensor in arguments:
             if tensor.is_floating_point():
-                kept.append((name, weakref.ref(tensor)))
+                kept.append((name, OwnRef(tensor)))
         if kept:
             if frame is None:
                 place = frames.user_location()

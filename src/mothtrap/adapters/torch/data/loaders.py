@@ -6,6 +6,7 @@ Only the thread that trains is followed, in the process that trains.
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections import deque
@@ -21,15 +22,16 @@ from torch.utils.data import DataLoader
 from mothtrap.adapters.torch.data.data_sources import Batch, Source
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite, spots_in
 from mothtrap.adapters.torch.data.provenance import Placed, ProvenanceObserver
+from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
 from mothtrap.adapters.torch.data.samplers import plan_of
 from mothtrap.adapters.torch.data.shared_indices import SharedIndices
 from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_plain
-from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, NonfiniteInput, RowsRescaled
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.torch.row_digests import row_digests
 from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -120,11 +122,16 @@ class LoaderObserver:
         self._job.contain_part("samples", self.provenance.loaded, iterator, label, *given)
         if source is None:
             return
-        held = [(place, weakref.ref(t)) for place, t in tensors]
+        held = [(place, OwnRef(t)) for place, t in tensors]
+        self._settle()  # `next(iter(loader))` in an evaluation ends no pass
         self.latest = Batch(source, held, {_size(t) for _, t in tensors}, drawn)
         light = self._job.is_light_next
         if not light:
             self._job.contain_part("digests", self._take_digests, self.latest)
+        if source.rescaled is not None:
+            step = self._job.grouper.step
+            told = drawn, tensors, source.passes, step
+            self._job.contain_part("data", source.rescaled.loaded, *told)
         self._found.clear()
         if source.checked < CHECKED and source.told < TOLD:
             source.checked += 1
@@ -237,6 +244,7 @@ class LoaderObserver:
         location = frames.user_location()
         source = Source(f"loader {self.made}", plan_of(loader), location, weakref.ref(loader))
         self._sources[loader] = source
+        source.rescaled = RescaledRows(functools.partial(self._tell_rescaled, source))
         self._job.recorder.notes.observe(
             LoaderBegan(
                 step=self._job.grouper.step,
@@ -282,6 +290,14 @@ class LoaderObserver:
             step = self._job.grouper.step
             self._job.recorder.notes.observe(msgspec.structs.replace(fact, step=step, mode=mode))
 
+    def _tell_rescaled(self, source: Source, found: RowsRescaled) -> None:
+        evaluates = source.evaluated and not source.trained
+        self._job.recorder.notes.observe(
+            msgspec.structs.replace(
+                found, loader=source.label, evaluates=evaluates, location=source.location
+            )
+        )
+
     def _compare(self, known: _Pass, tensors: list[torch.Tensor]) -> None:
         """Count a batch that was given before in the same pass."""
         rows = 0
@@ -321,6 +337,7 @@ class LoaderObserver:
                 repeated=known.repeated,
                 rows=known.rows,
                 ended=ended,
+                trained=source.trained,
                 location=source.location,
             )
         )

@@ -9,7 +9,6 @@ loader is known by digests of its rows.
 
 from __future__ import annotations
 
-import weakref
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -23,10 +22,12 @@ from mothtrap.adapters.torch.data.datasets import DataBook
 from mothtrap.adapters.torch.data.nonfinite_inputs import all_finite
 from mothtrap.adapters.torch.data.row_names import names_in
 from mothtrap.adapters.torch.data.sample_origins import indices_of, origins
+from mothtrap.adapters.torch.data.unused_batches import UnusedBatches
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.samples import SampleBatch, SamplesTaken
 from mothtrap.core.packed import pack
 from mothtrap.statistics.torch.row_digests import sample_digests
+from mothtrap.tracing.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -57,7 +58,7 @@ class Handed:
     """
 
     told: SampleBatch
-    tensors: list[tuple[int, weakref.ref[torch.Tensor]]]
+    tensors: list[tuple[int, OwnRef[torch.Tensor]]]
     rows: set[int]
     backwards: int
     step: int = -1
@@ -100,6 +101,7 @@ class ProvenanceObserver:
         self._backwards = 0
         self._known = False
         self._repeated: dict[str, tuple[int, str]] = {}
+        self._unused = UnusedBatches[Handed](job.recorder.notes.observe)
 
     def loaded(
         self,
@@ -125,7 +127,7 @@ class ProvenanceObserver:
         rows, sizes, held = set[int](), dict[int, int](), []
         for _, tensor in placed:
             address = _address(tensor)
-            held.append((address, weakref.ref(tensor)))
+            held.append((address, OwnRef(tensor)))
             if tensor.ndim:
                 rows.add(tensor.shape[0])
             if tensor.is_floating_point():
@@ -149,6 +151,7 @@ class ProvenanceObserver:
         if before is not None and before.step < 0 and not before.evaluated:
             before.moved = all(reference() is None for _, reference in before.tensors)
         told = SampleBatch(**fields)
+        self._unused.loaded(label)
         self._held.append(Handed(told, held, rows, self._backwards, sizes=sizes))
 
     def found_finite(self) -> None:
@@ -186,6 +189,11 @@ class ProvenanceObserver:
             handed.given |= addresses
             if trains:
                 self._took(handed, sure=sure)
+                if sure:
+                    step = self._job.grouper.step
+                    self._unused.trained(handed, handed.told.loader, step)
+                else:
+                    self._unused.forget()
             else:
                 handed.evaluated = handed.step < 0
         elif trains and first and not (self._job.light or (self._held and self._waiting())):
@@ -204,6 +212,7 @@ class ProvenanceObserver:
     def passed_unobserved(self) -> None:
         """Steps were not watched: forget what was loaded before or in them."""
         self._held.clear()
+        self._unused.forget()
         self._step = _Step()
         self._known = False
 
@@ -237,7 +246,8 @@ class ProvenanceObserver:
         """Return the batch that a model is given, and whether its memory says so."""
         if not self._held:
             return None, False
-        for handed in reversed(self._held):
+        longest = self._unused.latest
+        for handed in (*reversed(self._held), *([longest] if longest is not None else [])):
             for address, reference in handed.tensors:
                 if address in addresses and address and reference() is not None:
                     return handed, True

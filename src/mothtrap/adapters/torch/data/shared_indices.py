@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mothtrap.adapters.torch.data.samplers import Indices, data_of
-from mothtrap.core.facts.data import IndicesShared
+from mothtrap.core.facts.data import IndicesShared, SplitDrawn
+from mothtrap.core.packed import pack
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.data.data_sources import Source
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 COMPARED = 4
 """Loaders of training, and of evaluation, whose samples are compared: the latest ones."""
+MAX_STORED = 100_000
+"""Indices that are stored for a later attempt. Chosen by hand: 0.5 MB."""
 
 
 @dataclass(slots=True, eq=False)
@@ -74,6 +77,22 @@ class SharedIndices:
                 location=held_out.source.location,
             )
         )
+        if max(numbers) <= MAX_STORED:
+            self._job.recorder.notes.observe(_split(train, held_out, self._job.grouper.step))
+
+
+def _split(train: _Draws, held_out: _Draws, step: int) -> SplitDrawn:
+    """Return the fact that a later attempt of the job is compared with."""
+    data = train.data()
+    return SplitDrawn(
+        step=step,
+        data=type(data).__qualname__,
+        size=len(data) if isinstance(data, Sized) else 0,
+        trained=pack(train.index_N.tolist()),
+        evaluated=pack(held_out.index_N.tolist()),
+        eval_loader=held_out.source.label,
+        location=held_out.source.location,
+    )
 
 
 def _reference(data: object) -> Callable[[], object]:

@@ -21,6 +21,7 @@ from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.losses import evaluated_losses
 from mothtrap.adapters.torch.losses.evaluated_losses import EvaluatedLosses, Site
 from mothtrap.adapters.torch.losses.evaluated_predictions import EvaluatedPredictions
@@ -29,7 +30,7 @@ from mothtrap.core.facts.evaluations import EvaluationPhase
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -58,7 +59,7 @@ class _Ran:
     forwards: int = 0
     labelled: int = 0
     repeated: bool = False
-    last_input: tuple[weakref.ref[torch.Tensor], int] | None = None
+    last_input: tuple[ContentRef[torch.Tensor], int] | None = None
     output_shape: tuple[int, ...] | None = None
 
 
@@ -147,7 +148,7 @@ class EvaluationObserver:
             for ran in self.open.ran.values():
                 ran.labelled += inputs.target is not None
             self.losses.add(mean_of(result, inputs), inputs, evaluated_losses.user_site())
-            self._latest = weakref.ref(result)
+            self._latest = OwnRef(result)
             self._observe(self._predictions.look(inputs, self.open.step))
 
     def loss_module_returned(self, module: nn.Module, value: torch.Tensor) -> None:
@@ -219,8 +220,10 @@ class EvaluationObserver:
         given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
         if given is None or given.is_inference():  # no version tells whether it has changed
             return
-        before, ran.last_input = ran.last_input, (weakref.ref(given), given._version)
-        if before is not None and before[0]() is given and before[1] == given._version:
+        before, ran.last_input = ran.last_input, (ContentRef(given), given._version)
+        if before is None or before[0].swapped:
+            return
+        if before[0]() is given and before[1] == given._version:
             ran.repeated = True
 
     def _tell(self, ran: _Ran, step: int) -> None:

@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.forward.fast_path import fast_path
 from mothtrap.adapters.torch.forward.rewritten_outputs import BATCH_BYTES, RewrittenOutputs
 from mothtrap.adapters.torch.job.retained_outputs import Noted, RetainedOutputs
 from mothtrap.adapters.torch.job.uncompiled import uncompiled
+from mothtrap.tracing.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
@@ -82,7 +83,7 @@ class FastPathOutputs:
         if output is not None:
             if self.rewritten.learning is not None:
                 self.rewritten.returned(module, output)
-            self.last_output = weakref.ref(output)
+            self.last_output = OwnRef(output)
         if module._parameters:
             self.before_it = weakref.ref(module)
 

@@ -37,7 +37,7 @@ from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedO
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward._passage import Passage
@@ -419,7 +419,7 @@ class ForwardObserver:
         if self._asked is Mode.PREDICT:
             return
         if trains:
-            self._loss_output = (weakref.ref(value), frames.user_location())
+            self._loss_output = (OwnRef(value), frames.user_location())
         else:
             self.evaluated_losses.returned(module, self._without_graph(value), args, kwargs)
 
@@ -428,7 +428,7 @@ class ForwardObserver:
         if not value.requires_grad:
             return value
         if self._detached is None or self._detached[0]() is not value:
-            self._detached = weakref.ref(value), value.detach()
+            self._detached = OwnRef(value), value.detach()
         return self._detached[1]
 
     def loss_location(self, root: torch.Tensor) -> str | None:

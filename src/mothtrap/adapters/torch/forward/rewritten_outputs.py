@@ -13,7 +13,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.readable import has_own_values
 from mothtrap.adapters.torch.job.retained_outputs import Noted
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 Output = tuple[nn.Module, torch.Tensor | None, bytes | None]
 """A module, what it returned, without a graph, and the row that was taken of it."""
@@ -56,7 +56,7 @@ class RewrittenOutputs:
         if self.learning is None or output.is_inference() or not has_own_values(output):
             return
         self._bytes += output.nbytes
-        kept = weakref.ref(output) if self._bytes > BATCH_BYTES else output.detach()
+        kept = OwnRef(output) if self._bytes > BATCH_BYTES else output.detach()
         self._seen.append((module, kept, output._version))
 
     def root_returned(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from mothtrap.adapters.torch.hooks.tracer import Tracer
+from mothtrap.adapters.torch.job.tensor_refs import allow_swaps
 from mothtrap.adapters.torch.reproduce.comparing_runs.surroundings import Surroundings
 from mothtrap.core.adapters import Given, SnapshotTaker
 from mothtrap.core.options import EVERY
@@ -19,6 +20,7 @@ class TorchHandle:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer = tracer
+        allow_swaps()
 
     @property
     def snapshots(self) -> SnapshotTaker:

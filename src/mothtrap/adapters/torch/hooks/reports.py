@@ -10,7 +10,10 @@ from mothtrap.core.facts.data import (
     InputDistribution,
     LoaderBegan,
     NonfiniteInput,
+    OneBatchUsed,
+    RowsRescaled,
     RowsShared,
+    SplitDrawn,
     TargetOrder,
 )
 from mothtrap.core.facts.evaluations import (
@@ -77,7 +80,16 @@ IN_FULL_STEPS: Final = (
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs),
-    *(BatchesLoaded, IndicesShared, InputDistribution, RowsShared, TargetOrder),
+    *(
+        BatchesLoaded,
+        IndicesShared,
+        InputDistribution,
+        OneBatchUsed,
+        RowsRescaled,
+        RowsShared,
+        SplitDrawn,
+        TargetOrder,
+    ),
     *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
 )
 

@@ -351,16 +351,15 @@ class Tracer(Parts):
                     told = self.observers.told["gradients_final"]
                     self.contain_parts(told, known, optimizer)
             self.contain_part("gradients", self.optimizers.closure_backward_ended)
-        else:
-            if not self.light or self.hand_steps.stand_in is not None:
-                self.contain_part("steps by hand", self.hand_steps.backward_ended)
+        elif not self.light or self.hand_steps.stand_in is not None:
+            self.contain_part("steps by hand", self.hand_steps.backward_ended)
 
     def _step_began(self, optimizer: Optimizer, closure: bool) -> None:
         self._step_code = sys._getframe(3).f_code
         if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
         known = self.optimizers.add(optimizer)
-        if known.thread != self.job.thread:
+        if known.thread != self.job.thread or self.training_thread.several:
             self.optimizers.other_threads.adopt(known)
         if self.job.process.resumption is not None:
             self.contain_part("checkpoints", self.saved_weights.step_begins)
@@ -429,6 +428,8 @@ class Tracer(Parts):
         if hasattr(optimizer, "found_inf") and applies_nothing(optimizer):
             return
         known, told = self.optimizers.add(optimizer), self.observers.told
+        if known.name not in self.grouper.running:
+            return  # its beginning was not seen: another thread was observed then
         if closure:  # read when its first backward ended, where that was seen
             self.contain_part("gradients", self._read_gradients, known, optimizer)
         self.grouper.feed(StepEnded(known.name))
@@ -436,8 +437,7 @@ class Tracer(Parts):
             self.contain_parts(told["applied"], optimizer)
         if told["stepped"]:
             self.contain_parts(told["stepped"], optimizer)
-        in_backward = self._backward_depth > 0
-        self.contain_parts(told["step_ends"], known, optimizer, closure, in_backward)
+        self.contain_parts(told["step_ends"], known, optimizer, closure, self._backward_depth > 0)
         self.sampling.stepped(optimizer, plainly=not (closure or self._backward_depth))
 
     def _scaler_stepped(self, scaler: Any, optimizer: Optimizer, skipped: bool) -> None:

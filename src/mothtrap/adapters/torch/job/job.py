@@ -131,13 +131,19 @@ class Job(abc.ABC):
         return self.sampling.logged(begins)
 
     def interrupted(self) -> None:
-        """Let another framework make a step: watch again, and close what is over."""
-        here = threading.get_ident()
-        if self.job.thread and here != self.job.thread and not self.training_thread.joins():
-            return  # the thread that is observed goes on
-        self.contain(self.sampling.resume)
+        """Let another framework make a step: watch again, and close what is over.
+
+        The other framework may train in another thread. The observed thread stays the same.
+        """
+        if not self.job.thread or threading.get_ident() == self.job.thread:
+            self.contain(self._give_way)
+        elif self.training_thread.is_idle():
+            self.contain_part("steps", self._give_way)  # `contain` runs in the observed thread only
+
+    def _give_way(self) -> None:
+        self.sampling.resume()
         if self.grouper.between_steps:
-            self.contain(self.feed, Ended())
+            self.feed(Ended())
 
     def feed(self, event: Event) -> None:
         """Give the grouper an event; close the step that it ends."""

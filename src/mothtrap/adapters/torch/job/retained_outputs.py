@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.readable import has_own_values, is_readable
+from mothtrap.tracing.identity import OwnRef
 
 nodes_made: Callable[[], int] = torch.autograd._get_sequence_nr  # type: ignore[attr-defined]
 """Returns the number of graph nodes that this thread has made; private, a test pins it."""
@@ -71,7 +72,7 @@ class RetainedOutputs:
         if keep:
             for value in (*args, *kwargs.values()):
                 if isinstance(value, torch.Tensor):
-                    self._entries.append((None, weakref.ref(value)))
+                    self._entries.append((None, OwnRef(value)))
 
     def made(self, node: torch.autograd.graph.Node) -> bool:
         """Report whether an operation of the graph ran inside the latest forward."""
@@ -85,7 +86,7 @@ class RetainedOutputs:
             self.room -= size
             kept = output.detach()
         else:
-            kept = weakref.ref(output)
+            kept = OwnRef(output)
         self._entries.append((weakref.ref(module), kept))
 
     def extend(self, noted: Noted) -> None:

@@ -64,6 +64,7 @@ class _Here(threading.local):
     """Counts the unobserved backwards and steps of a thread in its current training run."""
 
     missed = 0
+    refused: Optimizer | None = None
 
 
 @uncompiled
@@ -109,6 +110,8 @@ class TrainingThread:
             optimizer: the optimizer that is about to step.
             roots: the tensors that a backward begins with.
         """
+        if optimizer is not None and optimizer is self._here.refused:
+            return False
         if self._is_of_autograd():
             return not self.is_elsewhere()
         before = self._job.thread
@@ -123,6 +126,14 @@ class TrainingThread:
         self.left_out(optimizer, roots)
         return False
 
+    def refuse(self, optimizer: Optimizer | None) -> None:
+        """Let hooks inside of an unobserved step neither ask again nor count the step again.
+
+        Args:
+            optimizer: the optimizer that the calling thread steps; None when the step is over.
+        """
+        self._here.refused = optimizer
+
     def is_elsewhere(self) -> bool:
         """Return whether the calling thread is not the observed one."""
         if not self._job.thread or get_ident() == self._job.thread:
@@ -130,6 +141,10 @@ class TrainingThread:
         if self._is_of_autograd():
             return self.several and not self._works_for_observed()
         return not self._is_over()
+
+    def is_idle(self) -> bool:
+        """Return whether the observed thread has ended, or waits for other threads."""
+        return self._is_over() or waits_for_threads(self._job.thread)
 
     def follows(self) -> bool:
         """Return whether to observe a forward in another thread: the observed thread has ended.
@@ -185,7 +200,7 @@ class TrainingThread:
     def _may_take_over(self, begins: bool) -> bool:
         if self._thread is not None and not self._thread.is_alive():
             return True  # though another thread may bear its number by now
-        if begins and self._here.missed < EARLY and _waits_for_threads(self._job.thread):
+        if begins and self._here.missed < EARLY and waits_for_threads(self._job.thread):
             return True
         now, (activity, since_s) = self.activity(), self._seen
         if now != activity:
@@ -234,7 +249,7 @@ def _is_busy(thread: int) -> bool:
     return False
 
 
-def _waits_for_threads(thread: int) -> bool:
+def waits_for_threads(thread: int) -> bool:
     """Return whether a thread waits for another one, for a task of a pool, or for its next task."""
     frame = _frame_of(thread)
     while frame is not None and frame.f_code.co_filename == _THREADING:

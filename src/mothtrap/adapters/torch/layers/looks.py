@@ -31,6 +31,7 @@ from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing import frames
 from mothtrap.tracing.cut import cut_at
+from mothtrap.tracing.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -121,12 +122,12 @@ class ForwardLooks:
             return
         layer = self._entered.pop(id(module), None)
         if layer is not None:
-            layer.output, layer.output_sizes = weakref.ref(given), output_spread.sizes(given)
+            layer.output, layer.output_sizes = OwnRef(given), output_spread.sizes(given)
             layer.graph = given.requires_grad
             facts.layers.append(layer)
         units = self._units.pop(id(module), None)
         if units is not None:
-            units.output = weakref.ref(given)
+            units.output = OwnRef(given)
         experts = self._routers.get(id(module))
         if experts is not None:
             facts.routers.append(LookedAtRouter(module, experts, *router_choices.choices(given)))

@@ -25,7 +25,7 @@ from mothtrap.adapters.torch.losses.saved_values import (
 
 Tensors = Mapping[str, torch.Tensor]
 
-_RESULTS = frozenset({"result", "output", "out"})
+_RESULTS = frozenset({"result", "result0", "output", "out"})
 _POSITIONS: Mapping[str, Mapping[str, int]] = {
     "AddmmBackward0": {"mat1": 1, "mat2": 2},
     "BaddbmmBackward0": {"batch1": 1, "batch2": 2},
@@ -33,6 +33,7 @@ _POSITIONS: Mapping[str, Mapping[str, int]] = {
     "AddcdivBackward0": {"tensor1": 1, "tensor2": 2},
     "LerpBackward1": {"self": 0, "end": 1, "weight": 2},
     "WhereBackward0": {},
+    "CtcLossBackward0": {"log_probs": 0},
 }
 """Places of saved inputs among the inputs of a node, where they are not the usual ones."""
 _USUAL: Mapping[str, int] = {"self": 0, "input": 0, "other": 1, "exponent": 1, "mat2": 1}

@@ -11,6 +11,7 @@ from torch import nn
 from mothtrap.adapters.torch.job.graph import operation, source
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.job.retained_outputs import Retained
+from mothtrap.adapters.torch.losses.bad_operands import ctc_lengths, overflowed_type, words_of
 from mothtrap.adapters.torch.losses.first_bad import FirstBad, first_bad
 from mothtrap.adapters.torch.losses.saved_values import Node
 from mothtrap.core.facts.nonfinite import FirstBadOperation
@@ -23,7 +24,13 @@ _WORDS = {
     "native_layer_norm": "torch.nn.functional.layer_norm",
     "native_batch_norm": "torch.nn.functional.batch_norm",
     "convolution": "the convolution",
+    "ctc_loss": "torch.nn.functional.ctc_loss",
 }
+_CTC_LENGTHS = ("input_lengths", "target_lengths")
+MAY_OVERFLOW = frozenset(
+    ["mul", "exp", "pow", "add", "sub", "sum", "mean", "mm", "bmm", "addmm", "linear", "mse_loss"]
+)
+"""Operations whose finite operands give infinity only where they exceed the range of their type."""
 
 
 def first_bad_operation(
@@ -49,11 +56,27 @@ def first_bad_operation(
         operation=words(found.node),
         since=words(found.since) if found.since is not found.node else None,
         module=path,
-        inputs=tuple(_facts(name, tensor) for name, tensor in found.inputs.items()),
+        inputs=_inputs(found),
+        overflowed=_overflowed(found),
         source=source(found.node),
         location=_line_of(found.node, module)
         or (book.location(module) if module is not None else place),
     )
+
+
+def _inputs(found: FirstBad) -> tuple[str, ...]:
+    """Return what an operation was given, in words, so far as its graph keeps it."""
+    lengths = [getattr(found.node, f"_saved_{name}", None) for name in _CTC_LENGTHS]
+    if operation(found.node) == "ctc_loss" and None not in lengths:
+        short = ctc_lengths(*lengths)
+        return (short,) if short else ()
+    return tuple(words_of(name, tensor) for name, tensor in found.inputs.items())
+
+
+def _overflowed(found: FirstBad) -> str:
+    """Return the type of 16 bits that an operation exceeded which makes no infinity otherwise."""
+    may = operation(found.node) in MAY_OVERFLOW
+    return overflowed_type(found.inputs.values()) if may else ""
 
 
 def words(node: Node) -> str:
@@ -73,17 +96,6 @@ def _line_of(node: Node, module: nn.Module | None) -> str | None:
         return only_call(operation(node))
     owner = sys.modules.get(type(module).__module__)
     return only_call(operation(node), among=[owner]) if owner is not None else None
-
-
-def _facts(name: str, tensor: torch.Tensor) -> str:
-    """Return name and range of an input, as `input from 0 to 3.2`."""
-    name = "input" if name == "self" else name
-    if not tensor.numel() or tensor.is_complex():
-        return f"{name} of shape {tuple(tensor.shape)}"
-    low, high = (float(value) for value in tensor.aminmax())
-    zeros = tensor.numel() - int(tensor.count_nonzero())
-    said = f", {zeros:,} of {tensor.numel():,} values are 0" if low == 0 or high == 0 else ""
-    return f"{name} from {low:.4g} to {high:.4g}{said}"
 
 
 class _Anchors:

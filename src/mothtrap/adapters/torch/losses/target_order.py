@@ -85,11 +85,15 @@ class TargetOrderObserver:
                 return
         self._add_loaded(known, step)
 
-    def nonfinite(self, location: str | None, root: torch.Tensor, checkpointed: bool) -> None:
-        """A loss is not finite though all outputs of the model are: look at its targets."""
+    def nonfinite(self, location: str | None, root: torch.Tensor, checkpointed: bool) -> bool:
+        """Look at the targets of a loss that is not finite though all outputs of the model are.
+
+        Returns:
+            Whether values that are not finite were found in the data, and reported.
+        """
         batch = self._loaders.latest
         if batch is not None and batch.told:
-            return
+            return True
         for term in graph.loss_terms(root.grad_fn) if root.grad_fn is not None else []:
             target = loss_values.target(term, checkpointed=checkpointed)
             spots = spots_in(target) if target is not None else None
@@ -111,7 +115,8 @@ class TargetOrderObserver:
                     location=location,
                 )
             )
-            return
+            return True
+        return False
 
     def _add_loaded(self, known: _Site, step: int) -> None:
         """Take the targets out of the loader's batch: a loss written by hand keeps none."""

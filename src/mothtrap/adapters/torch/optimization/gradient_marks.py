@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.tracing.identity import OwnRef
+
 SAMPLED_GRADIENTS = 4
 """Gradients, the smallest, that are looked at to tell clean from dirty."""
 
@@ -21,7 +23,7 @@ def marks_of(parameters: Iterable[torch.Tensor]) -> list[GradientMark]:
     for parameter in parameters:
         gradient = parameter.grad
         if gradient is not None:
-            found.append((parameter, weakref.ref(gradient), gradient._version))
+            found.append((parameter, OwnRef(gradient), gradient._version))
     return found
 
 

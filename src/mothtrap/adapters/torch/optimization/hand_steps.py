@@ -28,6 +28,7 @@ from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.capture.grouper import GradientsZeroed
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.tracing import frames
+from mothtrap.tracing.identity import OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -70,7 +71,7 @@ class _Glimpse:
         gradient = parameter.grad
         own = gradient is not None and is_plain(gradient) and gradient.shape == parameter.shape
         gradient_N = _elements(gradient) if gradient is not None and own else values_N[:0]
-        return cls(weakref.ref(parameter), parameter._version, pointer, values_N, gradient_N)
+        return cls(OwnRef(parameter), parameter._version, pointer, values_N, gradient_N)
 
     def has_changed(self) -> bool:
         """Return whether the parameter is not what it was."""

@@ -19,7 +19,7 @@ from mothtrap.adapters.torch.optimization.initial import looks_untouched
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.reach import values_digest
 from mothtrap.core.facts.modules import FrozenParameters, HiddenParameters
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -108,7 +108,7 @@ class InventoryObserver:
                         holder=f"{whole_path}{name}",
                         what=_words(value, found),
                         location=self._location(found, module),
-                        parameters=[weakref.ref(p) for p in own],
+                        parameters=[OwnRef(p) for p in own],
                         digest=values_digest(own),
                     )
 

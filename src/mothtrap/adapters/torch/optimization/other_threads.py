@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import weakref
 from collections.abc import Callable, Iterable
 from threading import get_ident
@@ -11,7 +12,7 @@ import torch
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.graph import leaves
-from mothtrap.adapters.torch.job.training_thread import TrainingThread
+from mothtrap.adapters.torch.job.training_thread import TrainingThread, waits_for_threads
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.tracing.identity import ByIdentity
 
@@ -37,16 +38,19 @@ class OtherThreads(Generic[KnownT]):
         thread: the observed thread.
 
     Attributes:
-        share: called once, when another thread trains parameters of the observed thread.
-        shared: another thread trains them, so gradients no longer show the work of one thread.
+        share: called once, when two threads train the same parameters at the same time.
+        shared: another thread trains parameters of the observed thread, so gradients do not show
+            the work of one thread, and must not be read. It ends if the other thread has stopped
+            when the observed one trains again: they took turns.
     """
 
     def __init__(self, known: ByIdentity[Optimizer, KnownT], thread: TrainingThread) -> None:
         self._known, self._thread = known, thread
         self.share: Callable[[], None] = lambda: None
-        self._training: set[int] = set()
+        self._training: dict[int, threading.Thread | None] = {}
         self._looked: weakref.WeakSet[Optimizer] = weakref.WeakSet()
-        self.shared = False
+        self._reaching = 0
+        self._is_told = self.shared = False
 
     def own(self) -> list[tuple[KnownT, Optimizer]]:
         """Return the optimizers that no other thread steps."""
@@ -56,23 +60,36 @@ class OtherThreads(Generic[KnownT]):
         return [(known, own) for known, own in self._known.turned() if known.thread in mine]
 
     def unshared(self) -> list[tuple[KnownT, Optimizer]]:
-        """Return the optimizers whose gradients no other thread changes."""
+        """Return the optimizers whose gradients no other thread changes.
+
+        Called when the observed thread trains.
+        """
         if not self._thread.several:
             return self._known.turned()
+        self._trains()
         return [] if self.shared else self.own()
 
     def adopt(self, known: KnownT) -> None:
-        """Register an optimizer before the observed thread steps it for the first time."""
-        if known.thread in self._training:
+        """Note that the observed thread is about to step an optimizer."""
+        self._trains()
+        if known.thread in self._training and self._still_trains(known.thread):
             self._tell()
         known.thread = self._thread.watched
 
+    def _trains(self) -> None:
+        """Find out whether a thread that shares parameters still trains, now that this one does."""
+        if self._reaching and not self._is_told:
+            other, self._reaching = self._reaching, 0
+            if self._still_trains(other):
+                self._tell()
+            else:
+                self.shared = False
+                self._forget(other)
+
     def moved(self) -> None:
         """Forget earlier gradients, because another thread is observed from now on."""
-        self._training.discard(self._thread.watched)
-        self._looked = weakref.WeakSet()
-        for known, _ in self._known.turned():
-            known.forget_gradients()
+        self._reaching, self.shared = 0, self._is_told
+        self._forget(self._thread.watched)
 
     def left_out(self, optimizer: Optimizer | None, roots: Any) -> None:
         """Note that an unobserved thread is about to step an optimizer or begins a backward."""
@@ -82,7 +99,9 @@ class OtherThreads(Generic[KnownT]):
         elif optimizer is not None and optimizer not in self._looked:
             self._looked.add(optimizer)
             self._reaches(here, parameters(optimizer))
-        self._training.add(here)
+        if here not in self._training:
+            every = threading.enumerate()
+            self._training[here] = next((t for t in every if t.ident == here), None)
 
     def _reaches(self, thread: int, trained: Iterable[torch.Tensor]) -> None:
         """Leave optimizers to the thread that trains their parameters."""
@@ -90,13 +109,25 @@ class OtherThreads(Generic[KnownT]):
         for known, _ in self._known.turned():
             if not known.held.isdisjoint(ids):
                 if known.thread == self._thread.watched:
-                    self._tell()
+                    self._reaching, self.shared = thread, True
                 else:
                     known.thread = thread
 
+    def _still_trains(self, thread: int) -> bool:
+        """Return whether a thread lives, and does not wait for its next task."""
+        known = self._training.get(thread)
+        return (known is None or known.is_alive()) and not waits_for_threads(thread)
+
+    def _forget(self, thread: int) -> None:
+        """Forget what a thread trained, and all earlier gradients."""
+        self._training.pop(thread, None)
+        self._looked = weakref.WeakSet()
+        for known, _ in self._known.turned():
+            known.forget_gradients()
+
     def _tell(self) -> None:
-        if not self.shared:
-            self.shared = True
+        if not self._is_told:
+            self._is_told = self.shared = True
             for known, _ in self._known.turned():
                 known.forget_gradients()
             self.share()

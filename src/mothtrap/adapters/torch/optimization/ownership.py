@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.optimizers import UnownedParameter
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch.plain import local
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -232,7 +232,7 @@ def _count(parameter: torch.Tensor, watched: _Watched, step: int) -> None:
     if mark is None or mark[0]() is not gradient or mark[1] != gradient._version:
         watched.reached_steps += 1
         watched.since = step if watched.since is None else watched.since
-        watched.mark = (weakref.ref(gradient), gradient._version)
+        watched.mark = (OwnRef(gradient), gradient._version)
         watched.nonzero = watched.nonzero or may_be_nonzero(gradient)
 
 

@@ -90,6 +90,16 @@ class Ranks:
         torch.maximum(values, torch.tensor((unsound, -step, step)), out=values)
 
 
+def test_uneven_batches_leave_each_rank_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks = Ranks(monkeypatch)
+    model = Mock(spec=nn.parallel.DistributedDataParallel)
+    model._join_config = Mock(enable=True)
+    root = Mock(module=lambda: model)
+    agreement = Agreement(Mock(book=Mock(roots=[root]), grouper=ranks.grouper))
+    assert not agreement.holds
+    assert agreement.worst(True)
+
+
 def test_all_hear_the_worst_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks = Ranks(monkeypatch, (0, 0), (1, 1), (0, 2))
     found = []
@@ -97,6 +107,7 @@ def test_all_hear_the_worst_of_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
         found.append(ranks.agreement.worst(unsound))
         ranks.grouper.step += 1
     assert found == [False, True, True]
+    assert ranks.agreement.holds
     assert not ranks.recorder.notes.blind.called
 
 
@@ -107,6 +118,7 @@ def test_what_is_said_of_another_step_is_not_taken_for_this_one(
     assert not ranks.agreement.worst(False)
     ranks.grouper.step += 1
     assert not ranks.agreement.worst(False)
+    assert not ranks.agreement.holds
     assert ranks.agreement.worst(True)  # alone from there on
     (step, what, reason), _ = ranks.recorder.notes.blind.call_args
     assert (step, what) == (101, "what other workers say of a step")

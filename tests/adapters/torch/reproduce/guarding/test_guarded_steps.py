@@ -229,6 +229,25 @@ def test_a_step_in_another_thread_is_applied_as_it_is_and_told() -> None:
     assert seen.blind().count("whether steps in other threads are sound") == 1
 
 
+def test_an_unobserved_step_is_counted_once() -> None:
+    model, other = network(), network()
+    missed: list[int] = []
+    with watched(config=SKIP) as seen:
+        optimizer, theirs = (optim.SGD(m.parameters(), lr=0.1) for m in (model, other))
+
+        def train() -> None:
+            for _ in range(5):
+                theirs.step()
+            missed.append(seen.tracer.training_thread._here.missed)
+
+        optimizer.step()
+        beside, done = threading.Thread(target=train), threading.Event()
+        beside.start()
+        while beside.is_alive():  # not `join`: a thread that is waited for may be observed
+            done.wait(0.001)
+    assert missed == [5]
+
+
 def test_a_thread_that_trains_when_the_first_one_has_ended_is_guarded() -> None:
     model = network()
     with watched(config=SKIP, may_fail=True) as seen:

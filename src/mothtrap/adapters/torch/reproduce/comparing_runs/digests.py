@@ -22,6 +22,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.naming import Root, value_kind
 from mothtrap.adapters.torch.job.readable import is_countable, shows_values
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.comparing_runs.model_state import ModelState, Placed
 from mothtrap.adapters.torch.reproduce.comparing_runs.random_digests import RandomDigests
 from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar, as_scalars
@@ -33,7 +34,7 @@ from mothtrap.statistics.torch.in_place import bytes_in_place
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import bytes_of, describe
 from mothtrap.statistics.torch.reducers import DigestingReducer
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -48,7 +49,7 @@ STATE_BYTES = 2 << 30
 """Bytes of a model on the host whose first state is looked at: about a quarter of a second."""
 NOTHING_KNOWN: Mapping[int, int] = MappingProxyType({})
 
-_Version = tuple[weakref.ref[torch.Tensor], int]
+_Version = tuple[ContentRef[torch.Tensor], int]
 
 
 class DigestObserver:
@@ -199,7 +200,7 @@ class DigestObserver:
         self._tell(bare, known)
         if self.every_tensor:
             new = [(n, p) for n, p in named if id(p) not in self._applied_now]
-            self._applied_now |= {id(p): weakref.ref(p) for _, p in new}
+            self._applied_now |= {id(p): OwnRef(p) for _, p in new}
             gradients = [(f"gradient:{n}", p.grad) for n, p in new if p.grad is not None]
             self._tell(gradients, known)
 
@@ -262,10 +263,10 @@ class DigestObserver:
             return False
         number, version = id(tensor), tensor._version
         entry = self._seen.get(number)
-        if entry is not None and entry[0]() is tensor and entry[1] == version:
-            return True
-        self._seen[number] = weakref.ref(tensor), version
-        return False
+        self._seen[number] = ContentRef(tensor), version
+        if entry is None or entry[0].swapped:
+            return False
+        return entry[0]() is tensor and entry[1] == version
 
     def _state(self, root: Root, module: nn.Module) -> list[Placed]:
         known = self._states.get(module)

@@ -10,6 +10,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from mothtrap.adapters.torch.job.naming import strip_wrappers, value_kind
+from mothtrap.tracing.identity import OwnRef
 
 Placed = tuple[str, torch.Tensor]
 
@@ -30,7 +31,7 @@ class ModelState:
         # What is lazy becomes another tensor without becoming another object.
         self._is_lazy = any(is_lazy(tensor) for _, tensor in found)
         self._made = [placed for placed in found if not is_lazy(placed[1])]
-        self._kept = [(owner, weakref.ref(tensor)) for owner, tensor in self._made]
+        self._kept = [(owner, OwnRef(tensor)) for owner, tensor in self._made]
         modules = list(module.modules())
         self._modules = [weakref.ref(part) for part in modules]
         self._parts = _parts(modules)

@@ -13,6 +13,7 @@ from mothtrap.adapters.torch.reproduce.explaining import (
     indices,
     loading,
     memory,
+    not_finite,
     shapes,
     wording,
 )
@@ -32,6 +33,7 @@ KINDS = (
     graphs.explain,
     indices.explain,
     dtypes_and_devices.explain,
+    not_finite.explain,
 )
 """Explanations in the order in which they are tried, before shapes."""
 MAX_ERROR = 300

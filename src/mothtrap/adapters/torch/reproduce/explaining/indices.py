@@ -9,17 +9,15 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.losses.failed_loss import failed_loss
-from mothtrap.adapters.torch.losses.first_bad_location import first_bad_operation
-from mothtrap.adapters.torch.reproduce.explaining import wording
+from mothtrap.adapters.torch.reproduce.explaining import not_finite, wording
 from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     Explanation,
     explain_expression,
 )
-from mothtrap.adapters.torch.reproduce.explaining.first_nan import first_nan, has_nan
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, arguments, first_tensor
+from mothtrap.adapters.torch.source.bad_values import is_finite
 from mothtrap.core.facts.losses import FailedLoss
-from mothtrap.core.facts.nonfinite import FirstBadOperation
 
 _LABELS = re.compile(
     r"Target -?\d+ is out of bounds|all elements of (target|input) should be between 0 and 1"
@@ -99,7 +97,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         fixes = _class_fixes(failed)
     else:
         wrong = given if of_input else target
-        if has_nan(wrong):
+        if is_finite(wrong) is False:
             return _not_a_number(scene, sources, failed.operation, wrong, of_input=of_input)
         name = "predictions" if of_input else "targets"
         least = failed.predicted_least if of_input else failed.least
@@ -129,32 +127,21 @@ def _not_a_number(
     name = "predictions" if of_input else "targets"
     count = int(wrong.detach().isnan().sum())
     sentence = f"{operation}{where} got {name} that contain NaN ({count:,} of {wrong.numel():,})"
-    line = int(scene.location.rpartition(":")[2]) if scene.location else 0
-    origin = first_nan(scene.frame, line)
-    made = sources.told(wrong, scene)
-    if origin is not None:
-        sentence += f": {origin.in_words()}"
-        fixes = [f"keep the operands of `{origin.code}` in its domain, e.g. with clamp"]
-    elif (seen := _first_bad(wrong, sources)) is not None:
-        where = f" in {seen.module}" if seen.module else ""
-        given = f" ({', '.join(seen.inputs)})" if seen.inputs else ""
-        sentence += f": {seen.operation}{where} made it from finite values{given}"
-        fixes = [f"keep what `{seen.operation}` is given in its domain, e.g. with clamp"]
+    seen = not_finite.operation_behind(scene, sources)
+    if seen is not None:
+        sentence += f": {not_finite.in_words(seen)}"
+        fixes = [not_finite.fix_of(seen)]
     else:
+        made = sources.told(wrong, scene)
         sentence += f"; the {name[:-1]} {made}" if made else ""
-        fixes = ["look for log, sqrt, a division or a power between the model and the loss"]
+        sentence += "; what made them is unknown"
+        fixes = [not_finite.REPLAY_NAMES_IT]
     return Explanation(
         kind="label",
         sentence=sentence,
         fixes=tuple(fixes),
         inputs=wording.inputs_in_words([("target" if not of_input else "input", wrong)]),
     )
-
-
-def _first_bad(wrong: torch.Tensor, sources: Sources) -> FirstBadOperation | None:
-    """Return the operation that made NaN out of finite values, where its graph tells."""
-    seen = first_bad_operation(wrong, sources.held, sources.book, 0, None)
-    return seen if seen is not None and seen.since is None else None
 
 
 def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.explaining.names import value_of
+from mothtrap.adapters.torch.source.names import value_of
 from mothtrap.core.working_folder import absolute
 from mothtrap.tracing import frames
 

@@ -15,9 +15,9 @@ from mothtrap.adapters.torch.reproduce.explaining.explanation import (
     explain_module,
     tensors_of,
 )
-from mothtrap.adapters.torch.reproduce.explaining.names import made_with
 from mothtrap.adapters.torch.reproduce.explaining.scene import Call, Scene
 from mothtrap.adapters.torch.reproduce.explaining.sources import Sources, first_tensor, is_short
+from mothtrap.adapters.torch.source.names import made_with
 
 _KNOWN = re.compile(
     r"shapes cannot be multiplied|to have \d+ channels|input to conv\w*\b.*input of size"

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 import torch
 
+from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
@@ -25,7 +26,7 @@ from mothtrap.adapters.torch.reproduce.fault_localization.operations import (
     OperationObserver,
 )
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
-from mothtrap.adapters.torch.reproduce.fault_localization.trials import GoOn, Trials
+from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
 from mothtrap.core.replays import ReplayPlan, ReplayResult
 from mothtrap.core.snapshots import RecordedEvent
 from mothtrap.snapshot.microbatches import MicroBatches

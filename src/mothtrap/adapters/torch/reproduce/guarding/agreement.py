@@ -34,12 +34,17 @@ class Agreement:
         self._of: Any = None
         self._off = False
 
+    @property
+    def holds(self) -> bool:
+        """Return whether all workers apply a step, or none does."""
+        return not self._off and not self._has_uneven_inputs()
+
     def worst(self, unsound: bool) -> bool:
         """Return whether the step is unsound on any worker.
 
         What this one says where it is alone.
         """
-        if self._off or not _several() or self._has_uneven_inputs():
+        if not _several() or not self.holds:
             return unsound
         try:
             worst, first, last = self._ask(unsound)

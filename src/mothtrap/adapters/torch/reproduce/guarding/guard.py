@@ -54,7 +54,7 @@ class Guard:
         self.policy = GuardPolicy(
             tracer.config,
             tracer.recorder.containment.say,
-            lambda: tracer.recorder.before_guard_stops(),
+            lambda: tracer.recorder.before_guard_stops(self._agreement.holds),
         )
         self.acts = self.policy.acts
         self.bounds_norms = math.isfinite(self.policy.limit)

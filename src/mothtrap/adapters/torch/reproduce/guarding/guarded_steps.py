@@ -146,7 +146,11 @@ class GuardedSteps:
             if not self._told_of_threads:
                 self._told_of_threads = True
                 thread.unsaid.append(OTHER_THREADS)
-            return step()
+            thread.refuse(optimizer)
+            try:
+                return step()
+            finally:
+                thread.refuse(None)
         running = self._running
         outermost = not running.optimizers
         running.optimizers.append(optimizer)

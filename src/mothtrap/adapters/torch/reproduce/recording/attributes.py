@@ -18,6 +18,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
 
 MAX_ITEMS = 64
@@ -55,7 +56,7 @@ class _Seen:
     __slots__ = ("copy", "tensor", "version")
 
     def __init__(self, tensor: torch.Tensor, version: int, copy: torch.Tensor | None) -> None:
-        self.tensor, self.version, self.copy = weakref.ref(tensor), version, copy
+        self.tensor, self.version, self.copy = ContentRef(tensor), version, copy
 
 
 class _Gone(Exception):
@@ -151,8 +152,8 @@ class Attributes:
         copy = None
         if tensor.nbytes <= self._left_bytes:
             self._left_bytes -= tensor.nbytes
-            if known is not None and known.tensor() is tensor and known.version == version >= 0:
-                copy = known.copy
+            if known is not None and known.version == version >= 0 and not known.tensor.swapped:
+                copy = known.copy if known.tensor() is tensor else None
             if copy is None:
                 copy = tensor.detach().clone()
         seen = self._seen[id(tensor)] = _Seen(tensor, version, copy)
@@ -163,7 +164,9 @@ def _as_it_was(seen: _Seen) -> torch.Tensor:
     if seen.copy is not None:
         return seen.copy
     tensor = seen.tensor()
-    if tensor is None or (seen.version >= 0 and tensor._version != seen.version):
+    if tensor is None or seen.tensor.swapped:
+        raise _Gone
+    if seen.version >= 0 and tensor._version != seen.version:
         raise _Gone
     return tensor
 

@@ -12,6 +12,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.job.naming import strip_wrappers
 from mothtrap.adapters.torch.job.readable import is_readable
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.tracing.identity import ByIdentity
 
 SMALL_BYTES = 1 << 20
@@ -37,7 +38,7 @@ class _Known:
     place: _Place
     name: str
     path: str
-    tensor: weakref.ref[torch.Tensor]
+    tensor: ContentRef[torch.Tensor]
     version: int
     always: bool = False
     has_room: bool = True
@@ -57,7 +58,9 @@ class _Known:
         tensor = self.current()
         if tensor is None or tensor.is_inference():
             return False
-        return self.always or self.tensor() is not tensor or tensor._version != self.version
+        if self.always or self.tensor() is not tensor or self.tensor.swapped:
+            return True
+        return tensor._version != self.version
 
 
 @dataclass(slots=True, eq=False)
@@ -118,14 +121,14 @@ class Beforehand:
             if module is not None:
                 held: dict[str, torch.Tensor] = getattr(module, known.place)
                 tensor = held[known.name] if known.name in held else None  # noqa: SIM401
-            if tensor is not None and tensor is known.tensor():
+            if tensor is not None and tensor is known.tensor() and not known.tensor.swapped:
                 if tensor._version == known.version and not known.always:
                     continue
             elif tensor is None or tensor.is_inference():
                 known.copy = None
                 continue
             else:
-                known.tensor = weakref.ref(tensor)
+                known.tensor = ContentRef(tensor)
             known.version = tensor._version
             stale.append((known, tensor))
         if stale:
@@ -144,7 +147,9 @@ class Beforehand:
     def _compare(self, own: _Model, noted: list[_Known]) -> None:
         for known in noted:
             tensor = known.tensor()
-            if tensor is None or tensor._version == known.version:
+            if tensor is None:
+                continue
+            if tensor._version == known.version and not known.tensor.swapped:
                 continue
             if tensor.requires_grad:
                 own.unkept.add(known.path)
@@ -185,7 +190,7 @@ class Beforehand:
             known = before.get((id(module), name))
             if known is None or (place == "_parameters" and tensor.requires_grad):
                 path = f"{strip_wrappers(path)}.{name}".lstrip(".")
-                at, reference = weakref.ref(module), weakref.ref(tensor)
+                at, reference = weakref.ref(module), ContentRef(tensor)
                 known = _Known(at, place, name, path, reference, tensor._version)
                 if place == "_parameters":
                     own.noted.append(known)

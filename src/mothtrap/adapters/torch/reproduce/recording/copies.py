@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.job.readable import is_readable
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.recording.generators import generator_tree
 from mothtrap.adapters.torch.reproduce.recording.redaction import (
     RedactingMaker,
@@ -251,7 +252,7 @@ class Copies:
         else:
             return None
         if version >= 0:
-            self._remember(mark, _Known(weakref.ref(owner), version, weakref.ref(made), self.batch))
+            self._remember(mark, _Known(ContentRef(owner), version, weakref.ref(made), self.batch))
         return made
 
     def _sparse(self, tensor: torch.Tensor) -> Tree:
@@ -276,7 +277,7 @@ class Copies:
         if copy is None or not copy.same_bytes(array):
             copy = Copy(self._new_key(), np.array(array, order="C"))
             # Not of the array: numpy resizes no array that has a weak reference.
-            reference = weakref.ref(copy)
+            reference = ContentRef(copy)
             self._known[mark] = _Known(reference, 0, reference, self.batch)
         self.used[copy.key] = copy
         return {"array": copy.key}
@@ -315,7 +316,7 @@ class Copies:
         self, mark: tuple[Any, ...], owner: torch.Tensor, tensor: torch.Tensor
     ) -> Copy | Uncopied | None:
         known = self._known.get(mark)
-        if known is None or known.owner() is not owner:
+        if known is None or known.owner() is not owner or known.owner.swapped:
             return None
         version = -1 if tensor.is_inference() else tensor._version
         copy = known.copy() if known.version == version else None
@@ -343,7 +344,7 @@ class _Known:
     __slots__ = ("batch", "copy", "owner", "version")
 
     def __init__(
-        self, owner: weakref.ref[Any], version: int, copy: weakref.ref[Any], batch: int
+        self, owner: ContentRef[Any], version: int, copy: weakref.ref[Any], batch: int
     ) -> None:
         self.owner, self.version, self.copy, self.batch = owner, version, copy, batch
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Collection
 from typing import Any
 
 import msgspec
 import torch
 
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.recording.values import array_of
 from mothtrap.core.snapshots import Array, RecordedEvent, RecordedStep
 
@@ -29,12 +29,12 @@ class Uncopied:
 
     def __init__(self, key: str, tensor: torch.Tensor, what: str) -> None:
         self.key, self.what = key, what
-        self._tensor, self._version = weakref.ref(tensor), tensor._version
+        self._tensor, self._version = ContentRef(tensor), tensor._version
 
     def array(self) -> Array | None:
         """The tensor as it goes into a file, None if it is gone or was written to."""
         tensor = self._tensor()
-        if tensor is None or tensor._version != self._version:
+        if tensor is None or self._tensor.swapped or tensor._version != self._version:
             return None
         return array_of(tensor.detach())
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import random
 import sys
 import types
-import weakref
 from collections import UserDict
 from collections.abc import Sequence
 from dataclasses import is_dataclass
@@ -22,6 +21,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.recording.generators import mark_of
 from mothtrap.tracing.frame_variables import Variables, variables
 
@@ -140,7 +140,7 @@ class ChangedVariables:
             if kind == _TENSOR:
                 if value.grad_fn is not None:  # known by what it was computed from
                     continue
-                mark = weakref.ref(value), -1 if value.is_inference() else value._version
+                mark = ContentRef(value), -1 if value.is_inference() else value._version
                 if not value.requires_grad and value.layout is torch.strided:
                     size = int(value.nbytes)
             elif kind == _GENERATOR:
@@ -209,7 +209,7 @@ class _Marks:
         if kind == _TENSOR:
             if value.grad_fn is not None:  # known by what it was computed from
                 return None
-            return weakref.ref(value), -1 if value.is_inference() else value._version
+            return ContentRef(value), -1 if value.is_inference() else value._version
         if kind == _ARRAY:
             return _mark_of_array(value)
         if kind != _CONTAINER or depth > MAX_DEPTH:
@@ -276,8 +276,9 @@ def _is_same(before: Any, after: Any) -> bool:
     if isinstance(after, list):
         return len(before) == len(after) and all(map(_is_same, before, after))
     if isinstance(after, tuple):
-        if isinstance(after[0], weakref.ref):
-            # References to one living object are one reference; equality would ask tensors.
-            return before[0] is after[0] and before[1] == after[1]
+        if isinstance(after[0], ContentRef):  # compared by identity: equality would ask tensors
+            was, now = before[0], after[0]()
+            same = isinstance(was, ContentRef) and not was.swapped and was() is now is not None
+            return same and bool(before[1] == after[1])
         return type(before[0]) is type(after[0]) and bool(before[0] == after[0])
     return before is after

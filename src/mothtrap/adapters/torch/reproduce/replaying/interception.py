@@ -48,13 +48,13 @@ class Player(Protocol):
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """A loss is called: with what it is to be called."""
 
-    def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
+    def step_begins(self, optimizer: Optimizer, closure: bool, /) -> None:
         """`optimizer.step` was entered, gradients are those that are about to be applied."""
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """`optimizer.step` returned."""
 
-    def backward_begins(self, tensors: Any) -> None:
+    def backward_begins(self, tensors: Any, /) -> None:
         """An outermost `backward` was entered."""
 
     def backward_ended(self) -> None:

@@ -36,7 +36,7 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
             return frame.f_locals[node.id]
         return frame.f_globals.get(node.id, NOTHING)
     if isinstance(node, ast.Attribute):
-        return _attribute(value_of(node.value, frame), node.attr)
+        return attribute_of(value_of(node.value, frame), node.attr)
     if isinstance(node, ast.Subscript):
         try:
             key = ast.literal_eval(node.slice)
@@ -73,7 +73,8 @@ def _called(node: ast.Call) -> str:
     return function.id if isinstance(function, ast.Name) else ""
 
 
-def _attribute(owner: Any, name: str) -> Any:
+def attribute_of(owner: Any, name: str) -> Any:
+    """Return an attribute as an object keeps it, without a property of the user's; or `NOTHING`."""
     if isinstance(owner, nn.Module):
         own = owner.__dict__
         places = (own, own["_parameters"], own["_buffers"], own["_modules"])

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.explaining.names import NOTHING, made_with, value_of
+from mothtrap.adapters.torch.source.names import NOTHING, made_with, value_of
 
 OUTSIDE = 5
 

@@ -1,0 +1,188 @@
+"""The data sets behind the loaders of a script."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, IterableDataset, Subset
+
+from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.checks.step import Array
+from mothtrap.checks.subject import DataSet, Rows
+from mothtrap.tracing import frames
+
+TARGETS = ("labels", "label", "targets", "target", "y")
+"""Keys under which samples that are mappings hold their target, the likeliest first."""
+
+
+class LoadersSeen:
+    """Keeps the loaders that a script makes and iterates.
+
+    Attributes:
+        made: every loader with the line that made it.
+        iterated: loaders in the order of their first iteration.
+    """
+
+    def __init__(self) -> None:
+        self.made: list[tuple[DataLoader[Any], str | None]] = []
+        self.iterated: list[DataLoader[Any]] = []
+
+    def install(self) -> None:
+        """Notice loaders for the life of the process; call before loaders are intercepted."""
+        make: Callable[..., None] = DataLoader.__init__
+        iterate: Callable[..., Any] = DataLoader.__iter__
+
+        @functools.wraps(make)
+        def made(loader: DataLoader[Any], *args: Any, **kwargs: Any) -> None:
+            make(loader, *args, **kwargs)
+            if not any(known is loader for known, _ in self.made):
+                self.made.append((loader, frames.user_location()))
+
+        @functools.wraps(iterate)
+        def iterated(loader: DataLoader[Any]) -> Any:
+            self.noticed(loader)
+            return iterate(loader)
+
+        setattr(DataLoader, "__init__", made)  # noqa: B010  # for the type checker
+        setattr(DataLoader, "__iter__", iterated)  # noqa: B010
+
+    def noticed(self, loader: DataLoader[Any]) -> None:
+        """Take note of a loader that is iterated."""
+        if not any(known is loader for known in self.iterated):
+            self.iterated.append(loader)
+
+    def sets(self, recording: Recording) -> tuple[DataSet, ...]:
+        """Return the data sets of the loaders, those of training first.
+
+        A loader that was made, but did not feed training, is for evaluation.
+        """
+        sites = {number: site for kind, number, site in recording.batches if kind == "batch"}
+        training = [loader for n, loader in enumerate(self.iterated) if n in sites]
+        found: list[DataSet] = []
+        known: list[object] = []
+        for loader, place in sorted(self.made, key=lambda one: one[0] not in training):
+            if any(loader.dataset is other for other in known):
+                continue
+            known.append(loader.dataset)
+            role: Literal["train", "evaluation"] = "train" if loader in training else "evaluation"
+            if isinstance(loader.dataset, IterableDataset):
+                number = self.iterated.index(loader) if loader in self.iterated else -1
+                kept = [recording.batches[key] for key in recording.batches if key[1] == number]
+                batches = [batch for several in kept for batch in several]
+                found.append(WatchedRows(loader.dataset, role, place, batches))
+            elif hasattr(loader.dataset, "__len__"):
+                found.append(IndexedSet(loader.dataset, role, place))
+        return tuple(found)
+
+
+class IndexedSet:
+    """A data set whose samples are read by index; see `checks.subject.DataSet`."""
+
+    def __init__(
+        self, dataset: Any, role: Literal["train", "evaluation"], location: str | None
+    ) -> None:
+        self._dataset = dataset
+        base = dataset
+        while isinstance(base, Subset):
+            base = base.dataset
+        self.name, self.role, self.location = type(base).__name__, role, location
+        self.size: int | None = len(dataset)
+        self.drawn: Sequence[int] = ()
+        self.random = self._is_random()
+
+    def read(self, indices: Sequence[int], deadline: float) -> Rows:
+        """Read samples by index, until the deadline."""
+        samples, read = [], []
+        for index in indices:
+            if time.monotonic() > deadline:
+                break
+            samples.append(self._dataset[index])
+            read.append(index)
+        return rows_of(samples, tuple(read))
+
+    def _is_random(self) -> bool:
+        """Return whether reading the first sample twice gives different values."""
+        if not self.size:
+            return False
+        one, other = (rows_of([self._dataset[0]], (0,)) for _ in range(2))
+        pairs = zip(one.inputs, other.inputs, strict=False)
+        return any(a.shape != b.shape or not np.array_equal(a, b) for a, b in pairs)
+
+
+class WatchedRows:
+    """A stream, of which only the watched batches are known."""
+
+    def __init__(
+        self,
+        dataset: Any,
+        role: Literal["train", "evaluation"],
+        location: str | None,
+        batches: Iterable[Any],
+    ) -> None:
+        self.name, self.role, self.location = type(dataset).__name__, role, location
+        self.size: int | None = None
+        self.drawn: Sequence[int] = ()
+        self.random = False
+        self._samples = [sample for batch in batches for sample in _unbatched(batch)]
+
+    def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
+        """Return the samples of the watched batches."""
+        return rows_of(self._samples, tuple(range(len(self._samples))))
+
+
+def rows_of(samples: Sequence[Any], indices: tuple[int, ...]) -> Rows:
+    """Join samples; inputs and target are told by their place or key."""
+    parts = [_split(sample) for sample in samples]
+    if not parts:
+        return Rows(indices=(), inputs=(), targets=None)
+    count = min(len(inputs) for inputs, _ in parts)
+    joined = tuple(_stacked([inputs[n] for inputs, _ in parts]) for n in range(count))
+    targets = [target for _, target in parts if target is not None]
+    whole = len(targets) == len(parts)
+    return Rows(indices=indices, inputs=joined, targets=_stacked(targets) if whole else None)
+
+
+def _split(sample: Any) -> tuple[list[Array], Array | None]:
+    if isinstance(sample, Mapping):
+        key = next((key for key in TARGETS if key in sample), None)
+        inputs = [_array(value) for name, value in sample.items() if name != key]
+        target = None if key is None else _array(sample[key])
+    elif isinstance(sample, list | tuple) and len(sample) > 1:
+        inputs, target = [_array(value) for value in sample[:-1]], _array(sample[-1])
+    else:
+        alone = sample[0] if isinstance(sample, list | tuple) and sample else sample
+        inputs, target = [_array(alone)], None
+    return [array for array in inputs if array is not None], target
+
+
+def _array(value: Any) -> Array | None:
+    if isinstance(value, torch.Tensor):
+        return trees.array_of(value)
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError):
+        return None
+    return found if found.dtype.kind in "biufUS" else None
+
+
+def _stacked(arrays: Sequence[Array]) -> Array:
+    if len({array.shape for array in arrays}) == 1:
+        return np.stack(arrays)
+    whole = np.empty(len(arrays), dtype=object)
+    for place, array in enumerate(arrays):
+        whole[place] = array
+    return whole
+
+
+def _unbatched(batch: Any) -> list[Any]:
+    """Return the samples of a batch."""
+    tensors = [tensor for _, tensor in trees.tensors(batch)]
+    size = len(tensors[0]) if tensors and tensors[0].ndim else 0
+    return [trees.mapped(batch, operator.itemgetter(row)) for row in range(size)]

@@ -1,0 +1,198 @@
+"""Play the recorded step to the script again and again, with one thing changed."""
+
+from __future__ import annotations
+
+import atexit
+import math
+import os
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording, loss_inputs
+from mothtrap.adapters.torch.job import randomness
+from mothtrap.adapters.torch.losses.backwards import scalar_root
+from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
+from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
+from mothtrap.checks.step import Change
+from mothtrap.core.error_texts import in_one_line
+from mothtrap.tracing import frames
+
+ADAM_RATE = 1e-3
+"""Learning rate of the optimizer that a trial uses in place of the script's own: its default."""
+
+
+class Playing:
+    """Player of a trial, in a copy of the process; writes each loss to a pipe.
+
+    Args:
+        recording: what the steps were fed with.
+        change: what the trial does differently.
+        steps: after which the copy ends.
+        pipe: file descriptor; gets one line per loss, and a line that starts with `!` where the
+            trial ends early.
+    """
+
+    def __init__(self, recording: Recording, change: Change, steps: int, pipe: int) -> None:
+        assert recording.last is not None  # a turn was recorded
+        self._turn, self._change, self._steps, self._pipe = recording.last, change, steps, pipe
+        self._recording = recording
+        self._rng = recording.rng
+        self._made = self._number = 0
+        self._asked: dict[Place, int] = {}
+        self._losses: list[float] = []
+        self._in_step = False
+        self._waiting = {id(one) for one in self._turn.optimizers.values()}
+        self._adam: dict[int, Optimizer] = {}
+        self._saved: list[tuple[dict[str, Any], dict[str, Any]]] = []
+
+    def begin(self) -> None:
+        """Prepare the copy."""
+        atexit.register(lambda: self._finish("the script's loop ended"))
+        if not self._change.regularized:
+            setattr(functional, "dropout", _undropped)  # noqa: B010
+        if self._change.adam:
+            for optimizer in self._turn.optimizers.values():
+                self._replace_optimizer(optimizer)
+
+    def _replace_optimizer(self, optimizer: Optimizer) -> None:
+        owned = [p for group in optimizer.param_groups for p in group["params"]]
+        adam = torch.optim.Adam(owned, lr=ADAM_RATE)
+        self._waiting.discard(id(optimizer))
+        self._waiting.add(id(adam))
+        self._adam[id(adam)] = adam
+
+        def step(closure: Callable[[], Any] | None = None) -> Any:
+            return adam.step(closure)
+
+        vars(optimizer)["step"] = step
+
+    # Player
+
+    def ask_loader(self, number: int, site: str, _own: Callable[[], Any], /) -> Handed | None:
+        """Hand over a recorded batch; a loader that fed no training gives its own."""
+        place = ("batch", number, site)
+        batches = self._batches(place)
+        if not batches:
+            return None
+        asked = self._asked[place] = self._asked.get(place, -1) + 1
+        return Handed(self._rows_of(trees.copied(batches[asked % len(batches)])))
+
+    def _batches(self, place: Place) -> list[Any]:
+        if self._change.batches > 1:
+            return self._recording.batches.get(place, [])[-self._change.batches :]
+        return self._turn.batches.get(place, [])
+
+    def forward_called(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        """Give a model its recorded arguments where no loader fed it; change its inputs."""
+        if next(module.parameters(), None) is None or not torch.is_grad_enabled():
+            return args, kwargs
+        if not self._turn.batches and self._number < len(self._turn.calls):
+            call = self._turn.calls[self._number]
+            if call.module is module and call.location == (frames.user_location() or ""):
+                args, kwargs = self._rows_of(trees.copied((call.args, call.kwargs)))
+                self._number += 1
+        if self._change.inputs == "constant":
+            args, kwargs = trees.mapped((args, kwargs), constant_inputs)
+        return args, kwargs
+
+    def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Give a loss its recorded target where no loader fed it; permute targets."""
+        given = loss_inputs(name, args, kwargs)
+        target = given.target
+        if target is None or target.requires_grad or not torch.is_grad_enabled():
+            return args, kwargs
+        if not self._turn.batches and self._turn.losses:
+            recorded = self._turn.losses[0][0].target
+            if recorded is not None and recorded.shape == target.shape:
+                target = self._rows_of([recorded.clone()])[0]
+        if self._change.targets == "permuted" and target.ndim:
+            target = target.roll(1, 0)
+        return with_target(args, kwargs, target)
+
+    def _rows_of(self, value: Any) -> Any:
+        rows, size = self._change.rows, batch_size(value)
+        return chosen(value, rows, size, repeat=True) if rows and size else value
+
+    def backward_begins(self, tensors: Any) -> None:
+        """Take note of the loss; within an optimizer's step that of its first closure."""
+        root = scalar_root(tensors)
+        if root is not None and not (self._in_step and self._losses):
+            self._losses.append(float(root.detach()))
+
+    def backward_ended(self) -> None:
+        """Do nothing."""
+
+    def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
+        """Change the options of the optimizer for one step."""
+        self._in_step = True
+        for group in () if id(optimizer) in self._adam else optimizer.param_groups:
+            kept: dict[str, Any] = {k: group[k] for k in ("lr", "weight_decay") if k in group}
+            self._saved.append((group, kept))
+            group["lr"] = group["lr"] * self._change.rate
+            if not self._change.regularized and "weight_decay" in group:
+                group["weight_decay"] = 0.0
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """Write the loss of a step when all its optimizers are done."""
+        while self._saved:
+            group, kept = self._saved.pop()
+            group.update(kept)
+        self._in_step = False
+        self._waiting.discard(id(optimizer))
+        if not self._waiting:
+            self._turn_ended()
+
+    def _turn_ended(self) -> None:
+        loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
+        os.write(self._pipe, f"{loss!r}\n".encode())
+        self._made += 1
+        if self._made >= self._steps:
+            self._finish("")
+        self._waiting = set(self._adam) or {id(one) for one in self._turn.optimizers.values()}
+        self._losses.clear()
+        self._asked = {} if self._change.batches == 1 else self._asked
+        self._number = 0
+        randomness.restore(self._rng)
+
+    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
+        """A scaler that leaves a step out has ended it."""
+        if skipped:
+            self.step_ended(optimizer)
+
+    def raised(self, error: BaseException) -> None:
+        """An exception left the script: the trial is over."""
+        self._finish(f"the script failed: {in_one_line(error)}")
+
+    def _finish(self, why: str) -> NoReturn:
+        if why:
+            os.write(self._pipe, f"!{why}\n".encode())
+        os._exit(0)
+
+
+def _undropped(input: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # noqa: A002  # as PyTorch
+    return input
+
+
+def constant_inputs(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a batch whose rows are all alike."""
+    if tensor.ndim < 2:
+        return tensor
+    same = tensor.detach().mean(0, keepdim=True) if tensor.is_floating_point() else tensor[:1]
+    return same.expand_as(tensor).clone()
+
+
+def with_target(
+    args: tuple[Any, ...], kwargs: Mapping[str, Any], target: torch.Tensor
+) -> Arguments:
+    """Return the arguments of a loss with another target."""
+    if len(args) > 1:
+        return (args[0], target, *args[2:]), dict(kwargs)
+    return args, {**kwargs, "target": target}

@@ -1,0 +1,148 @@
+"""The recorded step of a script, with trials in copies of the process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.forwarding import RecordedCall, RecordedForward, hooked
+from mothtrap.adapters.torch.checking.playing import Playing
+from mothtrap.adapters.torch.checking.recording import Iteration, Recording
+from mothtrap.adapters.torch.checking.switch import Switch
+from mothtrap.adapters.torch.job import copies
+from mothtrap.adapters.torch.job.copies import GoOn
+from mothtrap.adapters.torch.job.naming import unwrapped
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.core.errors import NotApplicable
+
+
+class RecordedStep:
+    """The latest turn of the script's loop; see `checks.step.Step`."""
+
+    def __init__(self, recording: Recording, switch: Switch, *, loaded: bool) -> None:
+        assert recording.last is not None  # a turn is complete
+        assert recording.first is not None
+        self._recording, self._switch = recording, switch
+        self.number, self.watched = recording.turns - 1, recording.turns
+        self.loaded = loaded
+        self.forward: Forward | None = forward_of(recording.last)
+        self.loss = _loss_seen(recording.first)
+        self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
+
+    def train(self, change: Change, steps: int, seconds: float) -> Trial:
+        """Repeat the step in a copy of the process.
+
+        Raises:
+            GoOn: in the copy.
+            NotApplicable: the losses of several optimizers depend on one another.
+        """
+        turn = self._recording.last
+        if turn is not None and len(turn.optimizers) > 1 and turn.backwards > 1:
+            raise NotApplicable("several optimizers step in turn, each for a loss of its own")
+        pid, pipe = copies.copy_process()
+        if pid == 0:
+            playing = Playing(self._recording, change, steps, pipe)
+            playing.begin()
+            self._switch.player = playing
+            raise GoOn
+        data, in_time = copies.result_of(pid, pipe, seconds)
+        lines = data.decode(errors="replace").split("\n")[:-1]
+        losses = [float(line) for line in lines if not line.startswith("!")]
+        ended = next((line[1:] for line in lines if line.startswith("!")), "")
+        if not in_time:
+            ended = f"it made {len(losses)} of {steps} steps in {seconds:.0f} s, and was ended"
+        return Trial(losses=np.array(losses), ended=ended)
+
+    def _parameters(self) -> Iterator[ParameterSeen]:
+        for model, call in self._models():
+            called = called_parts(call) if call is not None else frozenset()
+            for name, parameter in model.named_parameters():
+                gradient = self._recording.gradients.get(id(parameter))
+                if parameter.requires_grad and gradient is not None:
+                    path = name.rpartition(".")[0]
+                    yield ParameterSeen(
+                        name=name,
+                        module=path,
+                        kind=type(model.get_submodule(path)).__name__,
+                        gradient=gradient,
+                        called=not called or path == "" or path in called,
+                    )
+
+    def _models(self) -> list[tuple[nn.Module, RecordedCall | None]]:
+        assert self._recording.last is not None
+        return [(unwrapped(call.module), call) for call in one_each(self._recording.last.calls)]
+
+
+def one_each(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+    """Return the first call of each model."""
+    return list({id(call.module): call for call in reversed(calls)}.values())[::-1]
+
+
+def forward_of(turn: Iteration) -> RecordedForward | None:
+    """Return the first call of the turn's model; None if it has several models."""
+    models = one_each(turn.calls)
+    return RecordedForward(models[0]) if len(models) == 1 else None
+
+
+def called_parts(call: RecordedCall) -> frozenset[str]:
+    """Return the paths of the modules that a call of the model calls."""
+    found: set[str] = set()
+    model = unwrapped(call.module)
+    with hooked(model, lambda name, _: found.add(name)), torch.no_grad():
+        _quietly(lambda: call.module(*trees.copied(call.args), **trees.copied(call.kwargs)))
+    return frozenset(found)
+
+
+def _quietly(act: Callable[[], object]) -> None:
+    try:
+        act()
+    except Exception:  # of the model: everything counts as called then
+        return
+
+
+def _loss_seen(turn: Iteration) -> LossSeen | None:
+    if not turn.losses:
+        return None
+    given, location = turn.losses[0]
+    return loss_seen(given, location, turn.roots)
+
+
+def loss_seen(
+    given: LossInputs, location: str | None, roots: Sequence[float] = ()
+) -> LossSeen | None:
+    """Return a call of a loss function in the words of checks; None without both arguments.
+
+    Args:
+        given: the arguments.
+        location: `file:line` of the call.
+        roots: numbers that backwards of the step started from.
+    """
+    if given.prediction is None or given.target is None:
+        return None
+    value = math.nan
+    function = getattr(functional, given.name)
+    with torch.no_grad():
+        options = {key: one for key, one in given.given.items() if key not in ("input", "target")}
+        mean = {**options, "reduction": "mean"}
+        result = function(given.prediction, given.target, **mean)
+        if isinstance(result, torch.Tensor):
+            value = float(result.float().mean())
+    return LossSeen(
+        operation=given.name,
+        value=value,
+        prediction=trees.array_of(given.prediction),
+        target=trees.array_of(given.target),
+        options={
+            key: trees.array_of(one) if isinstance(one, torch.Tensor) else one
+            for key, one in options.items()
+        },
+        location=location,
+        alone=any(math.isclose(value, root, rel_tol=1e-3) for root in roots),
+    )

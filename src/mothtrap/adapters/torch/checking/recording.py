@@ -1,0 +1,215 @@
+"""Record the first steps of a script, and hold it at the start of a later one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.forwarding import RecordedCall
+from mothtrap.adapters.torch.job.randomness import RandomStates
+from mothtrap.adapters.torch.losses.backwards import scalar_root
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
+from mothtrap.tracing import frames
+
+Arguments = tuple[tuple[Any, ...], dict[str, Any]]
+Place = tuple[str, int, str]
+"""Kind of an event, number of its loader, and `file:line`."""
+Gradient = Literal["none", "zero", "some"]
+MAX_BATCHES = 10
+"""Batches that are kept of each loader. Chosen by hand: enough to tell batches apart."""
+MAX_PREDICTION = 1 << 24
+"""Values of a loss function's arguments that are copied (64 MB); chosen by hand."""
+
+
+@dataclass(slots=True)
+class Iteration:
+    """Events of one turn of the script's loop.
+
+    Attributes:
+        calls: of models, with gradients enabled.
+        losses: calls of loss functions: name, arguments, `file:line`.
+        batches: batches that loaders handed over, by place.
+        backwards: number of backwards.
+        roots: the numbers that they started from.
+        optimizers: those that stepped, by identity.
+        rng: random states at the start.
+    """
+
+    rng: Mapping[str, Any]
+    calls: list[RecordedCall] = field(default_factory=list)
+    losses: list[tuple[LossInputs, str]] = field(default_factory=list)
+    batches: dict[Place, list[Any]] = field(default_factory=dict)
+    backwards: int = 0
+    roots: list[float] = field(default_factory=list)
+    optimizers: dict[int, Optimizer] = field(default_factory=dict)
+
+
+class Recording:
+    """Player of the watched steps: changes nothing, and copies what the steps are fed with.
+
+    Args:
+        steps: turns of the loop after which `hold` is called.
+        hold: called at the first event of the next turn.
+
+    Attributes:
+        first: the first complete turn: step 0.
+        last: the latest complete turn.
+        batches: the latest batches of each loader that fed training.
+        gradients: of each parameter by identity: `none`, `zero`, or `some`.
+        turns: complete turns.
+    """
+
+    def __init__(self, steps: int, hold: Callable[[], None]) -> None:
+        self._steps, self._hold = steps, hold
+        self._states = RandomStates()
+        self._start: Place | None = None
+        self._run: list[Place] = []
+        self._stepped = self._over = False
+        self._now = Iteration(self._rng())
+        self.first: Iteration | None = None
+        self.last: Iteration | None = None
+        self.batches: dict[Place, list[Any]] = {}
+        self.gradients: dict[int, Gradient] = {}
+        self.parameters: dict[int, torch.Tensor] = {}
+        self.turns = 0
+
+    @property
+    def rng(self) -> Mapping[str, Any]:
+        """Random states at the start of the turn in progress."""
+        return self._now.rng
+
+    def _rng(self) -> dict[str, Any]:
+        return dict(self._states.read())
+
+    def _event(self, place: Place) -> None:
+        """Take note of an event; hold the script at the start of a turn."""
+        if self._start is None and not self._stepped:
+            self._run.append(place)
+        if self._stepped and self._start is not None and place == self._start:
+            self._turn_ended()
+            if self.turns >= self._steps and not self._over:
+                self._over = True
+                self._hold()
+
+    def _turn_ended(self) -> None:
+        self.first = self.first or self._now
+        self.last = self._now
+        self.turns += 1
+        for place, batches in self._now.batches.items():
+            kept = self.batches.setdefault(place, [])
+            kept += batches
+            del kept[:-MAX_BATCHES]
+        self._now, self._stepped = Iteration(self._rng()), False
+
+    # Player
+
+    def ask_loader(self, number: int, site: str, own: Callable[[], Any]) -> Handed | None:
+        """Hand over the loader's own batch, and keep a copy."""
+        place = ("batch", number, site)
+        self._event(place)
+        batch = own()
+        if not self._over:
+            self._now.batches.setdefault(place, []).append(trees.copied(batch))
+        return Handed(batch)
+
+    def forward_called(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        """Keep a copy of the arguments of a call of a model that trains."""
+        if next(module.parameters(), None) is None:
+            return args, kwargs
+        site = frames.user_location() or ""
+        if not torch.is_grad_enabled():
+            self._run.clear()  # batches before it were for an evaluation
+            return args, kwargs
+        self._event(("forward", 0, site))
+        self._begins_training()
+        mixed = torch.is_autocast_enabled("cpu")
+        self._now.calls.append(
+            RecordedCall(
+                module=module,
+                args=trees.copied(args),
+                kwargs=trees.copied(kwargs),
+                rng=self._rng(),
+                location=site,
+                autocast=torch.get_autocast_dtype("cpu") if mixed else None,
+            )
+        )
+        return args, kwargs
+
+    def _begins_training(self) -> None:
+        """The first forward that trains: a turn starts with the batches just before it."""
+        if self._start is None and self._run:
+            self._start = self._run[0]
+
+    def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """Keep a copy of the arguments of a loss."""
+        given = loss_inputs(name, args, kwargs)
+        prediction = given.prediction
+        wanted = torch.is_grad_enabled() and not self._now.losses
+        if wanted and prediction is not None and prediction.numel() <= MAX_PREDICTION:
+            kept = LossInputs(name, trees.copied(dict(given.given)))
+            self._now.losses.append((kept, frames.user_location() or ""))
+        return args, kwargs
+
+    def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
+        """Take note of which parameters have a gradient."""
+        if closure:
+            return
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                self._gradient_seen(parameter)
+
+    def _gradient_seen(self, parameter: torch.Tensor) -> None:
+        key, gradient = id(parameter), parameter.grad
+        known: Gradient = self.gradients.get(key, "none")
+        self.parameters[key] = parameter
+        if known != "some" and gradient is not None:
+            dense = gradient.coalesce().values() if gradient.is_sparse else gradient
+            known = "some" if dense.count_nonzero() else "zero"
+        self.gradients[key] = known
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped: the next turn may begin."""
+        if self._start is not None:
+            self._stepped = True
+            self._now.optimizers[id(optimizer)] = optimizer
+
+    def backward_begins(self, tensors: Any, /) -> None:
+        """Keep the value that a backward starts from."""
+        self._now.backwards += 1
+        root = scalar_root(tensors)
+        if root is not None:
+            self._now.roots.append(float(root.detach()))
+
+    def backward_ended(self) -> None:
+        """Do nothing."""
+
+    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
+        """A scaler that skips a step ends the turn, too."""
+        if skipped:
+            self.step_ended(optimizer)
+
+    def raised(self, error: BaseException) -> None:
+        """Do nothing: the end of the process is handled elsewhere."""
+
+    def finish(self) -> None:
+        """The script has ended: the turn in progress counts if its step was made."""
+        if self._stepped and not self._over:
+            self._turn_ended()
+            self._over = True
+
+
+def loss_inputs(name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> LossInputs:
+    """Return the arguments of a loss of `torch.nn.functional` by name."""
+    named = dict(zip(("input", "target"), args[:2], strict=False))
+    if len(args) > 2 and name in ("cross_entropy", "nll_loss"):
+        named["weight"] = args[2]
+    return LossInputs(name, {**named, **kwargs})

@@ -1,0 +1,77 @@
+"""The player of a checked process: first records, then, in copies, plays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.checking.recording import Arguments
+from mothtrap.adapters.torch.job.copies import GoOn
+from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
+from mothtrap.adapters.torch.reproduce.replaying.interception import Player
+
+
+class Switch:
+    """Passes the calls of the script to the player in force.
+
+    A copy that is to play comes back from the recording player as `GoOn`; then the same call
+    goes to the player that the copy was given.
+
+    Attributes:
+        player: in force; None before it is set.
+    """
+
+    def __init__(self) -> None:
+        self.player: Player | None = None
+
+    @property
+    def _now(self) -> Player:
+        assert self.player is not None  # set before it is installed
+        return self.player
+
+    def ask_loader(self, number: int, site: str, own: Callable[[], Any], /) -> Handed | None:
+        """A loader is asked for a batch."""
+        try:
+            return self._now.ask_loader(number, site, own)
+        except GoOn:
+            return self._now.ask_loader(number, site, own)
+
+    def forward_called(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Arguments:
+        """The user's code calls a module."""
+        try:
+            return self._now.forward_called(module, args, kwargs)
+        except GoOn:
+            return self._now.forward_called(module, args, kwargs)
+
+    def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """A loss is called."""
+        return self._now.loss_called(name, args, kwargs)
+
+    def step_begins(self, optimizer: Optimizer, closure: bool, /) -> None:
+        """An optimizer is about to apply gradients."""
+        self._now.step_begins(optimizer, closure)
+
+    def step_ended(self, optimizer: Optimizer) -> None:
+        """An optimizer has stepped."""
+        self._now.step_ended(optimizer)
+
+    def backward_begins(self, tensors: Any, /) -> None:
+        """A backward begins."""
+        self._now.backward_begins(tensors)
+
+    def backward_ended(self) -> None:
+        """A backward is done."""
+        self._now.backward_ended()
+
+    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
+        """A gradient scaler has stepped an optimizer, or decided not to."""
+        self._now.scaler_stepped(optimizer, skipped=skipped)
+
+    def raised(self, error: BaseException) -> None:
+        """An exception left the script."""
+        self._now.raised(error)

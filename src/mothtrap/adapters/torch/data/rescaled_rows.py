@@ -1,0 +1,164 @@
+"""Rows of a loader whose values change from pass to pass by the same factor and offset.
+
+A few samples are known by the indices that the sampler drew. In each pass their values are compared
+with those of the pass before: `new = scale * old + offset`, with the same two numbers for all
+samples, is a transformation that works in place on stored data. Augmentation draws other numbers
+for each sample, and no line fits it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from mothtrap.core.facts.data import RowsRescaled
+from mothtrap.statistics.torch.in_place import as_array
+
+Floats = npt.NDArray[np.float64]
+SAMPLES, VALUES = 32, 64
+"""Samples of a loader that are followed, and values of each. Chosen by hand: 16 KB."""
+LEAST_VALUES, LEAST_SAMPLES = 4, 8
+"""Values that a line is fitted to, and samples that must agree, at least. Chosen by hand."""
+PASSES = 8
+"""Passes in which samples are compared."""
+RESIDUAL = 1e-3
+"""Largest distance from the line, in standard deviations: rounding of float32 and little more."""
+AGREEMENT = 0.01
+"""Largest relative difference of the scales of samples, and of two passes. Chosen by hand."""
+CHANGE = 0.02
+"""Change of scale, or of the mean in standard deviations, that counts. Chosen by hand."""
+
+
+@dataclass(slots=True)
+class _Change:
+    scales: list[float] = field(default_factory=list)
+    shifts: list[float] = field(default_factory=list)
+
+
+class RescaledRows:
+    """Follows some samples of one loader.
+
+    Args:
+        tell: gets the fact, once.
+    """
+
+    def __init__(self, tell: Callable[[RowsRescaled], None]) -> None:
+        self._tell = tell
+        self._values: dict[int, tuple[int, Floats]] = {}
+        self._changes: dict[int, _Change] = {}
+        self._began: dict[int, int] = {}
+        self._done = False
+
+    def loaded(
+        self,
+        drawn: object,
+        tensors: Sequence[tuple[str, torch.Tensor]],
+        pass_number: int,
+        step: int,
+    ) -> None:
+        """Compare the samples of a batch with the pass before.
+
+        Args:
+            drawn: indices that the sampler drew for the batch.
+            tensors: of the batch, by their places.
+            pass_number: counts passes from 1.
+            step: the step in progress.
+        """
+        if self._done or not isinstance(drawn, list) or not drawn:
+            return
+        if pass_number > PASSES or not {int}.issuperset(map(type, drawn)):
+            self._done = True
+            return
+        self._began.setdefault(pass_number, step)
+        if pass_number > 1 and not self._values.keys() & drawn:
+            return
+        rows = _rows(tensors, len(drawn))
+        if rows is None:
+            return
+        place, values_RE = rows
+        for row, index in enumerate(drawn):
+            if index in self._values or (pass_number == 1 and len(self._values) < SAMPLES):
+                self._compare(index, pass_number, _some(values_RE[row]))
+        self._judge(place, pass_number, step)
+
+    def _compare(self, index: int, pass_number: int, values: Floats) -> None:
+        before = self._values.get(index)
+        self._values[index] = pass_number, values
+        if before is None or before[0] != pass_number - 1:
+            return
+        line = _line(before[1], values)
+        if line is not None:
+            change = self._changes.setdefault(pass_number, _Change())
+            change.scales.append(line[0])
+            change.shifts.append(line[1])
+
+    def _judge(self, place: str, pass_number: int, step: int) -> None:
+        """Report two passes in which all samples changed by the same scale."""
+        now, before = self._changes.get(pass_number), self._changes.get(pass_number - 1)
+        if now is None or before is None:
+            return
+        scale, earlier = _common(now), _common(before)
+        if scale is None or earlier is None or abs(scale / earlier - 1) > AGREEMENT:
+            return
+        self._done = True
+        self._tell(
+            RowsRescaled(
+                step=step,
+                loader="",
+                tensor=place,
+                scale=scale,
+                offset=float(np.median(now.shifts)),
+                samples=len(now.scales),
+                passes=pass_number,
+                first_step=self._began.get(pass_number - 1, 0),
+            )
+        )
+
+
+def _rows(
+    tensors: Sequence[tuple[str, torch.Tensor]], rows: int
+) -> tuple[str, npt.NDArray[np.floating]] | None:
+    """Return the first tensor of floating-point rows, with its place in the batch."""
+    for place, tensor in tensors:
+        fits = tensor.ndim > 1 and tensor.shape[0] == rows and tensor.is_cpu
+        if fits and tensor.dtype in (torch.float32, torch.float64):
+            return place, as_array(tensor.detach().reshape(rows, -1))
+    return None
+
+
+def _some(values_E: npt.NDArray[np.floating]) -> Floats:
+    """Return up to `VALUES` values, evenly spread over a row."""
+    step = max(1, len(values_E) // VALUES)
+    return np.array(values_E[::step][:VALUES], dtype=np.float64)
+
+
+def _line(old: Floats, new: Floats) -> tuple[float, float] | None:
+    """Return scale and offset of `new = scale * old + offset`; None where no line fits.
+
+    The offset is in standard deviations of `old`.
+    """
+    if len(old) != len(new) or len(old) < LEAST_VALUES:
+        return None
+    spread, spread_now = float(old.std()), float(new.std())
+    if not spread or not spread_now or not np.isfinite(spread_now):
+        return None
+    scale = float(((old - old.mean()) * (new - new.mean())).mean()) / spread**2
+    offset = float(new.mean()) - scale * float(old.mean())
+    apart = np.abs(scale * old + offset - new).max()
+    return (scale, offset / spread) if apart <= RESIDUAL * spread_now else None
+
+
+def _common(change: _Change) -> float | None:
+    """Return the scale that enough samples share; None where they differ or nothing changed."""
+    if len(change.scales) < LEAST_SAMPLES:
+        return None
+    scales, shifts = np.array(change.scales), np.array(change.shifts)
+    scale = float(np.median(scales))
+    if not scale or np.abs(scales / scale - 1).max() > AGREEMENT:
+        return None
+    changed = abs(scale - 1) > CHANGE or float(np.abs(shifts).min()) > CHANGE
+    return scale if changed else None

@@ -1,0 +1,67 @@
+"""One batch of a loader that is trained on for ever, while the loader gives others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from mothtrap.core.facts.data import OneBatchUsed
+
+STEPS = 32
+"""Steps on one batch, and batches given meanwhile, from which on it is reported."""
+Batch = TypeVar("Batch")
+
+
+class UnusedBatches(Generic[Batch]):
+    """Counts the steps that train on one batch, and the batches that are not used.
+
+    Args:
+        tell: gets the fact, at 32 steps and each time that they have grown fourfold.
+
+    Attributes:
+        latest: the batch that was trained on last; None where that is not known.
+    """
+
+    def __init__(self, tell: Callable[[OneBatchUsed], None]) -> None:
+        self._tell = tell
+        self.latest: Batch | None = None
+        self._loader = ""
+        self._steps = self._given = 0
+        self._began = self._step = -1
+        self._next = STEPS
+
+    def loaded(self, loader: str) -> None:
+        """Count a batch that a loader has given."""
+        self._given += loader == self._loader
+
+    def forget(self) -> None:
+        """Begin anew: steps were not observed, or it is not known what was trained on."""
+        self.latest, self._loader = None, ""
+
+    def trained(self, batch: Batch, loader: str, step: int) -> None:
+        """Count a step that trains on a batch which is known by its memory.
+
+        Args:
+            batch: compared by identity.
+            loader: that gave it.
+            step: the step in progress.
+        """
+        if batch is not self.latest:
+            self.latest, self._loader = batch, loader
+            self._steps, self._given, self._next = 0, 0, STEPS
+            self._began = step
+        if step == self._step and self._steps:
+            return
+        self._step = step
+        self._steps += 1
+        if min(self._steps, self._given) >= self._next:
+            self._next *= 4
+            self._tell(
+                OneBatchUsed(
+                    step=step,
+                    loader=loader,
+                    steps=self._steps,
+                    unused=self._given,
+                    first_step=self._began,
+                )
+            )

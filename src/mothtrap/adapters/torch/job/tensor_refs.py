@@ -1,0 +1,58 @@
+"""Weak references to the user's tensors that do not get in the way of the user's program.
+
+`torch.utils.swap_tensors` (PyTorch 2.3 and later) exchanges the content of two tensor objects. It
+raises if a tensor has a weak reference, since the content behind it would change unnoticed.
+`load_state_dict` and `module.half()` call it if a script asks for that with
+`torch.__future__.set_swap_module_params_on_conversion(True)`; `parametrize` and sharding call it,
+too. References of mothtrap's own are hidden from the check.
+"""
+
+from __future__ import annotations
+
+import types
+import weakref
+from typing import Any, TypeVar
+
+import torch
+
+from mothtrap.tracing.identity import OwnRef
+
+T = TypeVar("T")
+
+
+class ContentRef(OwnRef[T]):
+    """Weak reference to a tensor whose content is remembered with the version of the tensor.
+
+    Content that was swapped in may have the same version, so `swapped` is asked, too. It is an
+    attribute, because hooks ask hundreds of times in a step.
+
+    Attributes:
+        swapped: the tensor has got other content since the reference was made.
+    """
+
+    swapped = False
+
+
+def _of_others(tensor: Any) -> list[weakref.ref[Any]]:
+    """Return the weak references of the user to a tensor that is about to be swapped."""
+    others = []
+    for reference in weakref.getweakrefs(tensor):
+        if isinstance(reference, ContentRef):
+            reference.swapped = True
+        if not isinstance(reference, OwnRef):
+            others.append(reference)
+    return others
+
+
+def allow_swaps() -> None:
+    """Let `swap_tensors` exchange tensors that only mothtrap refers to.
+
+    The function asks the module `weakref` of its own module for the references. That name is
+    replaced rather than the function, which scripts may have imported before. It stays
+    replaced when mothtrap is detached, because references can outlive the hooks.
+    """
+    module: Any = torch.utils
+    if getattr(module, "weakref", None) is weakref:
+        view: Any = types.ModuleType(weakref.__name__, weakref.__doc__)
+        view.__dict__.update({**vars(weakref), "getweakrefs": _of_others})
+        module.weakref = view

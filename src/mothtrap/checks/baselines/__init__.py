@@ -1,0 +1,1 @@
+"""Simple models that the trained model has to beat."""

@@ -1,0 +1,1 @@
+"""Proofs on one recorded step."""

@@ -1,0 +1,63 @@
+"""Least losses that are possible, and losses at which known mistakes end."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mothtrap.checks.step import LossSeen
+
+NEAR = 0.03
+"""Relative distance at which a loss counts as that of a known mistake; chosen by hand."""
+
+
+def least_loss(loss: LossSeen) -> float:
+    """Return the least possible value of a loss with these targets; 0 where it is not known."""
+    smoothing = float(loss.options.get("label_smoothing", 0.0))
+    if loss.operation == "cross_entropy" and loss.has_classes and smoothing:
+        rest = smoothing / loss.classes
+        own = 1 - smoothing + rest
+        return -own * math.log(own) - (loss.classes - 1) * rest * math.log(rest)
+    soft = loss.operation == "cross_entropy" and not loss.has_classes
+    if soft and loss.target.dtype.kind == "f" and loss.target.ndim > 1:
+        share = np.clip(loss.target, 1e-12, 1)
+        return float(-(share * np.log(share)).sum(1).mean())
+    if loss.operation.startswith("binary_cross_entropy"):
+        share = np.clip(loss.target.astype(float), 1e-12, 1 - 1e-12)
+        return float(-(share * np.log(share) + (1 - share) * np.log(1 - share)).mean())
+    if loss.operation == "poisson_nll_loss" and loss.options.get("log_input", True):
+        target = loss.target.astype(float)
+        return max(0.0, float((target - target * np.log(np.maximum(target, 1e-8))).mean()))
+    return 0.0
+
+
+def compares_rows(loss: LossSeen) -> bool:
+    """Return whether the classes of a loss are the rows of the batch, as in contrastive losses."""
+    size = loss.target.size
+    each_once = np.array_equal(np.sort(loss.target, axis=None), np.arange(size))
+    return loss.has_classes and loss.prediction.shape == (size, size) and each_once
+
+
+def ends_at_zero(loss: LossSeen) -> bool:
+    """Return whether a model that knows every target has a loss of almost 0.
+
+    It is not known for losses with several terms, those that compare the rows of a batch, and
+    targets that are as large as the inputs, as those of autoencoders.
+    """
+    if not loss.alone:
+        return False
+    if loss.has_classes:
+        return not compares_rows(loss)
+    if loss.operation.startswith("binary_cross_entropy"):
+        return bool(np.isin(loss.target, (0, 1)).all())
+    return loss.operation == "mse_loss" and loss.target.ndim <= 2 and loss.target.shape[-1] < 32
+
+
+def known_floor(loss: LossSeen, level: float) -> str:
+    """Return the mistake, in words, that ends at a loss; empty if none does."""
+    if loss.operation == "cross_entropy" and loss.has_classes and loss.classes > 1:
+        twice = math.log(math.e + loss.classes - 1) - 1
+        if abs(level - twice) < NEAR * twice:
+            return f"softmax before cross_entropy for {loss.classes} classes"
+    return ""

@@ -1,0 +1,209 @@
+"""PRE104: the script cannot fit one batch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.proofs._floors import compares_rows, ends_at_zero, known_floor, least_loss
+from mothtrap.checks.step import Array, Change, LossSeen, Step
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+REMEDIES = (
+    (Change(rate=10.0), "ten times the learning rate"),
+    (Change(rate=0.1), "a tenth of the learning rate"),
+    (Change(regularized=False), "no weight decay and no dropout"),
+    (Change(adam=True), "Adam with a learning rate of 0.001"),
+)
+
+
+@dataclass(frozen=True)
+class CannotOverfit(Check):
+    """The script cannot fit one batch.
+
+    What it detects:
+        A loss that stops falling far above 0 although every step sees the same batch, with the same
+        random states. Optimizer, clipping, and schedule are the script's own.
+
+    Why it matters:
+        A model that cannot memorize a few samples cannot learn many. This test finds most mistakes
+        in a model, a loss, or an optimizer within seconds.
+
+    Fires:
+        Error when the loss of one batch falls by less than `flat` in the last quarter of a trial of
+        `steps` steps or `seconds`, above `remaining` and above the least possible loss, and the
+        same happens with two rows of the batch. `remaining` holds for a loss of classes or numbers
+        that is the only term; other losses may end above 0, and need `remaining_unknown`. Info when
+        two rows can be fitted, but the batch cannot: the model is too small. Further trials change
+        the learning rate, the regularization, or the optimizer. If one of them `helps`, the finding
+        is a warning that names it: model and loss can learn. It is a warning, too, if the loss is
+        not computed by a loss function of the framework.
+
+    Stays quiet:
+        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`;
+        negative losses; steps with several optimizers in turn; trials below `least_steps`; batches
+        in which equal rows have different targets.
+
+    What to do:
+        - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
+          with logits no sigmoid.
+        - Check that predictions and targets have the same shape, and that the targets belong to the
+          inputs.
+        - If the message names a change that helped, apply it.
+
+    Example:
+        loss = F.cross_entropy(model(x).softmax(1), y)
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "PRE104"
+    title = "one batch cannot be learned"
+    uses = ("step", "trials")
+    passed = "one batch can be learned"
+    costs = 3
+    explains = ("loss_not_decreasing", "stuck_at_chance", "input_ignored")
+    steps: int = threshold(
+        200, unit="steps", source="29 healthy programs fell by 60 % or more within 150 steps"
+    )
+    seconds: float = threshold(30.0, unit="seconds", source="chosen by hand")
+    least_steps: int = threshold(40, unit="steps", source="chosen by hand")
+    remaining: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
+    remaining_unknown: float = threshold(
+        0.5, unit="of the first loss", source="healthy autoencoders ended at 0.3, a VAE at 0.41"
+    )
+    flat: float = threshold(0.02, unit="of the first loss", source="chosen by hand")
+    unchanged: float = threshold(1e-3, unit="of the first loss", source="chosen by hand")
+    helps: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report a batch that cannot be fitted."""
+        step = subject.step
+        if step.loss is not None and compares_rows(step.loss):
+            raise NotApplicable(
+                "the loss compares the rows of a batch: its least value is not known"
+            )
+        limit = min(self.seconds, subject.left_s / 3)
+        losses = self._trial(step, Change(), self.steps, limit)
+        subject.figures["first loss"], level = float(losses[0]), _level(losses)
+        subject.figures[f"after {len(losses)} steps"] = level
+        if not self._is_flat(losses, step.loss):
+            return
+        if _contradicts(step):
+            raise NotEnoughData("equal rows of the batch have different targets")
+        pair = _pair(step.loss)
+        if pair is None:
+            raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
+        two = self._trial(step, Change(rows=pair), self.steps, min(limit, subject.left_s / 2))
+        fits = not self._is_flat(two, step.loss)
+        yield self._found(subject, step, losses, _level(two), fits=fits)
+
+    def _found(
+        self, subject: Subject, step: Step, losses: Array, two: float, *, fits: bool
+    ) -> Found:
+        level = _level(losses)
+        helped = "" if fits else next(self._remedies(subject, step, level), "")
+        floor = known_floor(step.loss, level) if step.loss is not None else ""
+        if fits:
+            why = f"two of its rows fall to {two:.4g}: the model is too small for the batch"
+        elif helped:
+            why = f"with {helped}, it falls"
+        elif floor:
+            why = f"that is where {floor} ends"
+        else:
+            why = "no other learning rate, regularization, or optimizer helps"
+        return Found(
+            step=0,
+            severity="info" if fits else "warning" if helped or step.loss is None else "error",
+            message=f"trained on one batch for {len(losses)} steps, the loss goes from "
+            f"{losses[0]:.4g} to {level:.4g} and stays there; {why}",
+            location=step.loss.location if step.loss is not None else None,
+            evidence={"first": float(losses[0]), "level": level, "two_rows": two, "helps": helped},
+        )
+
+    def _remedies(self, subject: Subject, step: Step, level: float) -> Iterator[str]:
+        """Yield the changes with which the loss falls further."""
+        for change, words in REMEDIES:
+            if subject.left_s < 2.0:
+                return
+            steps = self.steps if change.rate < 1 else self.steps // 2
+            losses = step.train(change, steps, min(self.seconds, subject.left_s / 2)).losses
+            helped = len(losses) >= self.least_steps and bool(np.isfinite(losses).all())
+            if helped and _level(losses) < level - self.helps * float(losses[0]):
+                yield words
+
+    def _trial(self, step: Step, change: Change, steps: int, seconds: float) -> Array:
+        """Return the losses of a trial.
+
+        Raises:
+            NotEnoughData: the trial is too short, or a loss is not finite.
+            NotApplicable: a loss is negative.
+        """
+        trial = step.train(change, steps, seconds)
+        if len(trial.losses) < self.least_steps:
+            why = f": {trial.ended}" if trial.ended else ""
+            raise NotEnoughData(
+                f"the trial made {len(trial.losses)} steps, {self.least_steps} are needed{why}"
+            )
+        if np.isnan(trial.losses).all():
+            raise NotApplicable("the step has no backward that starts from a number")
+        if not np.isfinite(trial.losses).all():
+            raise NotEnoughData("a loss of the trial is not finite")
+        if trial.losses.min() < 0:
+            raise NotApplicable("the loss is negative: it has no least value that is known")
+        return trial.losses
+
+    def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:
+        """Return whether the losses stopped falling above what is possible."""
+        first, *_, third, last = quarters = _quarters(losses)
+        begin = float(losses[0])
+        least = least_loss(loss) if loss is not None else 0.0
+        remaining = self.remaining if loss is not None and ends_at_zero(loss) else 0.0
+        above = last > max((remaining or self.remaining_unknown) * begin, 1.1 * least + 1e-3)
+        slow = third - last > 0.5 * (first - quarters[1]) and last < third
+        if slow and begin - last > self.unchanged * begin:
+            return False
+        return above and third - last < self.flat * begin
+
+
+def _quarters(losses: Array) -> list[float]:
+    """Return the median loss of each quarter of a trial."""
+    return [float(np.median(part)) for part in np.array_split(losses, 4)]
+
+
+def _level(losses: Array) -> float:
+    return float(np.median(losses[-max(3, len(losses) // 10) :]))
+
+
+def _pair(loss: LossSeen | None) -> tuple[int, int] | None:
+    """Return two rows of different targets; the first two if the targets are not known."""
+    if loss is None or not loss.target.ndim:
+        return 0, 1
+    for row in range(1, len(loss.target)):
+        if not np.array_equal(loss.target[0], loss.target[row]):
+            return 0, row
+    return None if len(loss.target) > 1 and not math.isnan(loss.value) else (0, 1)
+
+
+def _contradicts(step: Step) -> bool:
+    """Return whether equal inputs have different targets, so that no model can fit the batch."""
+    if step.forward is None or step.loss is None:
+        return False
+    rows, target = step.forward.rows, step.loss.target
+    inputs = [array for array in step.forward.inputs.values() if len(array.shape) > 1]
+    if not inputs or not target.ndim or any(len(one) != rows for one in (*inputs, target)):
+        return False
+    known: dict[bytes, bytes] = {}
+    for row in range(rows):
+        given = b"".join(array[row].tobytes() for array in inputs)
+        if known.setdefault(given, target[row].tobytes()) != target[row].tobytes():
+            return True
+    return False

@@ -1,0 +1,104 @@
+"""PRE106: columns of the input have no influence on the output."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Array, Forward
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class DeadInputs(Check):
+    """Columns or channels of the input have no influence on the output.
+
+    What it detects:
+        Features of a table, or channels of pictures, that vary in the batch, and whose values do
+        not change the output of the model at all.
+
+    Why it matters:
+        The model never sees a part of the data. An index, a slice, or a mask drops it, or a layer
+        has weights of zero there.
+
+    Fires:
+        Warning when the gradient of the outputs by a column is exactly 0, and the outputs stay
+        exactly the same when the column is given other rows' values. Names `max_named` columns.
+
+    Stays quiet:
+        Columns that are constant in the batch; integer inputs; sequences.
+
+    What to do:
+        - Look at slices and masks of the input, such as `x[:, :-1]`.
+        - If the columns are dropped on purpose, leave them out of the data.
+
+    Example:
+        x = x[:, :8]   # the table has 12 columns
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "PRE106"
+    title = "a part of the input is not used"
+    uses = ("step",)
+    passed = "every column of the input has an influence"
+    costs = 2
+    max_named: int = threshold(12, unit="columns", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report columns without influence."""
+        forward = subject.forward
+        tables = {
+            path: array
+            for path, array in forward.inputs.items()
+            if array.dtype.kind == "f" and array.ndim in (2, 4) and len(array) == forward.rows
+        }
+        if not tables or forward.rows < 2:
+            raise NotApplicable("the model has no floating input with columns or channels")
+        influence = forward.influence()
+        for path, array in tables.items():
+            reached = influence.get(path)
+            used = None if reached is None else _by_column(reached).max(0)
+            varies = np.ptp(_by_column(array), axis=0) > 0
+            suspects = np.flatnonzero(varies & (used == 0 if used is not None else True))
+            dead = _confirmed(forward, path, array, suspects.tolist())
+            if dead and len(dead) < int(varies.sum()):
+                yield self._found(forward, path, dead, array.shape[1])
+
+    def _found(self, forward: Forward, path: str, dead: list[int], count: int) -> Found:
+        named = ", ".join(map(str, dead[: self.max_named]))
+        more = f" and {len(dead) - self.max_named} more" if len(dead) > self.max_named else ""
+        return Found(
+            step=0,
+            severity="warning",
+            message=f"{len(dead)} of {count} columns of the input {path} of {forward.model} do not "
+            f"change its output: {named}{more}",
+            location=forward.location,
+            evidence={"columns": [float(one) for one in dead], "input": path},
+        )
+
+
+def _by_column(array: Array) -> Array:
+    """Return an array of shape (rows, columns): axis 1, with all others as rows."""
+    return np.moveaxis(array, 1, -1).reshape(-1, array.shape[1])
+
+
+def _confirmed(forward: Forward, path: str, array: Array, suspects: list[int]) -> list[int]:
+    """Return the columns whose values do not change the outputs, in either mode."""
+    if not suspects:
+        return []
+    changed = array.copy()
+    changed[:, suspects] = np.roll(array[:, suspects], 1, axis=0)
+    for training in (False, True):
+        usual = forward.outputs(training=training)
+        other = forward.outputs({path: changed}, training=training)
+        if any(not np.array_equal(a, b) for a, b in zip(usual, other, strict=True)):
+            return []
+    return suspects

@@ -1,0 +1,87 @@
+"""PRE109: the same input gives different outputs in evaluation mode."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import relative_change
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class EvaluationRandom(Check):
+    """The same input gives different outputs in evaluation mode.
+
+    What it detects:
+        A model in evaluation mode whose outputs depend on the state of the random generators.
+
+    Why it matters:
+        Scores of evaluations jump, the best checkpoint is chosen by luck, and predictions cannot be
+        repeated.
+
+    Fires:
+        Warning when two calls in evaluation mode with different random states differ, and two with
+        the same random states do not, by more than `least`. Names the first layer whose output
+        differs.
+
+    Stays quiet:
+        Models that draw noise, as variational autoencoders do, get an info: only values that are
+        dropped at random are a warning.
+
+    What to do:
+        - `F.dropout(x, p)` drops in evaluation, too: pass `training=self.training`, or use
+          `nn.Dropout`.
+        - Draw noise only `if self.training`.
+
+    Example:
+        x = F.dropout(x, 0.5)
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.functional.dropout.html
+    """
+
+    code = "PRE109"
+    title = "evaluation is random"
+    uses = ("step",)
+    passed = "evaluation gives the same output twice"
+    costs = 1
+    least: float = threshold(1e-4, unit="standard deviations", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report a model that is random in evaluation mode."""
+        forward = subject.forward
+        usual, again = forward.outputs(), forward.outputs()
+        if not usual:
+            raise NotApplicable("the model has no floating output")
+        noise = max(relative_change(a, b) for a, b in zip(usual, again, strict=True))
+        other = forward.outputs(seed=1)
+        if any(a.shape != b.shape for a, b in zip(usual, other, strict=True)):
+            raise NotApplicable("the shape of the output is random")
+        size = max(relative_change(a, b) for a, b in zip(usual, other, strict=True))
+        if size <= max(self.least, 10 * noise):
+            return
+        where = _first_random(subject)
+        yield Found(
+            step=0,
+            severity="warning" if forward.drops() else "info",
+            message=f"{forward.model} in evaluation mode gives the same input outputs that differ "
+            f"by {size:.2g} standard deviations"
+            + (f"; the first layer that differs is {where}" if where else ""),
+            layers=(where,) if where else (),
+            location=forward.location,
+            mode="eval",
+            evidence={"change": size},
+        )
+
+
+def _first_random(subject: Subject) -> str:
+    usual, other = subject.forward.parts(), subject.forward.parts(seed=1)
+    for (name, before), (_, after) in zip(usual, other, strict=False):
+        if before.shape != after.shape or relative_change(before, after) > 1e-6:
+            return name
+    return ""

@@ -1,0 +1,105 @@
+"""PRE110: the gradient differs from that in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Array
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+NEGLIGIBLE = 1e-4
+"""Length of a gradient, relative to the longest one, below which it is noise: that of a bias before
+a batch normalization is 0 but for rounding. Chosen by hand."""
+
+
+@dataclass(frozen=True)
+class LowPrecision(Check):
+    """The gradient of a layer points elsewhere than it does in float64.
+
+    What it detects:
+        A layer whose gradient, in the precision of the script, has another direction than the
+        gradient in float64.
+
+    Why it matters:
+        Rounding is larger than what is to be learned: sums of many small terms, differences of
+        large numbers, or a softmax in half precision.
+
+    Fires:
+        Warning when the cosine between the two gradients of a layer is below `cosine`. Error when
+        the gradient is not finite in the script's precision, and finite in float64.
+
+    Stays quiet:
+        Gradients that are zero, or negligible beside those of other layers; models that draw random
+        numbers in evaluation mode, or cannot compute in float64.
+
+    What to do:
+        - Leave the layer out of autocast, or compute its sums in float32.
+
+    Example:
+        variance = (x ** 2).mean() - x.mean() ** 2   # for values around 10,000
+
+    References:
+        https://docs.pytorch.org/docs/stable/notes/numerical_accuracy.html
+    """
+
+    code = "PRE110"
+    title = "the precision is too low"
+    uses = ("step",)
+    passed = "the gradient is that of float64"
+    costs = 2
+    cosine: float = threshold(0.9, unit="cosine", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report layers whose gradient is rounded away."""
+        usual, other = subject.forward.outputs(), subject.forward.outputs(seed=1)
+        if any(not np.array_equal(a, b) for a, b in zip(usual, other, strict=True)):
+            raise NotApplicable("the model draws random numbers")
+        try:
+            exact = subject.forward.gradients(double=True)
+        except (RuntimeError, TypeError, ValueError) as err:
+            raise NotApplicable("the model does not compute in float64") from err
+        own = subject.forward.gradients(double=False)
+        cosines = dict(_cosines(own, exact))
+        if not cosines:
+            raise NotApplicable("no parameter has a gradient that is not zero")
+        subject.figures["least cosine"] = min(cosines.values())
+        broken = [name for name, value in cosines.items() if np.isnan(value)]
+        low = sorted((value, name) for name, value in cosines.items() if value < self.cosine)
+        if broken:
+            yield Found(
+                step=0,
+                severity="error",
+                message=f"the gradient of {broken[0]} is not finite in the script's precision, and "
+                "finite in float64",
+                layers=tuple(broken),
+                location=subject.forward.location,
+            )
+        elif low:
+            yield Found(
+                step=0,
+                severity="warning",
+                message=f"the gradient of {low[0][1]} has a cosine of {low[0][0]:.2f} with that in "
+                f"float64 (limit {self.cosine:g})",
+                layers=tuple(name for _, name in low),
+                location=subject.forward.location,
+                evidence={"cosine": low[0][0]},
+            )
+
+
+def _cosines(own: Mapping[str, Array], exact: Mapping[str, Array]) -> Iterable[tuple[str, float]]:
+    """Yield the cosine of each gradient with the exact one; NaN for one that is not finite."""
+    lengths = {name: float(np.linalg.norm(true)) for name, true in exact.items()}
+    longest = max(filter(np.isfinite, lengths.values()), default=0.0)
+    for name, true in exact.items():
+        length = lengths[name]
+        if name in own and np.isfinite(length) and length > NEGLIGIBLE * longest:
+            found = own[name].astype(float)
+            product = float(np.linalg.norm(found)) * length
+            yield name, float((found * true).sum()) / product if product else 0.0

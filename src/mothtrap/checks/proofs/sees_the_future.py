@@ -1,0 +1,161 @@
+"""PRE102: a model that predicts the next token sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Array, Forward
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class SeesTheFuture(Check):
+    """A model that predicts the next step of a sequence sees that step.
+
+    What it detects:
+        Outputs before a position that change when the input from that position on changes, although
+        the targets are the inputs, moved by one.
+
+    Why it matters:
+        The model copies the answer from its input. The training loss falls to almost nothing, and
+        generation fails, since the future is not there yet.
+
+    Fires:
+        Error when an output at a position changes by more than `least`, and the target at that
+        position is the input at a later one. The check replaces the end of the sequence at three
+        positions, in evaluation mode.
+
+    Stays quiet:
+        Targets that are not the moved inputs; classification of sequences.
+
+    What to do:
+        - Pass a causal mask, and check that its diagonal is the right one: position t may see
+          positions up to t.
+        - A mask of booleans has opposite meanings in `nn.MultiheadAttention` (True = hidden) and
+          `scaled_dot_product_attention` (True = visible).
+
+    Example:
+        torch.triu(torch.ones(n, n), diagonal=2).bool()   # shows one token too many
+
+    References:
+        https://arxiv.org/abs/1706.03762
+    """
+
+    code = "PRE102"
+    title = "the model sees the future"
+    uses = ("step",)
+    passed = "no output sees a later step of its sequence"
+    costs = 1
+    least: float = threshold(
+        1e-4, unit="standard deviations", source="healthy models differed by 4e-7 at most"
+    )
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report outputs that see the future."""
+        forward, loss = subject.forward, subject.step.loss
+        if loss is None:
+            raise NotApplicable("no call of a loss function was seen")
+        path = _shifted(forward, loss.target)
+        tokens = forward.inputs[path]
+        length = tokens.shape[1]
+        usual = forward.outputs()
+        for position in sorted({length // 4, length // 2, 3 * length // 4}, reverse=True):
+            if position < 1:
+                continue
+            changed = tokens.copy()
+            changed[:, position:] = _other(tokens[:, position:])
+            other = forward.outputs({path: changed})
+            size = self._change(usual, other, tokens.shape, position)
+            if size > self.least:
+                where = self._first_part(forward, path, changed, tokens.shape, position)
+                yield Found(
+                    step=0,
+                    severity="error",
+                    message=f"outputs of {forward.model} before position {position} change by "
+                    f"{size:.2g} standard deviations when the input from {position} on changes"
+                    + (f"; the first layer that sees the future is {where}" if where else ""),
+                    layers=(where,) if where else (),
+                    location=forward.location,
+                    evidence={"position": position, "change": size},
+                )
+                return
+
+    def _change(
+        self,
+        usual: tuple[Array, ...],
+        other: tuple[Array, ...],
+        shape: tuple[int, ...],
+        position: int,
+    ) -> float:
+        found = [
+            _change_before(position, before, after)
+            for before, after in zip(usual, other, strict=True)
+            if _is_sequence(before, shape)
+        ]
+        if not found:
+            raise NotApplicable("no output of the model has one row for each position")
+        return max(found)
+
+    def _first_part(
+        self, forward: Forward, path: str, changed: Array, shape: tuple[int, ...], position: int
+    ) -> str:
+        parts = zip(forward.parts(), forward.parts({path: changed}), strict=False)
+        for (name, before), (_, after) in parts:
+            alike = _is_sequence(before, shape) and before.shape == after.shape
+            if alike and _change_before(position, before, after) > self.least:
+                return name
+        return ""
+
+
+def _is_sequence(array: Array, shape: tuple[int, ...]) -> bool:
+    return array.ndim >= 2 and array.shape[:2] == shape[:2]
+
+
+def _change_before(position: int, before: Array, after: Array) -> float:
+    """Return the largest change before a position, in standard deviations."""
+    difference = np.abs(after[:, :position] - before[:, :position])
+    return float(difference.max(initial=0.0)) / (float(before.std()) or 1.0)
+
+
+def _other(tokens: Array) -> Array:
+    """Return other values of the same kind: those of the next row, moved by one position."""
+    changed = np.roll(np.roll(tokens, 1, axis=0), 1, axis=1)
+    if np.array_equal(changed, tokens):
+        changed = tokens[:, ::-1].copy()
+    return changed
+
+
+def _shifted(forward: Forward, target: Array) -> str:
+    """Return the path of the input of which the target is the next step.
+
+    Raises:
+        NotApplicable: there is none.
+    """
+    for path, array in forward.inputs.items():
+        if array.ndim >= 2 and array.shape[1] > 3:
+            following = array[:, 1:].reshape(-1)
+            shaped = _as_sequence(target, array)
+            if shaped is None:
+                continue
+            for candidate in (shaped[:, :-1], shaped):
+                if candidate.size == following.size and np.array_equal(
+                    candidate.reshape(-1), following
+                ):
+                    return path
+    raise NotApplicable("the targets are not the inputs of the next step")
+
+
+def _as_sequence(target: Array, tokens: Array) -> Array | None:
+    rows, length = tokens.shape[:2]
+    rest = int(np.prod(tokens.shape[2:], dtype=int))
+    for size in (length, length - 1):
+        if target.size == rows * size * rest:
+            return target.reshape(rows, size, *tokens.shape[2:])
+    return None

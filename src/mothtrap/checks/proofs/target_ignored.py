@@ -1,0 +1,73 @@
+"""PRE107: the loss does not depend on the targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.step import Change
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class TargetIgnored(Check):
+    """The loss does not depend on the targets.
+
+    What it detects:
+        A step whose loss stays exactly the same when each row gets the target of another row.
+
+    Why it matters:
+        Without its targets the loss can teach nothing about them.
+
+    Fires:
+        Error when the loss of the step and the loss of the next one are the same to the last digit
+        with the targets moved by one row. Each of the two trials may take `seconds`.
+
+    Stays quiet:
+        Batches whose targets are all equal; losses that are not computed by a loss function of the
+        framework.
+
+    What to do:
+        - Pass the targets of the batch to the loss, and not the predictions or a constant.
+
+    Example:
+        loss = F.mse_loss(output, output.detach())
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "PRE107"
+    title = "the loss ignores the targets"
+    uses = ("step", "trials")
+    passed = "the loss depends on the targets"
+    costs = 2
+    seconds: float = threshold(15.0, unit="seconds", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report a loss that ignores its targets."""
+        loss = subject.step.loss
+        if loss is None or not loss.target.ndim or len(loss.target) < 2:
+            raise NotApplicable("no call of a loss function with a target for each row was seen")
+        if loss.has_equal_targets:
+            raise NotApplicable("all targets of the batch are equal")
+        limit = min(self.seconds, subject.left_s / 2)
+        usual = subject.step.train(Change(), 2, limit).losses
+        moved = subject.step.train(Change(targets="permuted"), 2, limit).losses
+        if len(usual) < 2 or len(moved) < 2:
+            raise NotEnoughData("the trial made no two steps")
+        if np.array_equal(usual, moved):
+            yield Found(
+                step=0,
+                severity="error",
+                message=f"the loss ({usual[0]:.4g}) stays the same when each row gets the target "
+                "of another row",
+                location=loss.location,
+                evidence={"loss": float(usual[0])},
+            )

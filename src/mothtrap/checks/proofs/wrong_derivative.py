@@ -1,0 +1,81 @@
+"""PRE108: backward computes another derivative than the forward has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.subject import Subject
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class WrongDerivative(Check):
+    """The backward of the model computes another derivative than its forward has.
+
+    What it detects:
+        A model whose gradient, computed by backward in float64, differs from the difference
+        quotient of its forward along random directions.
+
+    Why it matters:
+        The optimizer follows the wrong direction. The loss may still fall, slowly, to a worse
+        place, and nothing looks broken.
+
+    Fires:
+        Warning when gradient and difference quotient differ by more than `limit` along two of three
+        directions, while the quotients at two step widths `agree` with one another. A custom
+        `autograd.Function` is the usual cause; a straight-through estimator does this on purpose.
+
+    Stays quiet:
+        Directions that cross a kink, where the two quotients differ; models that cannot compute in
+        float64.
+
+    What to do:
+        - Test each custom `backward` with `torch.autograd.gradcheck`.
+        - Look for values that are changed in place, or detached, inside the forward.
+
+    Example:
+        return grad_output * 2 * x   # the forward is x ** 3
+
+    References:
+        https://pytorch.org/docs/stable/generated/torch.autograd.gradcheck.gradcheck.html
+    """
+
+    code = "PRE108"
+    title = "backward computes a wrong derivative"
+    uses = ("step",)
+    passed = "backward computes the derivative of the forward"
+    costs = 2
+    limit: float = threshold(1e-2, unit="relative", source="chosen by hand")
+    agree: float = threshold(1e-3, unit="relative", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Report a wrong derivative."""
+        wrong, smooth, worst = 0, 0, 0.0
+        for seed in range(3):
+            try:
+                wide, narrow, slope = subject.forward.directional(seed)
+            except (RuntimeError, TypeError, ValueError) as err:
+                raise NotApplicable("the model does not compute in float64") from err
+            scale = max(abs(narrow), abs(slope), 1e-12)
+            if abs(wide - narrow) > self.agree * scale:
+                continue
+            smooth += 1
+            error = abs(narrow - slope) / scale
+            wrong += error > self.limit
+            worst = max(worst, error)
+        if smooth < 2:
+            raise NotEnoughData("the model is not smooth along the directions that were tried")
+        if wrong >= 2:
+            yield Found(
+                step=0,
+                severity="warning",
+                message=f"the gradient of {subject.forward.model} differs by {worst:.2g} from the "
+                "change of its outputs: a backward is wrong, or an estimator such as "
+                "straight-through is used",
+                location=subject.forward.location,
+                evidence={"error": worst},
+            )

@@ -1,0 +1,232 @@
+"""One recorded training step, as checks see it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Difference between a trial and the recorded steps; by default none.
+
+    Attributes:
+        inputs: `constant` replaces floating inputs of the model by their mean over the batch, and
+            gives each row the tokens of the first; `""` leaves them.
+        targets: `permuted` gives each row the target of the next one.
+        rows: only these rows of the batch, repeated up to its size.
+        rate: factor of all learning rates.
+        regularized: False switches weight decay off and dropout to evaluation mode.
+        adam: replace the optimizer by Adam with a learning rate of 0.001.
+        batches: batches that are used in turn; 1 repeats one batch.
+    """
+
+    inputs: Literal["", "constant"] = ""
+    targets: Literal["", "permuted"] = ""
+    rows: tuple[int, ...] = ()
+    rate: float = 1.0
+    regularized: bool = True
+    adam: bool = False
+    batches: int = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Result of a trial.
+
+    Attributes:
+        losses: before each optimizer step; NaN if the loss was not finite.
+        ended: why the trial made fewer steps than asked for; empty if it made all.
+    """
+
+    losses: Array
+    ended: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LossSeen:
+    """The first call of a loss function in a step.
+
+    Attributes:
+        operation: name of the function, as `cross_entropy`.
+        value: its result; NaN if not known.
+        prediction: first argument; classes are on axis 1 for class losses.
+        target: second argument.
+        options: its other arguments by name; arrays for weights.
+        location: `file:line` of the call.
+        alone: the step's loss is this value, without further terms.
+    """
+
+    operation: str
+    value: float
+    prediction: Array
+    target: Array
+    options: Mapping[str, Any] = field(default_factory=dict)
+    location: str | None = None
+    alone: bool = False
+
+    @property
+    def has_classes(self) -> bool:
+        """True if the targets are class numbers."""
+        return self.operation in ("cross_entropy", "nll_loss") and self.target.dtype.kind in "iu"
+
+    @property
+    def has_equal_targets(self) -> bool:
+        """True if every row has the same target."""
+        return bool(self.target.ndim) and bool((self.target == self.target[:1]).all())
+
+    @property
+    def classes(self) -> int:
+        """Number of classes; 1 where there is no such axis."""
+        return int(self.prediction.shape[1 if self.prediction.ndim > 1 else 0])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParameterSeen:
+    """A parameter in the watched steps.
+
+    Attributes:
+        name: path in the model.
+        module: path of the module that holds it; its type is `kind`.
+        gradient: `none` if it had no gradient in any step, `zero` if each gradient was exactly 0.
+        called: the module was called in the watched steps.
+    """
+
+    name: str
+    module: str
+    kind: str
+    gradient: Literal["none", "zero", "some"]
+    called: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cut:
+    """Place where the path from a module to the output ends.
+
+    Attributes:
+        reason: `unused`: the output of the module has no influence on the model's output;
+            `detached`: it has, but the graph ends between the two; `no_grad`: the module itself
+            ran without a graph; `unknown`.
+        last: last module on the way that still has a graph.
+        next: the module after it.
+    """
+
+    reason: Literal["unused", "detached", "no_grad", "unknown"]
+    last: str = ""
+    next: str = ""
+
+
+class Forward(Protocol):
+    """The call of the model in the recorded step, as a function of its inputs.
+
+    Attributes:
+        model: type of the model.
+        inputs: arrays by their path in the arguments.
+        rows: batch size; 0 if no axis is known to be that of the batch.
+        kinds: types of all layers of the model.
+        location: `file:line` of the call.
+    """
+
+    model: str
+    inputs: Mapping[str, Array]
+    rows: int
+    kinds: frozenset[str]
+    location: str | None
+
+    def outputs(
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        training: bool = False,
+        seed: int = 0,
+    ) -> tuple[Array, ...]:
+        """Return the floating outputs of the model.
+
+        State of the model and random states are the same for each call.
+
+        Args:
+            inputs: values that replace the recorded ones, by path.
+            training: training mode; else evaluation mode.
+            seed: 0 = the random states of the recorded step; others differ from it.
+        """
+
+    def parts(
+        self,
+        inputs: Mapping[str, Array] | None = None,
+        *,
+        training: bool = False,
+        seed: int = 0,
+    ) -> Sequence[tuple[str, Array]]:
+        """Return the output of each module call, in order of their ends."""
+
+    def drops(self) -> bool:
+        """Return whether the model drops values at random in evaluation mode."""
+
+    def influence(self, seeds: int = 2) -> Mapping[str, Array]:
+        """Return the summed magnitudes of the outputs' gradient by each value of an input.
+
+        Floating inputs that the graph does not reach are missing.
+        """
+
+    def gradients(self, *, double: bool) -> Mapping[str, Array]:
+        """Return the gradient of a random projection of the outputs by each parameter.
+
+        The model is in evaluation mode.
+
+        Args:
+            double: compute in float64, without autocast.
+        """
+
+    def directional(self, seed: int) -> tuple[float, float, float]:
+        """Compare the derivative of the model along a random direction, in float64.
+
+        Returns:
+            The difference quotients at two step widths, and the derivative by backward.
+        """
+
+    def cut(self, module: str) -> Cut:
+        """Find where the path from a module to the outputs ends."""
+
+
+class Step(Protocol):
+    """The recorded step.
+
+    Attributes:
+        number: of the step.
+        forward: the call of the model; None if the step has not exactly one model.
+        loss: first loss call of step 0, before any update; None if none was seen.
+        parameters: those that require a gradient.
+        loaded: weights were loaded from a file before the step.
+        watched: watched steps.
+    """
+
+    number: int
+    forward: Forward | None
+    loss: LossSeen | None
+    parameters: Sequence[ParameterSeen]
+    loaded: bool
+    watched: int
+
+    def train(self, change: Change, steps: int, seconds: float) -> Trial:
+        """Repeat the step with one thing changed, in the script's own loop, and return the losses.
+
+        Random states are restored before each step.
+        """
+
+
+def batch_axis_of(inputs: Mapping[str, Array]) -> int:
+    """Return the batch size: the most common first axis of the inputs; 0 without arrays."""
+    sizes = [len(array) for array in inputs.values() if array.ndim]
+    return max(sizes, key=sizes.count) if sizes else 0
+
+
+def relative_change(before: Array, after: Array) -> float:
+    """Return the largest change between two outputs, in standard deviations of the first."""
+    scale = float(np.std(before)) or 1.0
+    return float(np.max(np.abs(after - before), initial=0.0)) / scale

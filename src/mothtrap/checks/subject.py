@@ -1,0 +1,116 @@
+"""The training script under test, as checks see it: its data sets, batches, and one step."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy.typing as npt
+
+from mothtrap.checks.step import Forward, Step
+from mothtrap.core.errors import NotApplicable
+
+Array = npt.NDArray[Any]
+Source = Literal["step", "trials", "datasets"]
+"""Parts of a subject that may be missing: one recorded step as a function, the script's own
+loop repeated from that step, and its data sets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Samples of a data set.
+
+    Attributes:
+        indices: of the samples, in the order asked for; samples that could not be read are
+            left out here and below.
+        inputs: one array per input, with one row per sample. An array has the dtype `object`
+            if the samples differ in shape.
+        targets: one row per sample; None for a data set without targets.
+    """
+
+    indices: tuple[int, ...]
+    inputs: tuple[Array, ...]
+    targets: Array | None
+
+
+class DataSet(Protocol):
+    """A data set that a loader of the script read in the watched steps.
+
+    Attributes:
+        name: the variable or class, for messages.
+        role: purpose of the forwards that its batches fed.
+        size: number of samples; None for a stream, of which only the watched batches are known.
+        location: `file:line` of the loop over its loader.
+        drawn: indices drawn in the watched steps, in order; empty if not known.
+        random: reading one sample twice gives different values (augmentation).
+    """
+
+    name: str
+    role: Literal["train", "evaluation"]
+    size: int | None
+    location: str | None
+    drawn: Sequence[int]
+    random: bool
+
+    def read(self, indices: Sequence[int], deadline: float) -> Rows:
+        """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.
+
+        A stream returns the samples of the watched batches, whatever `indices` asks for.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subject:
+    """Everything that a check may look at.
+
+    A check runs in a copy of the script's process, with one thread. It may change objects of
+    the copy; nothing reaches the script.
+
+    Attributes:
+        recorded: the recorded step; `step` is the same, and never None.
+        datasets: those that the script's loaders read.
+        task: `classes` for integer targets of a classification loss, `numbers` for regression.
+        missing: why a source is not available, in one sentence.
+        deadline: monotonic seconds at which the check's time ends.
+        figures: numbers that a check adds to its result; kept in the run as scalars.
+    """
+
+    recorded: Step | None = None
+    datasets: Sequence[DataSet] = ()
+    task: Literal["classes", "numbers", ""] = ""
+    missing: Mapping[Source, str] = field(default_factory=dict)
+    deadline: float = float("inf")
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left."""
+        return self.deadline - time.monotonic()
+
+    @property
+    def step(self) -> Step:
+        """The recorded step.
+
+        Raises:
+            NotApplicable: there is none.
+        """
+        if self.recorded is None:
+            raise NotApplicable("no training step was recorded")
+        return self.recorded
+
+    @property
+    def forward(self) -> Forward:
+        """The call of the model in the recorded step.
+
+        Raises:
+            NotApplicable: the step does not call exactly one model.
+        """
+        if self.step.forward is None:
+            raise NotApplicable("the step does not call exactly one model")
+        return self.step.forward
+
+    def of(self, role: Literal["train", "evaluation"]) -> tuple[DataSet, ...]:
+        """Return the data sets of a role."""
+        return tuple(one for one in self.datasets if one.role == role)

@@ -1,0 +1,124 @@
+"""Check a training script before its long run."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mothtrap.cli._findings import fail_on_option, fails, rule_files_option
+from mothtrap.cli._group import Refusal
+from mothtrap.cli._options import runs_dir_option
+from mothtrap.cli._target import TARGET, RunCommand, command_of
+from mothtrap.core.run_names import check_name
+
+if TYPE_CHECKING:
+    from mothtrap.report.summary import RunSummary
+
+
+@click.command(cls=RunCommand, name="check")
+@runs_dir_option
+@click.option("--name", metavar="NAME", help="Name of the run [default: script and time].")
+@click.option(
+    "--budget",
+    type=click.FloatRange(min=5),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time for the whole check.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=10,
+    show_default=True,
+    help="Steps of the script that are watched before the trials.",
+)
+@click.option("--select", metavar="CODES", help="Rules and checks in force: PRE1,PRE104.")
+@click.option("--network", is_flag=True, help="Let the script connect to other machines.")
+@rule_files_option
+@click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html.")
+@fail_on_option(default="error")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    runs_dir: str | None,
+    name: str | None,
+    budget: float,
+    steps: int,
+    select: str | None,
+    network: bool,
+    rule_files: tuple[str, ...],
+    report: str | None,
+    fail_on: str,
+) -> None:
+    """Check a training script before its long run.
+
+    Runs the first steps of the unchanged script, then repeats one step with one thing changed at a
+    time: does every parameter get a gradient, can the model learn one batch, does it look at its
+    input? The script is ended afterwards. Files that it writes go to a scratch folder, so that
+    yours stay as they are.
+
+    Options of mothtrap come before the target; everything from the target on goes to it untouched.
+    Exit code 1: a finding is at least as severe as --fail-on.
+
+    \b
+    mothtrap check train.py --epochs 3
+    mothtrap check --budget 60 --select PRE -m package.train
+    """
+    from mothtrap.session.job_process import inherited_descriptors
+
+    descriptors = inherited_descriptors()  # before libraries open others
+    if name is not None:
+        check_name(name, "--name")
+    arguments = command_of(ctx.meta[TARGET])
+    if report is not None:
+        from mothtrap.report.formats import form_of
+
+        form_of(report)
+    from mothtrap.core.config import load_config
+    from mothtrap.core.working_folder import working_folder
+    from mothtrap.session.check import CheckOptions, check
+
+    overrides = {
+        "runs_dir": runs_dir,
+        "rule_files": rule_files or None,
+        "select": None if select is None else tuple(filter(None, select.split(","))),
+        "overhead": 0.0,
+    }
+    config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
+    options = CheckOptions(steps=steps, budget_s=budget, network=network, name=name, report=report)
+    found: list[RunSummary] = []
+    code = check(
+        arguments,
+        config,
+        options,
+        warnings=warnings,
+        descriptors=descriptors,
+        afterwards=lambda run: found.append(_shown(run)),
+    )
+    if not found:
+        raise Refusal("nothing was checked")
+    ctx.exit(code or int(fails(found[0], fail_on)))
+
+
+def _shown(run: Path) -> RunSummary:
+    """Print what the checks proved, and what they could not decide; return the run."""
+    from mothtrap.core.facts.checks import CheckResult
+    from mothtrap.monitor.catalogue import explains, rule_classes
+    from mothtrap.reader.run import open_run
+    from mothtrap.report.checks import lines
+    from mothtrap.report.style import Style
+    from mothtrap.report.summary import summarize
+    from mothtrap.store.naming import name_here
+
+    opened = open_run(run)
+    rules = rule_classes()
+    results = opened.observations(CheckResult)
+    for line in lines(results, rules, Style.of(sys.stderr)) if results else ():
+        click.echo(line, err=True)
+    return summarize(opened, explains(rules), called=name_here(run))

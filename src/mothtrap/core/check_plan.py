@@ -1,0 +1,46 @@
+"""Orders for a process whose script is checked before its training run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core import jsonable
+
+CHECK_VARIABLE = "MOTHTRAP_CHECK"
+"""Environment variable that holds the path of the plan, in a process that is checked."""
+
+
+class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Orders for a process that is checked.
+
+    Attributes:
+        steps: turns of the script's loop that are watched before the trials.
+        budget_s: seconds for watching and trials together.
+        codes: checks to make; empty = all.
+        scratch: folder that gets the files that the script writes.
+        kept: folders that may be written to: that of the run.
+        network: connections to other machines are allowed.
+        began_s: Unix time at which the check began.
+    """
+
+    steps: int
+    budget_s: float
+    scratch: str
+    kept: tuple[str, ...] = ()
+    codes: tuple[str, ...] = ()
+    network: bool = False
+    began_s: float = 0.0
+
+
+def is_checked(environ: Mapping[str, str]) -> bool:
+    """Return whether the process belongs to a script that is checked."""
+    return bool(environ.get(CHECK_VARIABLE))
+
+
+def read_plan(environ: Mapping[str, str]) -> CheckPlan | None:
+    """Return the plan that the environment names; None in a process that is not checked."""
+    path = environ.get(CHECK_VARIABLE)
+    return jsonable.decode(Path(path).read_bytes(), CheckPlan) if path else None

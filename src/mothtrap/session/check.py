@@ -1,0 +1,86 @@
+"""Check a script before its training run."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan
+from mothtrap.core.config import Config
+from mothtrap.core.runs import RunKind
+from mothtrap.session.launch import launch
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckOptions:
+    """Options of a check.
+
+    Attributes:
+        steps: steps of the script that are watched.
+        budget_s: seconds for the whole check.
+        network: the script may connect to other machines.
+        name: of the run; None = script and time.
+        report: file to which a report is written.
+    """
+
+    steps: int = 10
+    budget_s: float = 120.0
+    network: bool = False
+    name: str | None = None
+    report: str | None = None
+
+
+def check(
+    command: Sequence[str],
+    config: Config,
+    options: CheckOptions,
+    *,
+    warnings: Sequence[str] = (),
+    descriptors: Sequence[int] = (),
+    afterwards: Callable[[Path], None] = lambda _: None,
+) -> int:
+    """Run the first steps of a script, make the checks, and record both as a run.
+
+    Args:
+        command: program and arguments.
+        config: settings.
+        options: of the check.
+        warnings: lines that are printed first.
+        descriptors: inherited by the command.
+        afterwards: called with the folder of the run.
+
+    Returns:
+        The exit code of the script: 0 unless it failed before it was checked.
+    """
+    began_s = time.time()
+    with tempfile.TemporaryDirectory(prefix="mothtrap-check-") as scratch:
+
+        def variables(attempt: Path) -> dict[str, str]:
+            plan = CheckPlan(
+                steps=options.steps,
+                budget_s=options.budget_s,
+                scratch=scratch,
+                kept=(str(attempt.parent.absolute()),),
+                network=options.network,
+                began_s=began_s,
+            )
+            file = Path(scratch) / "plan.json"
+            file.write_bytes(msgspec.json.encode(plan))
+            return {CHECK_VARIABLE: str(file)}
+
+        return launch(
+            command,
+            config=config,
+            name=options.name,
+            warnings=warnings,
+            report=options.report,
+            after_verdict=afterwards,
+            descriptors=descriptors,
+            kind=RunKind.CHECK,
+            variables=variables,
+        )

@@ -1,0 +1,100 @@
+"""`mothtrap.check`: check a model, a loader, and a loss from a script, a test, or a notebook."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.subject import Subject
+from mothtrap.core.config import Config
+from mothtrap.core.facts.checks import CheckResult
+from mothtrap.core.findings import Finding, Findings, Severity
+from mothtrap.monitor.catalogue import load_checks, rule_classes
+from mothtrap.report.checks import lines
+from mothtrap.report.style import PLAIN
+from mothtrap.session.adapters import load
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """Results of `mothtrap.check`.
+
+    Attributes:
+        results: one per check.
+    """
+
+    results: Sequence[CheckResult]
+
+    @property
+    def findings(self) -> Findings:
+        """All faults."""
+        return Findings(found for result in self.results for found in result.found)
+
+    @property
+    def ok(self) -> bool:
+        """True if no check found an error."""
+        return all(found.severity is not Severity.ERROR for found in self.findings)
+
+    @property
+    def figures(self) -> dict[str, dict[str, float]]:
+        """Numbers of the checks by code and name."""
+        return {result.code: result.figures for result in self.results if result.figures}
+
+    def __str__(self) -> str:
+        told = [_line(found) for found in self.findings]
+        return "\n".join([*told, *lines(self.results, rule_classes(), PLAIN)])
+
+
+def check(
+    model: Any,
+    loader: Iterable[Any],
+    loss_fn: Callable[..., Any] | None = None,
+    optimizer: Any = None,
+    *,
+    step: Callable[[Any], Any] | None = None,
+    select: Sequence[str] = (),
+    budget_s: float = 60.0,
+) -> CheckReport:
+    """Check a model before it is trained.
+
+    Weights, optimizer, gradients, modes, and random states are the same afterwards.
+
+    Args:
+        model: a model of PyTorch.
+        loader: gives batches; up to five of them are used.
+        loss_fn: called with the output of `model(*batch[:-1])` and `batch[-1]`.
+        optimizer: of the model; None = Adam with a learning rate of 0.001.
+        step: takes a batch and returns its loss, where `loss_fn` does not fit.
+        select: codes of the checks to make, or their beginnings; empty = all.
+        budget_s: seconds for all checks together.
+
+    Raises:
+        MothtrapError: the loader gives no batch, or it is not known how the loss is computed.
+        ConfigError: a code does not exist.
+        TypeError: the model is not one of PyTorch.
+    """
+    made = load("torch")
+    if made.explicit_step is None or not made.accepts(model):
+        raise TypeError(f"check: expected a torch.nn.Module, not {type(model).__qualname__}")
+    recorded = made.explicit_step(model, loader, loss_fn, step, optimizer)
+    until = time.monotonic() + budget_s
+    results = []
+    for one in load_checks(Config(select=tuple(select)) if select else Config()):
+        missing = {"datasets": "data sets are not checked in this form"}
+        subject = Subject(recorded=recorded, deadline=until, missing=missing)  # type: ignore[arg-type]
+        results.append(_made(one, subject, budget_s))
+    return CheckReport(results=results)
+
+
+def _made(one: Check, subject: Subject, budget_s: float) -> CheckResult:
+    if subject.left_s > 0:
+        return result_of(one, subject, 0)
+    reason = f"the budget of {budget_s:.0f} s was used up"
+    return CheckResult(step=0, code=one.code, state="not_enough_data", reason=reason)
+
+
+def _line(found: Finding) -> str:
+    return f"{found.severity}: {found.code} {found.name}: {found.message}"

@@ -1,0 +1,94 @@
+"""Data sets behind loaders: their roles, samples, and targets."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+
+from mothtrap.adapters.torch.checking.loader_sets import IndexedSet, LoadersSeen, rows_of
+from mothtrap.adapters.torch.checking.recording import Recording
+
+
+class Noisy(Dataset[torch.Tensor]):
+    """Adds noise to each sample that is read."""
+
+    def __len__(self) -> int:
+        return 4
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return torch.randn(3)
+
+
+class Stream(IterableDataset[torch.Tensor]):
+    """A stream of numbers."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        yield from torch.arange(6.0)
+
+
+def seen(training: DataLoader, other: DataLoader) -> LoadersSeen:
+    """Return the loaders seen after a step that the first one fed."""
+    loaders = LoadersSeen()
+    loaders.made += [(other, "train.py:2"), (training, "train.py:1")]
+    loaders.noticed(training)
+    return loaders
+
+
+def fed(batch: object) -> Recording:
+    recording = Recording(10, lambda: None)
+    recording.batches["batch", 0, "train.py:5"] = [batch]
+    return recording
+
+
+def test_the_loader_that_fed_the_steps_is_for_training_and_others_for_evaluation() -> None:
+    x, y = torch.randn(8, 3), torch.arange(8)
+    loaders = seen(DataLoader(TensorDataset(x, y)), DataLoader(TensorDataset(x + 1, y)))
+    train, evaluation = loaders.sets(fed((x[:1], y[:1])))
+    assert (train.role, train.size, train.location) == ("train", 8, "train.py:1")
+    assert (evaluation.role, evaluation.location) == ("evaluation", "train.py:2")
+    rows = evaluation.read([2, 5], math.inf)
+    assert rows.indices == (2, 5)
+    np.testing.assert_array_equal(rows.inputs[0], (x + 1)[[2, 5]].numpy())
+    np.testing.assert_array_equal(rows.targets, [2, 5])
+
+
+def test_no_sample_is_read_after_the_deadline() -> None:
+    rows = IndexedSet(TensorDataset(torch.randn(8, 3)), "train", None).read([0, 1], -math.inf)
+    assert rows.indices == ()
+
+
+def test_a_data_set_that_changes_its_samples_is_random() -> None:
+    assert IndexedSet(Noisy(), "train", None).random
+    assert not IndexedSet(TensorDataset(torch.randn(4, 3)), "train", None).random
+
+
+def test_of_a_stream_the_watched_batches_are_known() -> None:
+    loaders = seen(DataLoader(Stream(), 3), DataLoader(TensorDataset(torch.zeros(1))))
+    train = next(one for one in loaders.sets(fed(torch.tensor([4.0, 5.0]))) if one.role == "train")
+    assert train.size is None
+    np.testing.assert_array_equal(train.read([], math.inf).inputs[0], [4.0, 5.0])
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        [(torch.ones(2), 1), (torch.ones(2), 0)],
+        [{"ids": torch.ones(2), "labels": 1}, {"ids": torch.ones(2), "labels": 0}],
+    ],
+)
+def test_targets_are_the_last_part_or_named_so(samples: list) -> None:
+    rows = rows_of(samples, (0, 1))
+    assert len(rows.inputs) == 1
+    assert rows.targets is not None
+    assert rows.targets.tolist() == [1, 0]
+
+
+def test_samples_of_different_lengths_are_kept_as_objects() -> None:
+    rows = rows_of([(torch.ones(2), 1), (torch.ones(3), 0)], (0, 1))
+    assert rows.inputs[0].dtype == object
+    assert [len(one) for one in rows.inputs[0]] == [2, 3]

@@ -1,0 +1,72 @@
+"""Models that mix the rows of a batch."""
+
+from __future__ import annotations
+
+import torch
+from tests.checks.checked import finding, network, passes, result, table
+from torch import nn
+
+LOSS = nn.CrossEntropyLoss()
+
+
+class Attends(nn.Module):
+    """Attention over (batch, time, feature)."""
+
+    def __init__(self, *, batch_first: bool) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(8, 2, batch_first=batch_first)
+        self.head = nn.Linear(8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.attention(x, x, x)[0].mean(1))
+
+
+def sequences() -> list[tuple[torch.Tensor, torch.Tensor]]:
+    torch.manual_seed(0)
+    x = torch.randn(16, 5, 8)
+    return [(x, (x[:, :, 0].mean(1) > 0).long())]
+
+
+def test_attention_over_the_batch_axis_is_found() -> None:
+    found = finding("STR707", Attends(batch_first=False), sequences(), LOSS)
+    assert found.severity == "error"
+    assert "attention" in found.message
+
+
+def test_attention_over_time_is_no_fault() -> None:
+    assert passes("STR707", Attends(batch_first=True), sequences(), LOSS)
+
+
+def test_a_view_that_mixes_rows_is_found() -> None:
+    class Mixes(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(x.t().reshape(x.shape))
+
+    assert finding("STR707", Mixes(), table(), LOSS).severity == "error"
+
+
+def test_batch_normalization_is_no_fault() -> None:
+    model = nn.Sequential(nn.Linear(6, 16), nn.BatchNorm1d(16), nn.ReLU(), nn.Linear(16, 3))
+    assert result("STR707", model, table(), LOSS).found == ()
+
+
+def test_dropout_is_no_fault() -> None:
+    model = nn.Sequential(nn.Linear(6, 16), nn.Dropout(0.5), nn.Linear(16, 3))
+    assert passes("STR707", model, table(), LOSS)
+
+
+def test_a_model_without_a_row_for_each_row_is_not_judged() -> None:
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.body = network()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.body(x).mean(0, keepdim=True).expand(2, -1)
+
+    made = result("STR707", Whole(), [(x, y[:2]) for x, y in table()], LOSS)
+    assert made.state == "not_applicable"

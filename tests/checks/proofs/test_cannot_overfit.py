@@ -1,0 +1,94 @@
+"""Batches that cannot be learned."""
+
+from __future__ import annotations
+
+import torch
+from tests.checks.checked import finding, network, passes, result, table
+from torch import nn
+from torch.nn import functional
+
+LOSS = nn.CrossEntropyLoss()
+
+
+def test_a_softmax_too_many_is_named_by_the_loss_where_it_ends() -> None:
+    model = nn.Sequential(network(), nn.Softmax(1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    found = finding("PRE104", model, table(), LOSS, optimizer=optimizer)
+    assert found.severity == "error"
+    assert "softmax before cross_entropy" in found.message
+
+
+def test_a_learning_rate_that_is_far_too_low_is_named() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-7)
+    found = finding("PRE104", model, table(), LOSS, optimizer=optimizer)
+    assert found.severity == "warning"
+    assert "Adam" in found.message
+
+
+def test_a_model_that_is_too_small_is_a_warning() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(64, 1)
+    y = torch.randint(2, (64,))
+    model = nn.Linear(1, 2)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+    found = finding("PRE104", model, [(x, y)], LOSS, optimizer=optimizer)
+    assert found.severity == "info"
+    assert "too small" in found.message
+
+
+def test_a_network_that_learns_is_no_fault() -> None:
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    assert passes("PRE104", model, table(), LOSS, optimizer=optimizer)
+
+
+def test_a_loss_that_falls_slowly_is_no_fault() -> None:
+    model = network()
+    optimizer = torch.optim.SGD(model.parameters(), lr=2e-4)
+    assert passes("PRE104", model, table(), LOSS, optimizer=optimizer)
+
+
+def test_the_floor_of_label_smoothing_is_no_fault() -> None:
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    loss = nn.CrossEntropyLoss(label_smoothing=0.3)
+    assert passes("PRE104", model, table(), loss, optimizer=optimizer)
+
+
+def test_a_negative_loss_is_not_judged() -> None:
+    model = network()
+    made = result("PRE104", model, table(), step=lambda batch: -model(batch[0]).square().mean())
+    assert made.state == "not_applicable"
+
+
+def test_everything_is_as_before_after_the_trials() -> None:
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    functional.cross_entropy(model(table()[0][0]), table()[0][1]).backward()
+    optimizer.step()
+    weights = [p.clone() for p in model.parameters()]
+    moments = [s["exp_avg"].clone() for s in optimizer.state.values()]
+    torch.manual_seed(5)
+    drawn = torch.get_rng_state()
+    batches = table()
+    torch.set_rng_state(drawn)
+    model.eval()
+    result("PRE104", model, batches, LOSS, optimizer=optimizer)
+    assert all(map(torch.equal, weights, model.parameters()))
+    assert all(map(torch.equal, moments, (s["exp_avg"] for s in optimizer.state.values())))
+    assert torch.equal(drawn, torch.get_rng_state())
+    assert not model.training
+
+
+def test_a_loss_that_compares_the_rows_of_a_batch_is_not_judged() -> None:
+    torch.manual_seed(0)
+    model = network(classes=8)
+
+    def step(batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        rows = functional.normalize(model(batch[0]), dim=1)
+        return functional.cross_entropy(2.0 * rows @ rows.T, torch.arange(len(rows)))
+
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    made = result("PRE104", model, table(), step=step, optimizer=optimizer)
+    assert made.state == "not_applicable"

@@ -1,0 +1,59 @@
+"""Models of sequences that see the step that they predict."""
+
+from __future__ import annotations
+
+import torch
+from tests.checks.checked import finding, network, passes, result, table
+from torch import nn
+from torch.nn import functional
+
+TOKENS = 11
+
+
+class Language(nn.Module):
+    """One layer of attention; `shown` = steps of the future that the mask shows."""
+
+    def __init__(self, shown: int) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(TOKENS, 16), nn.Linear(16, TOKENS)
+        self.place = nn.Embedding(12, 16)
+        self.layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, dropout=0.0)
+        self.shown = shown
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        length = tokens.shape[1]
+        mask = torch.ones(length, length).triu(1 + self.shown).bool()
+        hidden = self.embed(tokens) + self.place(torch.arange(length))
+        return self.head(self.layer(hidden, src_mask=mask))
+
+
+def batches() -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    return [torch.randint(TOKENS, (8, 13)) for _ in range(2)]
+
+
+def checked(model: nn.Module) -> dict:
+    def step(batch: torch.Tensor) -> torch.Tensor:
+        scores = model(batch[:, :-1])
+        return functional.cross_entropy(scores.reshape(-1, TOKENS), batch[:, 1:].reshape(-1))
+
+    return {"model": model, "batches": batches(), "step": step}
+
+
+def test_a_mask_that_shows_one_token_too_many_is_found() -> None:
+    found = finding("PRE102", **checked(Language(1)))
+    assert found.severity == "error"
+    assert "layer" in found.message
+
+
+def test_no_mask_at_all_is_found() -> None:
+    assert finding("PRE102", **checked(Language(12))).severity == "error"
+
+
+def test_a_causal_mask_is_no_fault() -> None:
+    assert passes("PRE102", **checked(Language(0)))
+
+
+def test_a_classifier_is_not_judged() -> None:
+    made = result("PRE102", network(), table(), nn.CrossEntropyLoss())
+    assert made.state == "not_applicable"

@@ -1,0 +1,27 @@
+"""Losses that ignore their targets."""
+
+from __future__ import annotations
+
+import torch
+from tests.checks.checked import finding, network, passes, result, table
+from torch import nn
+from torch.nn import functional
+
+
+def test_a_loss_of_the_prediction_with_a_constant_is_found() -> None:
+    model = network()
+
+    def step(batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        x, y = batch
+        return 0 * functional.cross_entropy(model(x), y) + model(x).square().mean()
+
+    assert finding("PRE107", model, table(), step=step).severity == "error"
+
+
+def test_a_loss_of_the_targets_is_no_fault() -> None:
+    assert passes("PRE107", network(), table(), nn.CrossEntropyLoss())
+
+
+def test_equal_targets_are_not_judged() -> None:
+    batches = [(x, torch.ones_like(y)) for x, y in table()]
+    assert result("PRE107", network(), batches, nn.CrossEntropyLoss()).state == "not_applicable"

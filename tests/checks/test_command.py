@@ -1,0 +1,103 @@
+"""`mothtrap check` on whole scripts: output, exit code, and files that stay as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import time
+from pathlib import Path
+
+import pytest
+from tests.harness.running import PYTHON, Outcome, environment, run, show
+
+PROGRAMS = Path(__file__).parent / "programs"
+
+
+def checked(folder: Path, program: str, *arguments: str, options: tuple[str, ...] = ()) -> Outcome:
+    """Check a program in a folder."""
+    words = [*PYTHON, "-m", "mothtrap", "check", "--runs-dir", "runs", "--name", "seen", *options]
+    target = ["--", *PYTHON, str(PROGRAMS / program), *arguments]
+    return run([*words, *target], cwd=folder, env=environment())
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """Digest of every file of the user's."""
+    return {
+        str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "runs" not in path.relative_to(folder).parts
+    }
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, str], Outcome]:
+    """A folder with files of an earlier run, their digests, and the check of a script there."""
+    folder = tmp_path_factory.mktemp("writes")
+    for name in ("train.log", "best.pt", "old.pt", "history.txt", "losses.npy", "copy.pt"):
+        (folder / name).write_text(f"{name} of an earlier run\n")
+    with sqlite3.connect(folder / "scores.db") as base:
+        base.execute("create table losses (step integer, loss real)")
+        base.execute("insert into losses values (-1, 1.0)")
+    base.close()
+    before = contents(folder)
+    return folder, before, checked(folder, "writes.py", options=("--select", "PRE1,LOS"))
+
+
+def test_files_of_the_user_stay_as_they_are(
+    written: tuple[Path, dict[str, str], Outcome],
+) -> None:
+    folder, before, outcome = written
+    assert outcome.returncode == 0, outcome.stderr
+    assert contents(folder) == before
+
+
+def test_a_healthy_script_passes_and_the_terminal_says_what_was_proved(
+    written: tuple[Path, dict[str, str], Outcome],
+) -> None:
+    _, _, outcome = written
+    assert "one batch can be learned" in outcome.stderr
+    assert "the model uses its input" in outcome.stderr
+    assert "0 found a fault" in outcome.stderr
+
+
+def test_the_run_is_of_kind_check_and_holds_the_states_of_the_checks(
+    written: tuple[Path, dict[str, str], Outcome],
+) -> None:
+    folder, _, _ = written
+    record = show(folder / "runs" / "seen", cwd=folder)
+    assert record["run"]["kind"] == "check"
+    states = {rule["code"]: rule["state"] for rule in record["rules"]}
+    assert states["PRE104"] == "ok"
+    assert states["PRE102"] == "not_applicable"
+    assert json.dumps(record)
+
+
+def test_a_faulty_script_gets_a_finding_and_exit_code_1(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "blind.py", options=("--select", "PRE101,PRE104,PRE105"))
+    assert outcome.returncode == 1, outcome.stderr
+    assert "PRE105" in outcome.stderr
+    record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
+    assert "PRE105" in [finding["code"] for finding in record["findings"]]
+
+
+@pytest.mark.full
+def test_a_connection_to_another_machine_is_refused(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "writes.py", "--connect", options=("--select", "PRE103"))
+    assert "connects to no other machine" in outcome.stderr
+    assert outcome.returncode != 0
+
+
+@pytest.mark.full
+def test_a_script_that_never_trains_says_so(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "untrained.py", options=("--select", "PRE103"))
+    assert "nothing was checked: the script ended after 0 steps" in outcome.stderr
+
+
+@pytest.mark.full
+def test_the_budget_is_kept_by_a_script_that_hangs(tmp_path: Path) -> None:
+    began = time.monotonic()
+    outcome = checked(tmp_path, "hangs.py", options=("--select", "PRE1", "--budget", "20"))
+    assert "did not make 10 steps in 10 s" in outcome.stderr
+    assert "the gradient reaches every parameter" in outcome.stderr
+    assert time.monotonic() - began < 60
