@@ -98,12 +98,13 @@ def function(words: str) -> Callable[..., Any]:
         raise ConfigError(f"cannot import {words}: {in_one_line(err)}") from err
     if not callable(found) and not hasattr(found, "predict"):
         raise ConfigError(f"{words} is a {type(found).__qualname__}, no function and no model")
-    return found
+    function: Callable[..., Any] = found
+    return function
 
 
 def _wrappers() -> list[ModelWrapper]:
     parts = [part.load() for part in registry.parts(PACKAGE)]
-    return sorted(parts, key=lambda each: each.FRAMEWORK == LAST)  # type: ignore[arg-type]
+    return sorted(parts, key=lambda each: each.FRAMEWORK == LAST)
 
 
 def _is_last(wrapper: ModelWrapper) -> bool:
