@@ -42,6 +42,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         counts_steps: False: the framework that it refines counts them.
 
     Attributes:
+        evaluations: numbers evaluations and their forwards.
         live: False once the process forked, ended, or this adapter failed as a whole.
         settings: reports those that have no effect on its steps.
         observer: adds to the steps of this framework and of its kin.
@@ -73,7 +74,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         self._depth = 0
         self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
         self._series: set[str] = set()
-        self._evaluations = Evaluations()
+        self.evaluations = Evaluations()
         process.members[framework] = self
 
     def leave(self) -> None:
@@ -187,7 +188,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
     def _add_losses(self, losses: Sequence[Losses], optimizer: str) -> None:
         for loss in losses:
             self.scalar("loss", loss.series, loss.value)
-            self._evaluations.training.add(loss.series, loss.value)
+            self.evaluations.training.add(loss.series, loss.value)
             if loss.series not in self._series:
                 self._series.add(loss.series)
                 self.fact(
@@ -213,9 +214,9 @@ class AdapterJob(RecorderAccess, ProcessAccess):
     ) -> None:
         """Report the metrics of one evaluation between two steps."""
         key = StepKey(
-            step=self.grouper.step, mode=Mode.EVAL, mode_step=self._evaluations.next_number()
+            step=self.grouper.step, mode=Mode.EVAL, mode_step=self.evaluations.next_number()
         )
-        facts = self._evaluations.facts(
+        facts = self.evaluations.facts(
             key.step,
             name,
             values,
