@@ -190,6 +190,9 @@ class Job(BasicJob, Protocol):
             step: one to come; None = the step in progress.
         """
 
+    def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether a collection holds tensors of a kind, be they due now or not."""
+
     def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
         """Return whether forwards of a mode are captured, and find out what is due in the next one.
 

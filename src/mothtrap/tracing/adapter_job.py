@@ -227,7 +227,10 @@ class AdapterJob(RecorderAccess, ProcessAccess):
             label_counts=label_counts,
             location=location,
         )
-        scalars = [Scalar(logged_name(metric), name, float(v)) for metric, v in values.items()]
+        scalars = [
+            Scalar(metric if metric == loss else logged_name(metric), name, float(value))
+            for metric, value in values.items()
+        ]
         self.recorder.evaluation(key, scalars, facts)
 
     def wants(

@@ -28,6 +28,11 @@ class RecorderAccess:
             return not self.recorder.plan.is_light
         return self.recorder.depths.is_full(step)
 
+    def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether a collection holds tensors of a kind, be they due now or not."""
+        streams = self.recorder.plan.streams
+        return any(kind in one.kinds and mode in one.schedules for one in streams if one.by_user)
+
     def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
         """Return whether forwards of a mode are captured, and find out what is due in the next."""
         if not self.recorder.plan.captures_in(mode):

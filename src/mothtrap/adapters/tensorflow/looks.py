@@ -18,6 +18,8 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
 from mothtrap.core.facts import losses as facts
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
 
 MAX_ROWS: Final = 64
 """Rows of a batch that are kept of what a layer takes and gives."""
@@ -247,7 +249,8 @@ class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
     `scaled` by a loss scale: `value` is what was scaled. `tensor`: of the program, while it is
-    traced. `sources`: identities of the variables; `first` is one of them.
+    traced. `sources`: identities of the variables; `first` is one of them. `original`: the
+    tensor that was given to the tape.
     """
 
     value: Slot
@@ -257,6 +260,7 @@ class Target:
     tensor: Any = None
     sources: frozenset[int] = frozenset()
     first: weakref.ref[Any] | None = None
+    original: Any = None
 
 
 @dataclass(slots=True, eq=False)
@@ -293,6 +297,14 @@ class Applied:
         return self.found if np.isfinite(self.found).all() else None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A tensor that a collection asks for, and where its value is."""
+
+    info: TensorInfo
+    slot: Slot
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Look:
     """Everything that one traced program, or one eager step, shows.
@@ -307,6 +319,8 @@ class Look:
     `evaluated`: losses that no tape records, with the mean and the number of their rows.
     `watched`: matrices that a loss depends on, and of which no gradient was asked for.
     `sights`: how far layers see along their sequences, with the line that calls each.
+    `asked`: tensors that collections ask for. `evaluates`: the mode, and the model that is called
+    outside of any tape.
     `difference`: the latest of an eager step of every prediction and every target, and its line.
     """
 
@@ -330,6 +344,16 @@ class Look:
     sights: list[tuple[str, str | None]] = field(default_factory=list)
     by_hand: bool = False
     difference: tuple[Any, str | None] | None = None
+    asked: list[Asked] = field(default_factory=list)
+    evaluates: tuple[Mode, Any] | None = None
+
+    def add_target(self, target: Target) -> None:
+        """Add a loss; one that a persistent tape differentiates again is the same loss."""
+        for known in self.targets:
+            if known.original is not None and known.original is target.original:
+                known.sources |= target.sources
+                return
+        self.targets.append(target)
 
     def assigned(self, variable: Any) -> None:
         """Take a value that a script gives a variable: after its gradient that is an update."""
@@ -373,12 +397,13 @@ class Look:
         self.held.clear()
         self.sources.clear()
         for target in self.targets:
-            target.tensor = None
+            target.tensor = target.original = None
         if self.waiting:  # in a graph within this one, which nothing flushed
             self.waiting.clear()
             self.layers = [c for c in self.layers if c.is_written]
             self.losses = [c for c in self.losses if c.is_written]
             self.models = [c for c in self.models if c.is_written]
+            self.asked = [each for each in self.asked if each.slot.written]
 
 
 class Looks(threading.local):
