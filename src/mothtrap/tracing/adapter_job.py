@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from mothtrap.capture.grouper import ClosedStep, Event
 from mothtrap.capture.logged import log_number
+from mothtrap.core import kinds
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
@@ -43,6 +44,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
 
     Attributes:
         evaluations: numbers evaluations and their forwards.
+        reports: what can ever come from the adapter; None = not known.
         live: False once the process forked, ended, or this adapter failed as a whole.
         settings: reports those that have no effect on its steps.
         observer: adds to the steps of this framework and of its kin.
@@ -63,7 +65,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         self.process, self.framework, self.refines = process, framework, refines
         self.config, self.recorder, self.grouper = process.config, process.recorder, process.grouper
         self.arrays = arrays if arrays is not None else self.recorder.captures.reducer
-        self._reports = reports
+        self.reports = reports
         self.live = True
         say, observe = self.recorder.containment.say, self.recorder.notes.observe
         self.settings = Settings(self.config, framework, self.grouper, say, observe)
@@ -291,8 +293,22 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         """Say, at the first step of the framework, what can come from its adapter."""
         if self.counts_steps:
             self.settings.check(step)
-        if self._reports is not None:
-            self.recorder.looks.reports(self.framework, self._reports, step)
+        if self.reports is not None:
+            self.recorder.looks.reports(self.framework, self.reports, step)
+            self._report_lacking()
+
+    def _report_lacking(self) -> None:
+        """Report collections of kinds of tensors that no adapter of the step provides."""
+        family = self.process.family(self.framework)
+        members = [member for name, member in self.process.members.items() if name in family]
+        given = frozenset().union(*(one.reports.kinds for one in members if one.reports))
+        logged = {kind for kind in kinds.names() if kinds.kind_of(kind).of == "log"}
+        for name, asked in self.recorder.plan.asked_kinds().items():
+            lacking = sorted(asked - given - logged)
+            if lacking and len(asked) < len(kinds.names()):
+                plurals = ", ".join(kinds.kind_of(kind).plural for kind in lacking)
+                why = f"{self.framework} has no {plurals} to capture"
+                self.blind(f"collection {name}", why.replace("_", " "))
 
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -27,10 +27,11 @@ from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
 from mothtrap.adapters.keras.unowned import Unowned
 from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.batches import Batches
+from mothtrap.adapters.tensorflow.cells import LOOKING
 from mothtrap.adapters.tensorflow.errors import explain
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
-from mothtrap.adapters.tensorflow.looks import LOOKING, Look
+from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Job, SnapshotTaker, Surroundings
 from mothtrap.core.options import Option

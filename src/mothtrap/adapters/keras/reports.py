@@ -65,5 +65,5 @@ REPORTS: Final = Reports(
     ),
     scalars=frozenset({"loss", "lr", "loss_scale", "gradient_norm", "clip_limit"}),
     facts=frozenset((*EVERY_STEP, *SAMPLED_STEPS)),
-    modes=frozenset({Mode.TRAIN, Mode.EVAL}),
+    modes=frozenset({Mode.TRAIN, Mode.EVAL, Mode.PREDICT}),
 )

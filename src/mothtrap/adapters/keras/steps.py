@@ -26,14 +26,15 @@ from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_o
 from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.unapplied import Unapplied
 from mothtrap.adapters.keras.weights import Weights
-from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
+from mothtrap.adapters.tensorflow.cells import LOOKING
+from mothtrap.adapters.tensorflow.looks import Applied, Look
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.records import logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.identity import ByIdentity
 
 UNSEEN: Final = Reports(
-    kinds=frozenset({"gradient", "activation"}),
+    kinds=frozenset({"gradient", "activation", "input", "output", "label"}),
     facts=frozenset(SAMPLED_STEPS),
     scalars=frozenset({"gradient_norm", "clip_limit"}),
 )
@@ -49,9 +50,9 @@ NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
 class Before:
     """The state before a call that may make steps; `totals` as of `names.loss_totals`.
 
-    `returned`: the loss that a train step returned; `metrics`: all else. `held`: the variables; None where they are
-    not held, for the reason `why_no_state`, or as the program keeps them (see `keeping`). `late`:
-    the call has been made already, and its program was not looked into.
+    `returned`: the loss that a train step returned; `metrics`: all else. `held`: the variables;
+    None where they are not held, for the reason `why_no_state`, or as the program keeps them (see
+    `keeping`). `late`: the call has been made already, and its program was not looked into.
     """
 
     model: Any = None
