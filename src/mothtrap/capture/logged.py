@@ -176,7 +176,8 @@ class LoggedTensors:
             reason = f"more than {CALLS_PER_STEP} values of {name} in one step"
             recorder.notes.observe(Dropped(step=self._step, what="tensors", count=1, reason=reason))
             return
-        if recorder.captures.reducer is arithmetic:
+        host: Any = arithmetic
+        if recorder.captures.reducer is host:
             value = _on_host(value)
         own = isinstance(value, OWN_ARRAYS)
         tensor = np.asarray(self._as_numbers(value)) if own else value

@@ -80,9 +80,8 @@ class Plan:
         found: dict[str, frozenset[str]] = {}
         for stream in self.streams:
             if stream.collection:
-                found[stream.collection] = found.get(stream.collection, frozenset()) | {
-                    *stream.kinds
-                }
+                before = found.get(stream.collection, frozenset())
+                found[stream.collection] = before.union(stream.kinds)
         return found
 
     def captures_in(self, mode: Mode) -> bool:
