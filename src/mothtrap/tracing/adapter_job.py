@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import get_ident
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mothtrap.capture.grouper import ClosedStep, Event
 from mothtrap.capture.logged import log_number
 from mothtrap.core import kinds
@@ -20,6 +22,7 @@ from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.stopping import TrialEnded
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
 from mothtrap.tracing.job_access import ProcessAccess, RecorderAccess
@@ -76,6 +79,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         self._depth = 0
         self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
         self._series: set[str] = set()
+        self._loss_tensors: dict[str, int] = {}
         self.evaluations = Evaluations()
         process.members[framework] = self
 
@@ -190,6 +194,8 @@ class AdapterJob(RecorderAccess, ProcessAccess):
     def _add_losses(self, losses: Sequence[Losses], optimizer: str) -> None:
         for loss in losses:
             self.scalar("loss", loss.series, loss.value)
+            if self.reports is not None and "loss" in self.reports.kinds and self.wants("loss"):
+                self._take_loss(loss)
             self.evaluations.training.add(loss.series, loss.value)
             if loss.series not in self._series:
                 self._series.add(loss.series)
@@ -201,6 +207,14 @@ class AdapterJob(RecorderAccess, ProcessAccess):
                         optimizers=(loss.optimizer or optimizer,),
                     )
                 )
+
+    def _take_loss(self, loss: Losses) -> None:
+        """Take a loss as a tensor of one element, for a collection that asks for it."""
+        number = self._loss_tensors.get(loss.series)
+        if number is None:
+            info = TensorInfo(kind="loss", name=loss.series, shape=(), dtype="float64")
+            number = self._loss_tensors[loss.series] = self.define(info)
+        self.take("loss", [number], [np.array(loss.value)], by=arithmetic)
 
     def evaluation(
         self,

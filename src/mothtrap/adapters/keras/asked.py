@@ -19,7 +19,7 @@ from mothtrap.adapters.keras import layers, names
 from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import MAX_ROWS, Asked, Look, Slot
-from mothtrap.core.adapters import Job, Losses
+from mothtrap.core.adapters import Job
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 
@@ -75,12 +75,8 @@ class AskedTensors:
         if self.asks("label") and not any(each.info.kind == "label" for each in look.asked):
             _hold(look, "label", str(loss.name), target)
 
-    def stepped(self, looks: Sequence[Look], losses: Sequence[Losses]) -> None:
-        """Take what the programs of a step hold, and its losses."""
-        if self._job.wants("loss"):
-            for loss in losses:
-                info = TensorInfo(kind="loss", name=loss.series, shape=(), dtype="float32")
-                self._job.take("loss", [self._define(info)], [np.float32(loss.value)])
+    def stepped(self, looks: Sequence[Look]) -> None:
+        """Take what the programs of a step hold."""
         held = [each for look in looks for each in look.asked]
         if held:
             with self._job.forward():

@@ -336,7 +336,7 @@ class Steps:
                 series = losses[0].series if len(losses) == 1 else None
                 chosen = before.chosen()
                 job.contain_part("inputs", self.models.trained, looks)
-                job.contain_part("collections", self.asked.stepped, looks, losses)
+                job.contain_part("collections", self.asked.stepped, looks)
                 for look in looks:
                     job.contain_part("layers", self.forwards.tell, look, step)
                     job.contain_part("losses", self.calls.tell, look, step, series, chosen)
