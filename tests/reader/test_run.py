@@ -344,9 +344,8 @@ def test_a_run_that_is_starting_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its folder is made while the reader waits."""
-    path = tmp_path / "starting"
-    monkeypatch.setattr("mothtrap.reader.run.time.sleep", lambda _: write_worker(path))
-    assert open_run(path, timeout_s=60).path == path
+    monkeypatch.setattr("mothtrap.reader.run.time.sleep", lambda _: create(tmp_path))
+    assert open_run("digits", tmp_path, timeout_s=60).id == "digits"
 
 
 def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
