@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, names
 from mothtrap.adapters.keras.weights import Weights
-from mothtrap.adapters.tensorflow.hooks import LOOKS
+from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.looks import MAX_ROWS, Asked, Look, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.steps import Mode
@@ -101,6 +101,8 @@ class AskedTensors:
         mode, is_eager = self.here.mode, tf.executing_eagerly()
         if is_eager and not self._job.begins_evaluation(mode):
             return False
+        if not is_eager and not SHARED.is_running():
+            return False  # it is traced to be exported
         if not is_eager and not any(self._job.asks(kind, mode) for kind in (*OF_FORWARDS, *STATE)):
             return False
         self.here.model = model
