@@ -75,15 +75,6 @@ class Plan:
         own = {name: name.removeprefix(f"{s.collection}.") for s, name in asked}
         return {name: (own[name], s.reductions[name]) for s, name in asked}
 
-    def asked_kinds(self) -> dict[str, frozenset[str]]:
-        """Return the kinds of tensors that each collection in force asks for."""
-        found: dict[str, frozenset[str]] = {}
-        for stream in self.streams:
-            if stream.collection:
-                before = found.get(stream.collection, frozenset())
-                found[stream.collection] = before.union(stream.kinds)
-        return found
-
     def captures_in(self, mode: Mode) -> bool:
         """Return whether anything is captured in steps of a mode, be it due now or not."""
         return mode in self._turns and self._turns[mode].is_any

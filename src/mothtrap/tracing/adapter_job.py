@@ -317,7 +317,11 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         members = [member for name, member in self.process.members.items() if name in family]
         given = frozenset().union(*(one.reports.kinds for one in members if one.reports))
         logged = {kind for kind in kinds.names() if kinds.kind_of(kind).of == "log"}
-        for name, asked in self.recorder.plan.asked_kinds().items():
+        by_collection: dict[str, set[str]] = {}
+        for stream in self.recorder.plan.streams:
+            if stream.collection:
+                by_collection.setdefault(stream.collection, set()).update(stream.kinds)
+        for name, asked in by_collection.items():
             lacking = sorted(asked - given - logged)
             if lacking and len(asked) < len(kinds.names()):
                 plurals = ", ".join(kinds.kind_of(kind).plural for kind in lacking)

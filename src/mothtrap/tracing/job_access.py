@@ -28,11 +28,6 @@ class RecorderAccess:
             return not self.recorder.plan.is_light
         return self.recorder.depths.is_full(step)
 
-    def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
-        """Return whether a collection holds tensors of a kind, be they due now or not."""
-        streams = self.recorder.plan.streams
-        return any(kind in one.kinds and mode in one.schedules for one in streams if one.by_user)
-
     def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
         """Return whether forwards of a mode are captured, and find out what is due in the next."""
         if not self.recorder.plan.captures_in(mode):
@@ -108,6 +103,11 @@ class ProcessAccess:
     def steps_applied(self) -> int:
         """Return how many steps the weights have taken, with one that is not closed yet."""
         return self.process.grouper.steps_applied
+
+    def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether a collection holds tensors of a kind, be they due now or not."""
+        streams = self.process.recorder.plan.streams
+        return any(kind in one.kinds and mode in one.schedules for one in streams if one.by_user)
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Take the numbers among the values that the script gives to a logger, by name."""

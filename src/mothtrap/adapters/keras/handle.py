@@ -305,7 +305,7 @@ class KerasHandle(Fitting):
         )
 
     def _around_prediction(self, original: Function) -> Function:
-        here = self._steps.asked.here
+        here = self._steps.evaluated.here
 
         def predict(*args: Any, **kwargs: Any) -> Any:
             before, here.mode = here.mode, Mode.PREDICT
@@ -375,7 +375,7 @@ class KerasHandle(Fitting):
         """Look at the state before a function that may make a step."""
         if not self._here.depth:
             self._here.function = self._begin_step()
-            if self._steps.asked.began():
+            if self._steps.evaluated.began():
                 LOOKING.set(True)
 
     def _began_late(self) -> None:
@@ -390,7 +390,7 @@ class KerasHandle(Fitting):
         hidden = LOOKS.hidden()
         if not any(look.applied for look in (*looks, *hidden)):
             self._steps.tell_by_hand(looks)
-            self.job.contain_part("tensors of evaluations", self._steps.asked.ran, looks)
+            self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)

@@ -49,7 +49,7 @@ class Outside:
         here, contain = self._here, self._job.contain
         is_model = not here.depth and self._steps.has_optimizers and isinstance(layer, keras.Model)
         training = contain(names.training_flag, kwargs) if is_model else None
-        asked = self._steps.asked
+        asked = self._steps.evaluated
         is_root = not here.depth and isinstance(layer, keras.Model)
         is_asked = is_root and bool(contain(asked.model_begins, layer))
         here.depth += 1

@@ -14,6 +14,7 @@ import numpy as np
 
 from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.asked import AskedTensors
+from mothtrap.adapters.keras.evaluated import EvaluatedTensors
 from mothtrap.adapters.keras.forwards import Forwards
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
@@ -83,13 +84,15 @@ class Steps:
             and the line that called `fit`.
         was_plain: the latest call made one step, and its program was seen.
         unapplied: counts gradients that change no weight.
-        asked: takes tensors that collections ask for.
+        asked: takes tensors of steps that collections ask for.
+        evaluated: takes those of evaluations.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
-        self.asked = AskedTensors(job, self._weights)
+        self.asked = AskedTensors(job)
+        self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
