@@ -160,7 +160,7 @@ def test_waiting_is_no_overhead_and_lines_reach_the_user() -> None:
 def test_the_end_of_the_training_is_announced() -> None:
     process, announced = Process("numpy"), []
     job = job_of(process)
-    process.recorder.before_guard_stops = lambda: announced.append(True)
+    process.recorder.before_guard_stops = lambda _: announced.append(True)
     job.ends_here()
     assert announced == [True]
     assert job.ended_by is None

@@ -165,6 +165,9 @@ class Forward(Protocol):
     ) -> Sequence[tuple[str, Array]]:
         """Return the output of each module call, in order of their ends."""
 
+    def drops(self) -> bool:
+        """Return whether the model drops values at random in evaluation mode."""
+
     def influence(self, seeds: int = 2) -> Mapping[str, Array]:
         """Return the summed magnitudes of the outputs' gradient by each value of an input.
 
@@ -173,6 +176,8 @@ class Forward(Protocol):
 
     def gradients(self, *, double: bool) -> Mapping[str, Array]:
         """Return the gradient of a random projection of the outputs by each parameter.
+
+        The model is in evaluation mode.
 
         Args:
             double: compute in float64, without autocast.

@@ -16,7 +16,8 @@ from mothtrap.core.facts.captures import (
     ToolError,
     Unwatched,
 )
-from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
+from mothtrap.core.facts.checks import CheckResult
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, SplitDrawn
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
@@ -46,7 +47,7 @@ from mothtrap.core.needs import Need
 
 NEEDS_OF_THE_JOB = (
     Need(facts=(WorkerStarted, WorkerEnded, WorkerLost, Resumed, SnapshotKept)),
-    Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged)),
+    Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged, CheckResult)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
 )
@@ -54,7 +55,17 @@ NEEDS_OF_THE_JOB = (
 
 STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
-    Need(facts=(LoaderBegan, BatchesLoaded, DataSeen, OptimizerFacts, ScriptFailed, FailedLoss)),
+    Need(
+        facts=(
+            LoaderBegan,
+            BatchesLoaded,
+            DataSeen,
+            SplitDrawn,
+            OptimizerFacts,
+            ScriptFailed,
+            FailedLoss,
+        )
+    ),
     Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
     Need(facts=(CheckpointSaved,), each_step=True),
     Need(facts=(TrainerSettings, TrainingPhase)),

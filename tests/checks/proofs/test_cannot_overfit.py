@@ -79,3 +79,16 @@ def test_everything_is_as_before_after_the_trials() -> None:
     assert all(map(torch.equal, moments, (s["exp_avg"] for s in optimizer.state.values())))
     assert torch.equal(drawn, torch.get_rng_state())
     assert not model.training
+
+
+def test_a_loss_that_compares_the_rows_of_a_batch_is_not_judged() -> None:
+    torch.manual_seed(0)
+    model = network(classes=8)
+
+    def step(batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        rows = functional.normalize(model(batch[0]), dim=1)
+        return functional.cross_entropy(2.0 * rows @ rows.T, torch.arange(len(rows)))
+
+    optimizer = torch.optim.Adam(model.parameters(), 0.02)
+    made = result("PRE104", model, table(), step=step, optimizer=optimizer)
+    assert made.state == "not_applicable"

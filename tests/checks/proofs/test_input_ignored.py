@@ -35,6 +35,12 @@ def test_a_model_that_looks_is_no_fault() -> None:
     assert passes("PRE105", model, table(), LOSS, optimizer=optimizer)
 
 
+def test_masks_of_dropout_do_not_stand_in_for_the_input() -> None:
+    model = nn.Sequential(nn.Linear(6, 64), nn.ReLU(), nn.Dropout(0.5), nn.Linear(64, 3))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.02)
+    assert passes("PRE105", model, table(), LOSS, optimizer=optimizer)
+
+
 def test_rows_that_are_all_alike_are_found_at_once() -> None:
     batches = [(torch.ones_like(x), y) for x, y in table()]
     assert "same input" in finding("PRE105", network(), batches, LOSS).message

@@ -32,6 +32,13 @@ def least_loss(loss: LossSeen) -> float:
     return 0.0
 
 
+def compares_rows(loss: LossSeen) -> bool:
+    """Return whether the classes of a loss are the rows of the batch, as in contrastive losses."""
+    size = loss.target.size
+    each_once = np.array_equal(np.sort(loss.target, axis=None), np.arange(size))
+    return loss.has_classes and loss.prediction.shape == (size, size) and each_once
+
+
 def ends_at_zero(loss: LossSeen) -> bool:
     """Return whether a model that knows every target has a loss of almost 0.
 
@@ -41,8 +48,7 @@ def ends_at_zero(loss: LossSeen) -> bool:
     if not loss.alone:
         return False
     if loss.has_classes:
-        compares_rows = loss.prediction.shape == (loss.target.size,) * 2
-        return not (compares_rows and np.array_equal(loss.target, np.arange(loss.target.size)))
+        return not compares_rows(loss)
     if loss.operation.startswith("binary_cross_entropy"):
         return bool(np.isin(loss.target, (0, 1)).all())
     return loss.operation == "mse_loss" and loss.target.ndim <= 2 and loss.target.shape[-1] < 32

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.proofs._floors import ends_at_zero, known_floor, least_loss
+from mothtrap.checks.proofs._floors import compares_rows, ends_at_zero, known_floor, least_loss
 from mothtrap.checks.step import Array, Change, LossSeen, Step
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -87,6 +87,10 @@ class CannotOverfit(Check):
     def run(self, subject: Subject) -> Iterable[Found]:
         """Report a batch that cannot be fitted."""
         step = subject.step
+        if step.loss is not None and compares_rows(step.loss):
+            raise NotApplicable(
+                "the loss compares the rows of a batch: its least value is not known"
+            )
         limit = min(self.seconds, subject.left_s / 3)
         losses = self._trial(step, Change(), self.steps, limit)
         subject.figures["first loss"], level = float(losses[0]), _level(losses)

@@ -30,7 +30,8 @@ class EvaluationRandom(Check):
         differs.
 
     Stays quiet:
-        Models that draw samples on purpose are found, too: put the code into `ignore`.
+        Models that draw noise, as variational autoencoders do, get an info: only values that are
+        dropped at random are a warning.
 
     What to do:
         - `F.dropout(x, p)` drops in evaluation, too: pass `training=self.training`, or use
@@ -67,7 +68,7 @@ class EvaluationRandom(Check):
         where = _first_random(subject)
         yield Found(
             step=0,
-            severity="warning",
+            severity="warning" if forward.drops() else "info",
             message=f"{forward.model} in evaluation mode gives the same input outputs that differ "
             f"by {size:.2g} standard deviations"
             + (f"; the first layer that differs is {where}" if where else ""),

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.step import Array, Change, Forward
+from mothtrap.checks.step import Array, Change, Forward, LossSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
+
+BLIND = Change(inputs="constant", regularized=False)
+"""Without dropout: its masks are the same in each step, and would tell rows apart."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +36,8 @@ class InputIgnored(Check):
 
     Stays quiet:
         Losses that hardly fall in either trial, are negative, or are not computed by a loss
-        function; batches whose targets are all equal; models whose targets are their inputs.
+        function; batches whose targets are all equal; models that draw random numbers, other than
+        by dropout, which tell rows apart.
 
     What to do:
         - Print the input of the first layer: is it constant, or all zeros?
@@ -74,11 +78,13 @@ class InputIgnored(Check):
             )
             return
         limit = min(self.seconds, subject.left_s / 3)
-        real = _level(subject.step.train(Change(), self.steps, limit).losses)
-        blind = _level(subject.step.train(Change(inputs="constant"), self.steps, limit).losses)
+        real = _level(subject.step.train(Change(regularized=False), self.steps, limit).losses)
+        blind = _level(subject.step.train(BLIND, self.steps, limit).losses)
         fall = real[0] - real[1]
         if fall <= self.least_fall * abs(real[0]):
             raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
+        if blind[1] < 0.9 * _entropy(loss):
+            raise NotApplicable("random numbers of the model tell the rows of a batch apart")
         subject.figures["loss with inputs"] = real[1]
         subject.figures["without"] = blind[1]
         if abs(real[1] - blind[1]) <= self.alike * fall:
@@ -96,6 +102,15 @@ def _all_alike(forward: Forward) -> bool:
     """Return whether all rows of all inputs are equal."""
     arrays = [one for one in forward.inputs.values() if one.ndim > 1 and len(one) == forward.rows]
     return forward.rows > 1 and bool(arrays) and all((one == one[:1]).all() for one in arrays)
+
+
+def _entropy(loss: LossSeen) -> float:
+    """Return the entropy of the labels: no model has less without inputs. 0 without classes."""
+    if not loss.has_classes:
+        return 0.0
+    counts = np.unique(loss.target, return_counts=True)[1]
+    share = counts / counts.sum()
+    return float(-(share * np.log(share)).sum())
 
 
 def _level(losses: Array) -> tuple[float, float]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.cuts import CutFinder
@@ -94,6 +95,13 @@ class RecordedForward:
             self._again(inputs)
         return found
 
+    def drops(self) -> bool:
+        """Return whether the model drops values at random in evaluation mode."""
+        seen = _Operations()
+        with self._prepared(training=False, seed=0), torch.no_grad(), seen:
+            self._again(None)
+        return any("bernoulli" in name or "dropout" in name for name in seen.names)
+
     def influence(self, seeds: int = 2) -> Mapping[str, Array]:
         """Return the summed magnitudes of the outputs' gradient by each value of an input."""
         found: dict[str, Array] = {}
@@ -114,7 +122,7 @@ class RecordedForward:
 
     def gradients(self, *, double: bool) -> Mapping[str, Array]:
         """Return the gradient of a random projection of the outputs by each parameter."""
-        with self._prepared(training=True, seed=0), torch.enable_grad():
+        with self._prepared(training=False, seed=0), torch.enable_grad():
             model = _doubled(self._call.module) if double else self._call.module
             named = {n: p for n, p in model.named_parameters() if p.requires_grad}
             arguments = (self._call.args, self._call.kwargs)
@@ -213,6 +221,19 @@ def hooked(model: nn.Module, keep: Callable[[str, Any], None]) -> Iterator[None]
     finally:
         for handle in handles:
             handle.remove()
+
+
+class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Keeps the names of the operations inside a block."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.names: set[str] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Keep the name of an operation, and do it."""
+        self.names.add(str(func))
+        return func(*args, **(kwargs or {}))
 
 
 def _with_gradient(tensor: torch.Tensor) -> torch.Tensor:
