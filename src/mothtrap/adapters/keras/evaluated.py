@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+import keras
 import tensorflow as tf
 
 from mothtrap.adapters.keras import layers, names
@@ -77,7 +78,8 @@ class EvaluatedTensors:
         """Hold what the model itself was given, and what it gave; of an eager one take all."""
         look, model, mode = self._look_of_evaluation(), self.here.model, self.here.mode
         self.here.model = None
-        if look is None:
+        is_symbolic = any(isinstance(one, keras.KerasTensor) for one in tf.nest.flatten(given))
+        if look is None or is_symbolic:  # it becomes a part of another model
             return
         for kind, values in (("input", given), ("output", result)):
             if self._asked.asks(kind, mode):
