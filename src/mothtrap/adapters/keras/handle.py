@@ -388,7 +388,8 @@ class KerasHandle(Fitting):
         if before is None or self._here.depth:
             return False
         hidden = LOOKS.hidden()
-        if not any(look.applied for look in (*looks, *hidden)):
+        seen = any(look.applied for look in (*looks, *hidden))
+        if not (seen or self._steps.has_stepped(before)):
             self._steps.tell_by_hand(looks)
             self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)

@@ -84,6 +84,8 @@ class Steps:
             and the line that called `fit`.
         was_plain: the latest call made one step, and its program was seen.
         unapplied: counts gradients that change no weight.
+        steps_in_branches: an optimizer is called in a branch or loop of a program, so that only
+            its number of updates tells whether a call was a step.
         asked: takes tensors of steps that collections ask for.
         evaluated: takes those of evaluations.
     """
@@ -99,6 +101,7 @@ class Steps:
         self._facts = optimizers.OptimizerLedger(job)
         self._trained: dict[str, ByIdentity[Any, int]] = {}
         self._looked_into = self.was_plain = self._updates = False
+        self.steps_in_branches = False
         self._dropped = 0
         self._counts: Counter[str] = Counter()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
@@ -265,6 +268,11 @@ class Steps:
         rest = made.count - 1 - early if early < made.count else made.count - 1
         if rest:
             self._job.step(count=rest, optimizer=made.optimizer)
+
+    def has_stepped(self, before: Before) -> bool:
+        """Return whether an optimizer has made an update in a branch of a program."""
+        built = [one for one in self._optimizers if one.built]
+        return self.steps_in_branches and any(self._delta(one, before) for one in built)
 
     def _delta(self, optimizer: Any, before: Before) -> int:
         known = before.made.get(id(optimizer), self._optimizers[optimizer])

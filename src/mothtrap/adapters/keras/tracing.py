@@ -256,14 +256,16 @@ class Tracing:
     def applied(self, optimizer: Any, gradients: Sequence[Any], variables: Any) -> None:
         """Take the gradients that an optimizer is given, before it applies them."""
         look = LOOKS.current()
-        if look is None:
-            return
         if variables is None:
             variables = list(optimizers.innermost(optimizer)._trainable_variables)
         keras_variables = [layers.as_keras(variable) for variable in variables]
+        if look is None:
+            self._steps.steps_in_branches = True
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             with tf.init_scope():
                 self._steps.applied(optimizer, keras_variables)
+        if look is None:
+            return
         pairs = zip(keras_variables, gradients, strict=False)
         missing = [variable for variable, gradient in pairs if gradient is None]
         known = {id(variable) for variable in keras_variables}
