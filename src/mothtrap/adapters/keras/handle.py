@@ -389,7 +389,9 @@ class KerasHandle(Fitting):
             return False
         hidden = LOOKS.hidden()
         seen = any(look.applied for look in (*looks, *hidden))
-        if not (seen or self._steps.has_stepped(before)):
+        stepped = seen or self._steps.has_stepped(before)
+        before.refused = not stepped and self._steps.was_refused(looks)
+        if not (stepped or before.refused):
             self._steps.tell_by_hand(looks)
             self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)

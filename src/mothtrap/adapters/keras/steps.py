@@ -16,7 +16,7 @@ from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.asked import AskedTensors
 from mothtrap.adapters.keras.evaluated import EvaluatedTensors
 from mothtrap.adapters.keras.forwards import Forwards
-from mothtrap.adapters.keras.guard import Guard
+from mothtrap.adapters.keras.guard import Guard, is_finite
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.losscalls import LossCalls
 from mothtrap.adapters.keras.metrics import numbers_in
@@ -54,6 +54,7 @@ class Before:
     `returned`: the loss that a train step returned; `metrics`: all else. `held`: the variables;
     None where they are not held, for the reason `why_no_state`, or as the program keeps them (see
     `keeping`). `late`: the call has been made already, and its program was not looked into.
+    `refused`: the script itself has not applied the step.
     """
 
     model: Any = None
@@ -65,6 +66,7 @@ class Before:
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
     late: bool = False
+    refused: bool = False
 
     def chosen(self) -> dict[str, str]:
         """Return the line that compiled the model, by the one that called `fit`."""
@@ -166,7 +168,9 @@ class Steps:
         count = max(stepped.values(), default=0)
         applied = [each for look in looks for each in look.applied]
         skipped = False
-        if not count:
+        if not count and before.refused:
+            skipped, count = True, 1
+        elif not count:
             if before.model is None or self._accumulates(before.model):
                 return False
             skipped = any(
@@ -273,6 +277,11 @@ class Steps:
         """Return whether an optimizer has made an update in a branch of a program."""
         built = [one for one in self._optimizers if one.built]
         return self.steps_in_branches and any(self._delta(one, before) for one in built)
+
+    def was_refused(self, looks: Sequence[Look]) -> bool:
+        """Return whether a program has left out its update because a loss is not finite."""
+        targets = [target for look in looks for target in look.targets]
+        return self.steps_in_branches and any(not is_finite(each.value.read()) for each in targets)
 
     def _delta(self, optimizer: Any, before: Before) -> int:
         known = before.made.get(id(optimizer), self._optimizers[optimizer])
