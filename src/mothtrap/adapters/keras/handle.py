@@ -389,9 +389,12 @@ class KerasHandle(Fitting):
             return False
         hidden = LOOKS.hidden()
         seen = any(look.applied for look in (*looks, *hidden))
-        stepped = seen or self._steps.has_stepped(before)
-        before.refused = not stepped and self._steps.was_refused(looks)
-        if not (stepped or before.refused):
+        before.in_branch = not seen and self._steps.steps_in_branches
+        if before.in_branch:
+            before.location = frames.user_location()
+            if self._steps.end(before, looks, hidden):
+                return True
+        if not seen:
             self._steps.tell_by_hand(looks)
             self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)

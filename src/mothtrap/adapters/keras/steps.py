@@ -54,7 +54,7 @@ class Before:
     `returned`: the loss that a train step returned; `metrics`: all else. `held`: the variables;
     None where they are not held, for the reason `why_no_state`, or as the program keeps them (see
     `keeping`). `late`: the call has been made already, and its program was not looked into.
-    `refused`: the script itself has not applied the step.
+    `in_branch`: the optimizer is called in a branch, which a script may leave out.
     """
 
     model: Any = None
@@ -66,7 +66,7 @@ class Before:
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
     late: bool = False
-    refused: bool = False
+    in_branch: bool = False
 
     def chosen(self) -> dict[str, str]:
         """Return the line that compiled the model, by the one that called `fit`."""
@@ -168,7 +168,7 @@ class Steps:
         count = max(stepped.values(), default=0)
         applied = [each for look in looks for each in look.applied]
         skipped = False
-        if not count and before.refused:
+        if not count and before.in_branch and _has_bad_loss(looks):
             skipped, count = True, 1
         elif not count:
             if before.model is None or self._accumulates(before.model):
@@ -272,16 +272,6 @@ class Steps:
         rest = made.count - 1 - early if early < made.count else made.count - 1
         if rest:
             self._job.step(count=rest, optimizer=made.optimizer)
-
-    def has_stepped(self, before: Before) -> bool:
-        """Return whether an optimizer has made an update in a branch of a program."""
-        built = [one for one in self._optimizers if one.built]
-        return self.steps_in_branches and any(self._delta(one, before) for one in built)
-
-    def was_refused(self, looks: Sequence[Look]) -> bool:
-        """Return whether a program has left out its update because a loss is not finite."""
-        targets = [target for look in looks for target in look.targets]
-        return self.steps_in_branches and any(not is_finite(each.value.read()) for each in targets)
 
     def _delta(self, optimizer: Any, before: Before) -> int:
         known = before.made.get(id(optimizer), self._optimizers[optimizer])
@@ -408,6 +398,12 @@ class Steps:
             name = applied.optimizer.name
             self._job.scalar("gradient_norm", name, clip.norm_of(norm_N))
             self._job.scalar("clip_limit", name, clip.limit)
+
+
+def _has_bad_loss(looks: Sequence[Look]) -> bool:
+    """Return whether a loss is not finite, for which a script may have left out the update."""
+    targets = [target for look in looks for target in look.targets]
+    return any(not is_finite(each.value.read()) for each in targets)
 
 
 def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:
