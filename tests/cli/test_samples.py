@@ -104,11 +104,20 @@ def test_a_rule_that_found_nothing_is_an_error(path: Path) -> None:
     assert "the run has no finding of 'loss_spike'" in done.output
 
 
-@pytest.mark.parametrize("args", [(), ("--seen", "3", "--step", "4")])
-def test_one_thing_must_be_asked_for(path: Path, args: tuple[str, ...]) -> None:
-    done = samples(path, *args)
+def test_two_things_cannot_be_asked_for(path: Path) -> None:
+    done = samples(path, "--seen", "3", "--step", "4")
     assert done.exit_code == 2
     assert "error: " in done.output
+
+
+def test_without_an_option_the_first_steps_are_listed(path: Path) -> None:
+    done = samples(path)
+    assert done.exit_code == 0
+    *shown, more = [line for line in done.output.splitlines() if not line.startswith(" ")]
+    assert [line.partition(",")[0] for line in shown] == ["step 0", "step 1", "step 2"]
+    assert more == "and 77 more steps: --limit 80"
+    told = json.loads(samples(path, "--format", "json").output)
+    assert [step["step"] for step in told] == list(range(80))
 
 
 def test_a_run_without_samples_says_so(tmp_path: Path) -> None:

@@ -340,6 +340,14 @@ def test_a_run_of_an_earlier_version_says_the_same(tmp_path: Path) -> None:
     assert before.damage == now.damage
 
 
+def test_a_run_that_is_starting_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its folder is made while the reader waits."""
+    monkeypatch.setattr("mothtrap.reader.run.time.sleep", lambda _: create(tmp_path))
+    assert open_run("digits", tmp_path, timeout_s=60).id == "digits"
+
+
 def test_a_run_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="no run found"):
         open_run("nothing", tmp_path)

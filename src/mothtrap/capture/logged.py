@@ -176,6 +176,9 @@ class LoggedTensors:
             reason = f"more than {CALLS_PER_STEP} values of {name} in one step"
             recorder.notes.observe(Dropped(step=self._step, what="tensors", count=1, reason=reason))
             return
+        host: Any = arithmetic
+        if recorder.captures.reducer is host:
+            value = _on_host(value)
         own = isinstance(value, OWN_ARRAYS)
         tensor = np.asarray(self._as_numbers(value)) if own else value
         copier: Any = arithmetic if own else recorder.captures.reducer
@@ -194,3 +197,12 @@ class LoggedTensors:
         arithmetic_of_framework: Any = self._recorder.captures.reducer
         is_tensor = hasattr(value, "numpy") and not isinstance(value, OWN_ARRAYS)
         return arithmetic_of_framework.to_numpy(value) if is_tensor else value
+
+
+def _on_host(value: Any) -> Any:
+    """Return a tensor as the array that its framework makes of it; anything else as it is."""
+    for name in ("numpy", "asnumpy"):  # of TensorFlow and Keras, and of MXNet
+        read = None if isinstance(value, OWN_ARRAYS) else getattr(value, name, None)
+        if callable(read):
+            return read()
+    return value

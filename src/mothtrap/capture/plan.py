@@ -75,6 +75,10 @@ class Plan:
         own = {name: name.removeprefix(f"{s.collection}.") for s, name in asked}
         return {name: (own[name], s.reductions[name]) for s, name in asked}
 
+    def captures_in(self, mode: Mode) -> bool:
+        """Return whether anything is captured in steps of a mode, be it due now or not."""
+        return mode in self._turns and self._turns[mode].is_any
+
     def begin(self, step: int) -> None:
         """Decide what is captured in the train step that begins."""
         self.step = self._mode_steps[Mode.TRAIN] = step

@@ -36,6 +36,11 @@ class Turns:
             if schedule is not None:
                 self._turns.append(_Turn(stream, schedule, range(0)))
 
+    @property
+    def is_any(self) -> bool:
+        """Return whether a stream of this mode is in force."""
+        return bool(self._turns)
+
     def due(self, step: int) -> list[Stream]:
         """Return the streams that are due at a step, in the order in which they were given.
 

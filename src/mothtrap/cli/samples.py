@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mothtrap.reader.samples.suspects import Place
 
 
-STEPS_OF_FINDINGS = 3
-"""Steps of `--where` that are shown where no limit is given; a run that stays bad has hundreds."""
+MOST_STEPS = 3
+"""Steps that are shown where neither a step nor a limit is given; a run has many."""
 
 
 @click.command(name="samples")
@@ -54,7 +54,7 @@ STEPS_OF_FINDINGS = 3
     default=20,
     show_default=True,
     metavar="N",
-    help="Show at most so many samples or steps, of --where 3 steps by default; in JSON are all.",
+    help="Show at most so many samples or steps, 3 steps by default; in JSON are all.",
 )
 @format_option
 @runs_dir_option
@@ -77,6 +77,7 @@ def command(
     known.
 
     \b
+    mothtrap samples RUN                       the samples of the first steps
     mothtrap samples RUN --step 4771           the samples of one step
     mothtrap samples RUN --where loss_spike    of the steps of a finding
     mothtrap samples RUN --seen img_0042.png   the steps that trained on a sample
@@ -90,8 +91,6 @@ def command(
 
     if seen is not None and (steps or rules or ranks):
         raise Refusal("--seen looks through all steps; leave --step, --where and --rank away")
-    if seen is None and not (steps or rules or ranks):
-        raise Refusal("nothing was asked for; give --step N, --where RULE, --seen SAMPLE or --rank")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened, style = open_run(run, config.runs_dir), Style.of(sys.stdout)
     warn_of_damage(opened)
@@ -104,11 +103,14 @@ def command(
         ranking = suspects.rank(opened.samples.steps(), bad)
         _show(form, report.ranking_record(ranking), report.ranking_text(ranking, style, limit))
         ctx.exit(0 if ranking.ranked else 1)
-    told = opened.samples.among({step for _, step in bad})
-    shown = [step for step in told if (step.worker, step.step) in bad]
+    if steps or rules:
+        told = opened.samples.among({step for _, step in bad})
+        shown = [step for step in told if (step.worker, step.step) in bad]
+    else:
+        shown = list(opened.samples.steps())
     shown.sort(key=lambda step: (step.step, step.worker))  # what went wrong first comes first
     given = ctx.get_parameter_source("limit") is not ParameterSource.DEFAULT
-    most = (limit if given else STEPS_OF_FINDINGS) if rules else None
+    most = None if steps and not rules else limit if given else MOST_STEPS
     text = report.steps_text(shown, style, limit, most)
     _show(form, [report.step_record(s) for s in shown], text)
     _say_unknown(tuple({step for _, step in bad} - {step.step for step in shown}))

@@ -190,8 +190,19 @@ class Job(BasicJob, Protocol):
             step: one to come; None = the step in progress.
         """
 
-    def forward(self) -> AbstractContextManager[None]:
-        """Hold together the outputs of one training forward, which are taken inside."""
+    def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether a collection holds tensors of a kind, be they due now or not."""
+
+    def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
+        """Return whether forwards of a mode are captured, and find out what is due in the next one.
+
+        Args:
+            mode: other than training. `wants` of this mode answers for the next forward, which
+                ends with `forward(mode)`, also where nothing is due in it.
+        """
+
+    def forward(self, mode: Mode = Mode.TRAIN) -> AbstractContextManager[None]:
+        """Hold together the tensors of one forward, which are taken inside."""
 
     def add_row(self, tensor_id: int, fields: dict[str, float]) -> None:
         """Add statistics of a tensor, by name, that the adapter has computed itself."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 from mothtrap.core import registry
 from mothtrap.core.digests import DIGEST
 from mothtrap.core.digests import NAMES as DIGESTS
-from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.facts.record import ItemLogged
 from mothtrap.core.labels import LabelKind, Labels
 from mothtrap.core.record_items import Predictions
@@ -52,18 +53,30 @@ NOTEBOOK = "mothtrap.notebook"
 """Displays of a run, which lie above this package and are loaded when one is asked for."""
 
 
-def open_run(argument: str | Path | None = None, runs_dir: str | Path = "runs") -> Run:
+def open_run(
+    argument: str | Path | None = None, runs_dir: str | Path = "runs", *, timeout_s: float = 0.0
+) -> Run:
     """Open a run for reading; the job may still be writing it.
 
     Args:
         argument: a path, a URL, a name under `runs_dir`, or None for the latest run.
         runs_dir: the folder or the URL of runs.
+        timeout_s: seconds to wait at most for a job that is starting: its run is there once
+            the first step is over.
 
     Raises:
         RunNotFoundError: there is no such run; names the nearest.
     """
-    files = RunFiles(find_runs.find_run(argument, runs_dir))
-    return Run(files, Span(files.attempts))
+    ends_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            files = RunFiles(find_runs.find_run(argument, runs_dir))
+        except RunNotFoundError:
+            if time.monotonic() >= ends_s:
+                raise
+            time.sleep(POLL_S)
+        else:
+            return Run(files, Span(files.attempts))
 
 
 class Run(RunFacts):

@@ -7,8 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from threading import get_ident
 from typing import Any, TypeVar
 
+import numpy as np
+
 from mothtrap.capture.grouper import ClosedStep, Event
 from mothtrap.capture.logged import log_number
+from mothtrap.core import kinds
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
@@ -19,6 +22,7 @@ from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.stopping import TrialEnded
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.statistics import numpy as arithmetic
 from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
 from mothtrap.tracing.job_access import ProcessAccess, RecorderAccess
@@ -42,6 +46,8 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         counts_steps: False: the framework that it refines counts them.
 
     Attributes:
+        evaluations: numbers evaluations and their forwards.
+        reports: what can ever come from the adapter; None = not known.
         live: False once the process forked, ended, or this adapter failed as a whole.
         settings: reports those that have no effect on its steps.
         observer: adds to the steps of this framework and of its kin.
@@ -62,7 +68,7 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         self.process, self.framework, self.refines = process, framework, refines
         self.config, self.recorder, self.grouper = process.config, process.recorder, process.grouper
         self.arrays = arrays if arrays is not None else self.recorder.captures.reducer
-        self._reports = reports
+        self.reports = reports
         self.live = True
         say, observe = self.recorder.containment.say, self.recorder.notes.observe
         self.settings = Settings(self.config, framework, self.grouper, say, observe)
@@ -73,7 +79,8 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         self._depth = 0
         self._clock, self._failed = self.recorder.times.clock, self.recorder.containment.failed
         self._series: set[str] = set()
-        self._evaluations = Evaluations()
+        self._loss_tensors: dict[str, int] = {}
+        self.evaluations = Evaluations()
         process.members[framework] = self
 
     def leave(self) -> None:
@@ -187,7 +194,9 @@ class AdapterJob(RecorderAccess, ProcessAccess):
     def _add_losses(self, losses: Sequence[Losses], optimizer: str) -> None:
         for loss in losses:
             self.scalar("loss", loss.series, loss.value)
-            self._evaluations.training.add(loss.series, loss.value)
+            if self.reports is not None and "loss" in self.reports.kinds and self.wants("loss"):
+                self._take_loss(loss)
+            self.evaluations.training.add(loss.series, loss.value)
             if loss.series not in self._series:
                 self._series.add(loss.series)
                 self.fact(
@@ -198,6 +207,14 @@ class AdapterJob(RecorderAccess, ProcessAccess):
                         optimizers=(loss.optimizer or optimizer,),
                     )
                 )
+
+    def _take_loss(self, loss: Losses) -> None:
+        """Take a loss as a tensor of one element, for a collection that asks for it."""
+        number = self._loss_tensors.get(loss.series)
+        if number is None:
+            info = TensorInfo(kind="loss", name=loss.series, shape=(), dtype="float64")
+            number = self._loss_tensors[loss.series] = self.define(info)
+        self.take("loss", [number], [np.array(loss.value)], by=arithmetic)
 
     def evaluation(
         self,
@@ -213,9 +230,9 @@ class AdapterJob(RecorderAccess, ProcessAccess):
     ) -> None:
         """Report the metrics of one evaluation between two steps."""
         key = StepKey(
-            step=self.grouper.step, mode=Mode.EVAL, mode_step=self._evaluations.next_number()
+            step=self.grouper.step, mode=Mode.EVAL, mode_step=self.evaluations.next_number()
         )
-        facts = self._evaluations.facts(
+        facts = self.evaluations.facts(
             key.step,
             name,
             values,
@@ -226,7 +243,10 @@ class AdapterJob(RecorderAccess, ProcessAccess):
             label_counts=label_counts,
             location=location,
         )
-        scalars = [Scalar(logged_name(metric), name, float(v)) for metric, v in values.items()]
+        scalars = [
+            Scalar(metric if metric == loss else logged_name(metric), name, float(value))
+            for metric, value in values.items()
+        ]
         self.recorder.evaluation(key, scalars, facts)
 
     def wants(
@@ -287,8 +307,26 @@ class AdapterJob(RecorderAccess, ProcessAccess):
         """Say, at the first step of the framework, what can come from its adapter."""
         if self.counts_steps:
             self.settings.check(step)
-        if self._reports is not None:
-            self.recorder.looks.reports(self.framework, self._reports, step)
+        if self.reports is not None:
+            self.recorder.looks.reports(self.framework, self.reports, step)
+            self._report_lacking()
+
+    def _report_lacking(self) -> None:
+        """Report collections of kinds of tensors that no adapter of the step provides."""
+        family = self.process.family(self.framework)
+        members = [member for name, member in self.process.members.items() if name in family]
+        given = frozenset().union(*(one.reports.kinds for one in members if one.reports))
+        logged = {kind for kind in kinds.names() if kinds.kind_of(kind).of == "log"}
+        by_collection: dict[str, set[str]] = {}
+        for stream in self.recorder.plan.streams:
+            if stream.collection:
+                by_collection.setdefault(stream.collection, set()).update(stream.kinds)
+        for name, asked in by_collection.items():
+            lacking = sorted(asked - given - logged)
+            if lacking and len(asked) < len(kinds.names()):
+                plurals = ", ".join(kinds.kind_of(kind).plural for kind in lacking)
+                why = f"{self.framework} has no {plurals} to capture"
+                self.blind(f"collection {name}", why.replace("_", " "))
 
     def blind(self, what: str, why: str) -> None:
         """Say, once, what is not observed, and why."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -61,12 +62,24 @@ class Evaluations:
         self.training = TrainingMeans()
         self._sites: dict[str, _Site] = {}
         self._metrics: dict[str, EvaluationMetrics] = {}
-        self._made = 0
+        self._made: Counter[Mode] = Counter()
+        self._has_forwards = False
+
+    def next_forward(self, mode: Mode) -> int:
+        """Count a forward that is captured; return its number among those of its mode, from 0."""
+        self._has_forwards = self._has_forwards or mode is Mode.EVAL
+        self._made[mode] += 1
+        return self._made[mode] - 1
 
     def next_number(self) -> int:
-        """Count an evaluation; return its number, from 0."""
-        self._made += 1
-        return self._made - 1
+        """Return the number of an evaluation that ends: that of its last captured forward.
+
+        One without such forwards is counted as one.
+        """
+        if not self._has_forwards:
+            self.next_forward(Mode.EVAL)
+        self._has_forwards = False
+        return self._made[Mode.EVAL] - 1
 
     def facts(
         self,

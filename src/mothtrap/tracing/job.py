@@ -18,6 +18,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.adapters import Resumption
 from mothtrap.core.config import Config
 from mothtrap.core.facts.workers import Resumed
+from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.logged_numbers import LoggedNumbers
 
@@ -40,11 +41,13 @@ class Member(Protocol):
 
     Attributes:
         live: whether its steps are still to be observed.
+        reports: what can ever come from it; None = not known.
         refines: the framework on which it trains.
         observer: of the steps of its family; None where it has nothing to add.
     """
 
     live: bool
+    reports: Reports | None
     refines: str | None
     observer: StepObserver | None
 

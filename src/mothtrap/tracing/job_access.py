@@ -11,6 +11,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.core.adapters import Deferral
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.tracing.evaluations import Evaluations
 from mothtrap.tracing.job import ProcessJob, StepObserver
 
 
@@ -19,6 +20,7 @@ class RecorderAccess:
 
     recorder: Recorder[Any]
     grouper: Grouper
+    evaluations: Evaluations
 
     def is_full(self, step: int | None = None) -> bool:
         """Return whether a step is observed in full; default: the step in progress."""
@@ -26,13 +28,21 @@ class RecorderAccess:
             return not self.recorder.plan.is_light
         return self.recorder.depths.is_full(step)
 
-    @contextmanager
-    def forward(self) -> Iterator[None]:
-        """Hold together the outputs of one training forward, which are taken inside."""
+    def begins_evaluation(self, mode: Mode = Mode.EVAL) -> bool:
+        """Return whether forwards of a mode are captured, and find out what is due in the next."""
+        if not self.recorder.plan.captures_in(mode):
+            return False
         self.recorder.captures.begin_forward()
+        return True
+
+    @contextmanager
+    def forward(self, mode: Mode = Mode.TRAIN) -> Iterator[None]:
+        """Hold together the tensors of one forward, which are taken inside."""
+        captures, step = self.recorder.captures, self.grouper.step
+        captures.begin_forward()
         yield
-        step = self.grouper.step
-        self.recorder.captures.commit_forward(StepKey(step=step, mode=Mode.TRAIN, mode_step=step))
+        number = step if mode is Mode.TRAIN else self.evaluations.next_forward(mode)
+        captures.commit_forward(StepKey(step=step, mode=mode, mode_step=number))
 
     def add_row(self, tensor_id: int, fields: dict[str, float]) -> None:
         """Add statistics of a tensor, by name, that the adapter has computed itself."""
@@ -93,6 +103,11 @@ class ProcessAccess:
     def steps_applied(self) -> int:
         """Return how many steps the weights have taken, with one that is not closed yet."""
         return self.process.grouper.steps_applied
+
+    def asks(self, kind: str, mode: Mode = Mode.TRAIN) -> bool:
+        """Return whether a collection holds tensors of a kind, be they due now or not."""
+        streams = self.process.recorder.plan.streams
+        return any(kind in one.kinds and mode in one.schedules for one in streams if one.by_user)
 
     def log(self, values: Mapping[str, Any]) -> None:
         """Take the numbers among the values that the script gives to a logger, by name."""

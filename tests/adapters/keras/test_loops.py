@@ -292,3 +292,33 @@ def test_gradients_of_a_loop_that_change_nothing_are_told(by: str) -> None:
                 optimizer.apply_gradients(pairs)
     told = [one.function for one in process.facts() if isinstance(one, UpdateDropped)]
     assert told == (["train_step"] if by == "nothing" else [])
+
+
+@pytest.mark.parametrize("bad_step", [None, 3])
+def test_a_step_that_tests_its_gradients_before_it_applies_them(bad_step: int | None) -> None:
+    """The optimizer is called in a branch of the program; a step that is left out is skipped."""
+    keras.utils.set_random_seed(0)
+    process = Process("numpy")
+    with process.watched(BASE), process.watched(ADAPTER):
+        model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(1)])
+        optimizer = keras.optimizers.SGD(0.1)
+
+        @tf.function
+        def step(x: object) -> object:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model(x, training=True) ** 2)
+            gradients = tape.gradient(loss, model.trainable_variables)
+            if tf.reduce_any(tf.math.is_nan(gradients[0])):
+                return tf.constant(0.0)
+            weights = model.trainable_variables
+            optimizer.apply_gradients(zip(gradients, weights, strict=True))
+            return loss
+
+        for number in range(5):
+            step(X * (np.nan if number == bad_step else 1))
+    trained = [record for record in process.records if record.key.mode == "train"]
+    scalars = [{one.name: one.value for one in record.scalars} for record in trained]
+    assert [one["skipped"] for one in scalars] == [float(n == bad_step) for n in range(5)]
+    assert [bool(np.isnan(one["loss"])) for one in scalars] == [n == bad_step for n in range(5)]
+    found = {one.name for one in process.findings()}
+    assert ("nonfinite_loss" in found) is (bad_step is not None)

@@ -24,6 +24,7 @@ from mothtrap.core.facts.layers import (
     UnitInputs,
 )
 from mothtrap.core.schedule import Schedule
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import layer_looks
 from mothtrap.tracing.identity import ByIdentity
@@ -47,7 +48,7 @@ class Forwards:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._ids: dict[int, int] = {}
+        self._ids: dict[tuple[str, int], int] = {}
         self._masks: dict[tuple[int, str], deque[Array]] = {}
         self._modes: dict[int, tuple[object, ...]] = {}
         self._samples: ByIdentity[Any, NormSamples] = ByIdentity()
@@ -61,49 +62,52 @@ class Forwards:
         self._tell_modes(calls, step)
         self._tell_samples(calls, step)
         self._report_averages(calls, step)
-        self._take_activations(calls)
+        for kind in ("activation", "input"):
+            self._take(kind, calls)
         if WHEN.is_due(step):
             self._tell_layers(calls, step)
 
-    def _take_activations(self, calls: Sequence[LayerCall]) -> None:
-        if not self._job.wants("activation"):
+    def _take(self, kind: str, calls: Sequence[LayerCall]) -> None:
+        """Take what layers gave, or what they were given."""
+        if not self._job.wants(kind):
             return
         ids: list[int] = []
         arrays: list[Array] = []
         for call in calls:
-            if call.gave is None:
+            slot = call.gave if kind == "activation" else call.given
+            if slot is None:
                 continue
-            number = self._tensor(call, call.gave)
-            wanted = self._job.wants("activation", ids=[number])
+            number = self._tensor(kind, call, slot)
+            wanted = self._job.wants(kind, ids=[number])
             if not wanted:
                 continue
-            values = call.gave.read()
+            values = slot.read()
             ids.append(number)
             arrays.append(values)
             for share in wanted & {"inactive", "saturated"}:
                 self._note(number, share, values, call)
         if ids:
             with self._job.forward():
-                self._job.take("activation", ids, arrays)
+                self._job.take(kind, ids, arrays, mode=Mode.TRAIN)
 
-    def _tensor(self, call: LayerCall, gave: Slot) -> int:
-        layer = call.layer
-        if id(layer) not in self._ids:
+    def _tensor(self, kind: str, call: LayerCall, slot: Slot) -> int:
+        layer, key = call.layer, (kind, id(call.layer))
+        if key not in self._ids:
             name = layers.name_of(layer)
-            self._ids[id(layer)] = self._job.define(
+            self._ids[key] = self._job.define(
                 TensorInfo(
-                    kind="activation",
+                    kind=kind,
                     name=name,
                     module=name,
                     module_type=layers.type_of(layer),
-                    role=layers.role_of(layer),
-                    shape=gave.read().shape,
-                    dtype=gave.dtype,
+                    role=layers.role_of(layer) if kind == "activation" else "",
+                    shape=slot.read().shape,
+                    dtype=slot.dtype,
                     location=layers.LOCATIONS.get(layer),
-                    of_root=call.last,
+                    of_root=kind == "activation" and call.last,
                 )
             )
-        return self._ids[id(layer)]
+        return self._ids[key]
 
     def _note(self, number: int, share: str, values: Array, call: LayerCall) -> None:
         activation = layers.activation_of(call.layer)

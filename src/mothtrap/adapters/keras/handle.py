@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import keras
@@ -18,6 +18,7 @@ from mothtrap.adapters.keras.fitting import Fitting
 from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.layers import COMPILED, LOCATIONS
 from mothtrap.adapters.keras.loop_rests import LoopRests
+from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.models import Models
 from mothtrap.adapters.keras.steps import Before, Steps
 from mothtrap.adapters.keras.surroundings import KerasSurroundings, open_order
@@ -26,6 +27,7 @@ from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
 from mothtrap.adapters.keras.unowned import Unowned
 from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.batches import Batches
+from mothtrap.adapters.tensorflow.cells import LOOKING
 from mothtrap.adapters.tensorflow.errors import explain
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
 from mothtrap.adapters.tensorflow.logged import GRAPH_LOG
@@ -33,6 +35,7 @@ from mothtrap.adapters.tensorflow.looks import Look
 from mothtrap.adapters.tensorflow.retracing import Traces
 from mothtrap.core.adapters import Job, SnapshotTaker, Surroundings
 from mothtrap.core.options import Option
+from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames, loss_looks
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 from mothtrap.tracing.rests import Rests
@@ -136,6 +139,8 @@ class KerasHandle(Fitting):
         make = self._making_train_function, self._made_train_function
         replacements.around(trainer, "make_train_function", *make)
         replacements.around(trainer, "evaluate", None, self._evaluated)
+        for name in ("predict", "predict_on_batch"):
+            replacements.replace(trainer, name, self._around_prediction)
         if not (names.is_tried() and tensorflow_names.is_tried()):
             versions = f"Keras {keras.version()} and TensorFlow {tf.__version__}"
             self.job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
@@ -235,7 +240,8 @@ class KerasHandle(Fitting):
         return self._begin_step(model, place)
 
     def _call_ended(self, before: Before, found: Any) -> None:
-        before.returned = found.get("loss") if isinstance(found, dict) else None
+        before.metrics = dict(found) if isinstance(found, dict) else {}
+        before.returned = before.metrics.pop("loss", None)
         self._here.depth = max(0, self._here.depth - 1)
         self._batches.end()
         looks = LOOKS.take()
@@ -283,7 +289,7 @@ class KerasHandle(Fitting):
         place = os.path.basename(location or "")
         name = f"validation {place}" if inside else f"evaluate {place}"
         given = dict(zip(("x", "y"), args, strict=False)) | kwargs
-        values = _numbers(model.get_metrics_result())
+        values = numbers_in(model.get_metrics_result())
         rows, labels = self._models.evaluated(fit, model, given, name)
         baseline = loss_looks.baseline_of(labels) if labels else None
         rising = {m for m in values if not any(part in m for part in LOWER_IS_BETTER)}
@@ -297,6 +303,21 @@ class KerasHandle(Fitting):
             label_counts=baseline.label_counts() if baseline else None,
             location=location,
         )
+
+    def _around_prediction(self, original: Function) -> Function:
+        here = self._steps.evaluated.here
+
+        def predict(*args: Any, **kwargs: Any) -> Any:
+            before, here.mode = here.mode, Mode.PREDICT
+            try:
+                return original(*args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            finally:
+                here.mode = before
+
+        return predict
 
     def _pass_ended(self) -> None:
         self._steps.calls.pass_ended()
@@ -354,6 +375,8 @@ class KerasHandle(Fitting):
         """Look at the state before a function that may make a step."""
         if not self._here.depth:
             self._here.function = self._begin_step()
+            if self._steps.evaluated.began():
+                LOOKING.set(True)
 
     def _began_late(self) -> None:
         self._here.function = self._steps.begin_late(None, None)
@@ -365,8 +388,15 @@ class KerasHandle(Fitting):
         if before is None or self._here.depth:
             return False
         hidden = LOOKS.hidden()
-        if not any(look.applied for look in (*looks, *hidden)):
+        seen = any(look.applied for look in (*looks, *hidden))
+        before.in_branch = not seen and self._steps.steps_in_branches
+        if before.in_branch:
+            before.location = frames.user_location()
+            if self._steps.end(before, looks, hidden):
+                return True
+        if not seen:
             self._steps.tell_by_hand(looks)
+            self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
@@ -391,20 +421,3 @@ class _Thread(threading.local):
     depth = 0
     applying = 0
     function: Before | None = None
-
-
-def _numbers(values: Any) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for name, value in _flat(values):
-        array = keras.ops.convert_to_numpy(value)
-        if array.size == 1:
-            found[name] = float(array)
-    return found
-
-
-def _flat(values: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, value in values.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{before}{name}_")
-        else:
-            yield f"{before}{name}", value

@@ -16,7 +16,8 @@ import keras
 import tensorflow as tf
 
 from mothtrap.adapters.keras.state import Held, read, size_of, variables_of
-from mothtrap.adapters.tensorflow.looks import Cell, Gate, Look
+from mothtrap.adapters.tensorflow.cells import Cell, Gate
+from mothtrap.adapters.tensorflow.looks import Look
 
 ASKED: Final = Gate()
 """Open in steps that are kept whatever they come to."""

@@ -12,7 +12,8 @@ from mothtrap.adapters.keras import layers, losses
 from mothtrap.adapters.keras.causality import looks_ahead
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.tensorflow import looks
-from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Array, Look, Slot
+from mothtrap.adapters.tensorflow.cells import Array
+from mothtrap.adapters.tensorflow.looks import LOSS_ROWS, Look, Slot
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
 from mothtrap.tracing.loop_evaluations import LoopEvaluations

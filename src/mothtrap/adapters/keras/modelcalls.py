@@ -10,7 +10,8 @@ from typing import Any, Final
 import numpy as np
 
 from mothtrap.adapters.keras import layers, names
-from mothtrap.adapters.tensorflow.looks import Array, Look, ModelCall
+from mothtrap.adapters.tensorflow.cells import Array
+from mothtrap.adapters.tensorflow.looks import Look, ModelCall
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.data import InputDistribution
 from mothtrap.core.facts.evaluations import EvaluationPhase

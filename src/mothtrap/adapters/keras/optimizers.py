@@ -25,6 +25,13 @@ def innermost(optimizer: Any) -> Any:
     return getattr(optimizer, "inner_optimizer", optimizer)
 
 
+def state_of(optimizer: Any) -> list[Any]:
+    """Return the variables of an optimizer beside its rate and the number of its updates."""
+    inner = innermost(optimizer)
+    own = {id(inner.iterations), id(getattr(inner, "_learning_rate", None))}
+    return [variable for variable in inner.variables if id(variable) not in own]
+
+
 def loss_scale(optimizer: Any) -> float:
     """Return the factor by which losses and gradients are scaled; 1 for none."""
     scale = getattr(optimizer, "dynamic_scale", None)

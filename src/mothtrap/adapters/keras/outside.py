@@ -49,14 +49,24 @@ class Outside:
         here, contain = self._here, self._job.contain
         is_model = not here.depth and self._steps.has_optimizers and isinstance(layer, keras.Model)
         training = contain(names.training_flag, kwargs) if is_model else None
+        asked = self._steps.evaluated
+        is_root = not here.depth and isinstance(layer, keras.Model)
+        is_asked = is_root and bool(contain(asked.model_begins, layer))
         here.depth += 1
         try:
             result = original(layer, *args, **kwargs)
         except BaseException as err:
+            asked.failed()
             drop_own_frame(err)
             raise
         finally:
             here.depth -= 1
+        if asked.here.model is not None:
+            given = (*args, *(value for name, value in kwargs.items() if name != "training"))
+            given = given[0] if len(given) == 1 else given
+            part = asked.layer_called if not is_asked else asked.model_called
+            whole = (given, result) if is_asked else (layer, given, result)
+            self._job.contain_part("tensors of evaluations", part, *whole)
         if is_model:
             given = args, kwargs
             self._job.contain_part("evaluations", self._called, layer, given, result, training)

@@ -57,8 +57,13 @@ ON_TORCH: Final = Reports(facts=frozenset({EpochMetrics, MetricWatched}))
 """Everything that is reported where the adapter of PyTorch sees the steps."""
 
 REPORTS: Final = Reports(
-    kinds=frozenset({"weight", "bias", "gradient", "activation"}),
+    kinds=frozenset(
+        {
+            *("weight", "bias", "gradient", "optimizer_state", "activation"),
+            *("input", "output", "label", "loss"),
+        }
+    ),
     scalars=frozenset({"loss", "lr", "loss_scale", "gradient_norm", "clip_limit"}),
     facts=frozenset((*EVERY_STEP, *SAMPLED_STEPS)),
-    modes=frozenset({Mode.TRAIN, Mode.EVAL}),
+    modes=frozenset({Mode.TRAIN, Mode.EVAL, Mode.PREDICT}),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -13,10 +13,13 @@ import keras
 import numpy as np
 
 from mothtrap.adapters.keras import layers, names, optimizers
+from mothtrap.adapters.keras.asked import AskedTensors
+from mothtrap.adapters.keras.evaluated import EvaluatedTensors
 from mothtrap.adapters.keras.forwards import Forwards
-from mothtrap.adapters.keras.guard import Guard
+from mothtrap.adapters.keras.guard import Guard, is_finite
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.losscalls import LossCalls
+from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.modelcalls import ModelCalls
 from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
@@ -24,13 +27,15 @@ from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_o
 from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.unapplied import Unapplied
 from mothtrap.adapters.keras.weights import Weights
-from mothtrap.adapters.tensorflow.looks import LOOKING, Applied, Look
+from mothtrap.adapters.tensorflow.cells import LOOKING
+from mothtrap.adapters.tensorflow.looks import Applied, Look
 from mothtrap.core.adapters import Job, Losses
+from mothtrap.core.records import logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.identity import ByIdentity
 
 UNSEEN: Final = Reports(
-    kinds=frozenset({"gradient", "activation"}),
+    kinds=frozenset({"gradient", "activation", "input", "output", "label"}),
     facts=frozenset(SAMPLED_STEPS),
     scalars=frozenset({"gradient_norm", "clip_limit"}),
 )
@@ -46,19 +51,22 @@ NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
 class Before:
     """The state before a call that may make steps; `totals` as of `names.loss_totals`.
 
-    `returned`: the loss that a train step returned. `held`: the variables; None where they are
-    not held, for the reason `why_no_state`, or as the program keeps them (see `keeping`). `late`:
-    the call has been made already, and its program was not looked into.
+    `returned`: the loss that a train step returned; `metrics`: all else. `held`: the variables;
+    None where they are not held, for the reason `why_no_state`, or as the program keeps them (see
+    `keeping`). `late`: the call has been made already, and its program was not looked into.
+    `in_branch`: the optimizer is called in a branch, which a script may leave out.
     """
 
     model: Any = None
     returned: Any = None
+    metrics: Mapping[str, Any] = field(default_factory=dict)
     held: Held | None = None
     why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
     late: bool = False
+    in_branch: bool = False
 
     def chosen(self) -> dict[str, str]:
         """Return the line that compiled the model, by the one that called `fit`."""
@@ -78,17 +86,24 @@ class Steps:
             and the line that called `fit`.
         was_plain: the latest call made one step, and its program was seen.
         unapplied: counts gradients that change no weight.
+        steps_in_branches: an optimizer is called in a branch or loop of a program, so that only
+            its number of updates tells whether a call was a step.
+        asked: takes tensors of steps that collections ask for.
+        evaluated: takes those of evaluations.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
+        self.asked = AskedTensors(job)
+        self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
         self._trained: dict[str, ByIdentity[Any, int]] = {}
         self._looked_into = self.was_plain = self._updates = False
+        self.steps_in_branches = False
         self._dropped = 0
         self._counts: Counter[str] = Counter()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
@@ -153,7 +168,9 @@ class Steps:
         count = max(stepped.values(), default=0)
         applied = [each for look in looks for each in look.applied]
         skipped = False
-        if not count:
+        if not count and before.in_branch and _has_bad_loss(looks):
+            skipped, count = True, 1
+        elif not count:
             if before.model is None or self._accumulates(before.model):
                 return False
             skipped = any(
@@ -313,11 +330,15 @@ class Steps:
         is_light = before.late or not job.is_full()
         called = [call.layer for look in looks for call in look.layers]
         self._weights.after(applied, called, looked=not is_light)
-        for optimizer in {id(a.optimizer): a.optimizer for a in applied}.values():
-            self._facts.step(optimizer)
+        stepped = list({id(a.optimizer): a.optimizer for a in applied}.values())
         own = getattr(before.model, "optimizer", None)
-        if not applied and own is not None and own.built:
-            self._facts.step(own)
+        if not stepped and own is not None and own.built:
+            stepped = [own]
+        for optimizer in stepped:
+            self._facts.step(optimizer)
+            job.contain_part("optimizer state", self._weights.take_state, optimizer)
+        if before.metrics and (not is_light or job.wants("metric")):
+            job.contain_part("metrics", self._take_metrics, before)
         job.stood_ready(EVERY_STEP)
         if looks:
             self._looked_into = True
@@ -325,6 +346,7 @@ class Steps:
                 series = losses[0].series if len(losses) == 1 else None
                 chosen = before.chosen()
                 job.contain_part("inputs", self.models.trained, looks)
+                job.contain_part("collections", self.asked.stepped, looks)
                 for look in looks:
                     job.contain_part("layers", self.forwards.tell, look, step)
                     job.contain_part("losses", self.calls.tell, look, step, series, chosen)
@@ -333,6 +355,12 @@ class Steps:
             why = hidden[-1].why
             job.blind("gradients and activations", why)
             job.cannot(f"gradients and layers are not seen: {why}", UNSEEN)
+
+    def _take_metrics(self, before: Before) -> None:
+        """Take the metrics of training as Keras has them: means since the epoch began."""
+        series = self._series(before.location, before.model)
+        for name, value in numbers_in(before.metrics).items():
+            self._job.scalar(logged_name(name), series, value)
 
     def _gradients(self, applied: Applied) -> None:
         job = self._job
@@ -370,6 +398,12 @@ class Steps:
             name = applied.optimizer.name
             self._job.scalar("gradient_norm", name, clip.norm_of(norm_N))
             self._job.scalar("clip_limit", name, clip.limit)
+
+
+def _has_bad_loss(looks: Sequence[Look]) -> bool:
+    """Return whether a loss is not finite, for which a script may have left out the update."""
+    targets = [target for look in looks for target in look.targets]
+    return any(not is_finite(each.value.read()) for each in targets)
 
 
 def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:

@@ -94,12 +94,23 @@ class Tracing:
                 here.depth -= 1
             if is_root:
                 contain_part("inputs", model_called, self, args, kwargs, result, training)
+                contain_part("collections", asked, self, args, kwargs, result)
             contain(after, self, args, kwargs, result, training)
             return result
 
         after, model_called, outside = self._layer_called, self._model_called, self._outside
-        contain_part = self._job.contain_part
+        contain_part, asked = self._job.contain_part, self._take_whole
         return call
+
+    def _take_whole(
+        self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any
+    ) -> None:
+        """Hold the inputs and outputs of a model that a collection asks for."""
+        look = LOOKS.current()
+        if look is not None and not look.why and isinstance(model, keras.Model):
+            given = [*args, *(value for name, value in kwargs.items() if name != "training")]
+            given = given[0] if len(given) == 1 else given
+            self._steps.asked.called(look, model, given, result)
 
     def _model_called(
         self, model: Any, args: Sequence[Any], kwargs: dict[str, Any], result: Any, training: Any
@@ -162,11 +173,12 @@ class Tracing:
             return None
         looks_up = layers.looks_up(layer)
         weighted = looks_up or layers.kernel_of(layer) is not None
+        asked = self._steps.asked.asks("input")
         call = LayerCall(
             layer=layer,
             root=self._here.root,
             training=training,
-            given=_slot(given, look, integers=looks_up) if weighted else None,
+            given=_slot(given, look, integers=looks_up) if weighted or asked else None,
             gave=_slot(gave, look),
             data=data and weighted,
             called_at=self._here.called_at,
@@ -209,6 +221,8 @@ class Tracing:
             return
         if not tf.is_tensor(target):
             target = tf.convert_to_tensor(target)
+        if not look.why:
+            self._job.contain_part("collections", self._steps.asked.lost, look, loss, target)
         chain = _chain(look, prediction)
         look.losses.append(
             LossCall(
@@ -242,14 +256,16 @@ class Tracing:
     def applied(self, optimizer: Any, gradients: Sequence[Any], variables: Any) -> None:
         """Take the gradients that an optimizer is given, before it applies them."""
         look = LOOKS.current()
-        if look is None:
-            return
         if variables is None:
             variables = list(optimizers.innermost(optimizer)._trainable_variables)
         keras_variables = [layers.as_keras(variable) for variable in variables]
+        if look is None:
+            self._steps.steps_in_branches = True
         if tf.distribute.get_strategy().num_replicas_in_sync == 1:
             with tf.init_scope():
                 self._steps.applied(optimizer, keras_variables)
+        if look is None:
+            return
         pairs = zip(keras_variables, gradients, strict=False)
         missing = [variable for variable, gradient in pairs if gradient is None]
         known = {id(variable) for variable in keras_variables}
@@ -280,7 +296,10 @@ class Tracing:
         """Take what a `train_step` is given, before it computes anything."""
         look = LOOKS.current()
         data = args[0] if args else kwargs.get("data")
-        if look is None or look.why or look.counter is None or look.keeper is not None:
+        if look is None or look.why:
+            return
+        self._job.contain_part("collections", self._steps.asked.data, look, model, data)
+        if look.counter is None or look.keeper is not None:
             return
         if model.distribute_strategy.num_replicas_in_sync == 1:
             look.keeper = Keeper(look, model, data, own_step=not names.has_plain_step(model))

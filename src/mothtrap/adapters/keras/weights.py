@@ -11,11 +11,12 @@ import keras
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.adapters.keras import layers
+from mothtrap.adapters.keras import layers, optimizers
 from mothtrap.adapters.tensorflow.looks import Applied
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.layers import IdenticalUnits, InitialWeights
 from mothtrap.core.facts.modules import UnreachedModule
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics.products import norm
 from mothtrap.tracing import layer_looks
@@ -44,6 +45,7 @@ class Weights:
         self._numbers: Counter[str] = Counter()
         self._optimizers: set[int] = set()
         self._first: list[tuple[Any, Array]] = []
+        self._late: list[tuple[Any, Array]] = []  # met after the step began, as they were then
         self._same: dict[int, tuple[Any, Array, int]] = {}
         self._copies: dict[int, Array] = {}
         self._known: frozenset[int] = frozenset()  # variables that were when the step began
@@ -76,16 +78,26 @@ class Weights:
             self._names[id(variable)] = f"{path}#{number}" if number else path
         return self._names[id(variable)]
 
+    def knows(self, variable: Any) -> bool:
+        """Return whether an optimizer holds a variable."""
+        return self._variables.get(id(variable)) is variable
+
     def first(self, optimizer: Any, variables: Sequence[Any]) -> None:
         """Take the variables of an optimizer that has not updated them yet."""
         if id(optimizer) in self._optimizers:
             return
-        matrices = [(v, value_of(v)) for v in variables if len(v.shape) >= 2]
-        if any(values.size != math.prod(variable.shape) for variable, values in matrices):
+        read = [
+            (variable, value_of(variable))
+            for variable in variables
+            if len(variable.shape) >= 2 or self._job.wants(kind_of(variable))
+        ]
+        if any(values.size != math.prod(variable.shape) for variable, values in read):
             return  # their program is being traced, and will be again once they have values
         self._optimizers.add(id(optimizer))
         for variable in variables:
-            self.tensor("bias" if layers.is_bias(variable) else "weight", variable)
+            self.tensor(kind_of(variable), variable)
+        self._late += [pair for pair in read if id(pair[0]) not in self._known]
+        matrices = [(variable, values) for variable, values in read if len(variable.shape) >= 2]
         self._first += matrices[: max(0, MAX_LAYERS - len(self._first))]
 
     def before(self) -> None:
@@ -119,27 +131,54 @@ class Weights:
             gradients |= {id(v): slot for v, slot in each.pairs() if looked}
             if each.missing and count in (20, 40, 80, 160, 320, 640):
                 self._tell_unreached(each, count, called)
+        if self._late:
+            self._take_late()
         if self._first:
             self._tell_first(gradients)
         elif looked and self._same and self._job.now.step in LOOKS:
             self._tell_same(gradients)
         for key, old in self._copies.items():
             variable, now = self._variables[key], value_of(self._variables[key])
-            kind = "bias" if layers.is_bias(variable) else "weight"
+            kind = kind_of(variable)
             if old.shape == now.shape:
                 ratio = {"update_ratio": _ratio(old, now)}
                 self._job.add_row(self.tensor(kind, variable), ratio)
         self._copies = {}
+
+    def _take_late(self) -> None:
+        """Take the weights of variables that the step itself has made."""
+        late, self._late = self._late, []
+        for kind in ("weight", "bias"):
+            found = [pair for pair in late if kind_of(pair[0]) == kind]
+            if found and self._job.wants(kind):
+                numbers = [self.tensor(kind, variable) for variable, _ in found]
+                self._job.take(kind, numbers, [values for _, values in found])
+
+    def take_state(self, optimizer: Any) -> None:
+        """Take the variables of an optimizer, as its update has left them."""
+        if not self._job.wants("optimizer_state"):
+            return
+        ids, arrays = [], []
+        for variable in optimizers.state_of(optimizer):
+            number = self.tensor("optimizer_state", variable)
+            if self._job.wants("optimizer_state", ids=[number]):
+                ids.append(number)
+                arrays.append(value_of(variable))
+        self._job.take("optimizer_state", ids, arrays)
+
+    def evaluated(self, mode: Mode) -> None:
+        """Take the weights with which a forward runs that is not training."""
+        for kind in ("weight", "bias"):
+            if self._job.wants(kind, mode):
+                variables = self._of(kind)
+                numbers = [self.tensor(kind, each) for each in variables]
+                self._job.take(kind, numbers, [value_of(each) for each in variables], mode=mode)
 
     def _of(self, kind: str) -> list[Any]:
         return [self._variables[key] for name, key in self._ids if name == kind]
 
     def _tell_first(self, gradients: dict[int, Any]) -> None:
         first, self._first = self._first, []
-        late = [(variable, values) for variable, values in first if id(variable) not in self._known]
-        if late and self._job.wants("weight"):
-            numbers = [self.tensor("weight", variable) for variable, _ in late]
-            self._job.take("weight", numbers, [values for _, values in late])
         for variable, values in first:
             layer = layers.OWNERS.get(id(variable))
             if layer is None or layers.kernel_of(layer) is not variable:
@@ -224,6 +263,11 @@ class Weights:
                     location=layers.LOCATIONS.get(layer) if layer is not None else None,
                 )
             )
+
+
+def kind_of(variable: Any) -> str:
+    """Return the kind of tensor that a variable of a layer is."""
+    return "bias" if layers.is_bias(variable) else "weight"
 
 
 def value_of(variable: Any) -> Array:

@@ -21,7 +21,9 @@ ADAPTER: Final = AdapterSpec(
     handle=GluonHandle,
     requires="mxnet==1.9.1",
     reports=Reports(
-        kinds=frozenset({"weight", "bias", "gradient", "activation"}),
+        kinds=frozenset(
+            {"weight", "bias", "gradient", "activation", "input", "output", "label", "loss"}
+        ),
         scalars=frozenset({"loss", "lr"}),
         facts=frozenset({*EACH_STEP, *SAMPLED}),
         modes=frozenset({Mode.TRAIN, Mode.EVAL}),

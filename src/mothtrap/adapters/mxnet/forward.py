@@ -25,6 +25,8 @@ class Forward(threading.local):
         given: arguments of the latest root.
         trains: it ran in training mode.
         calls: of its layers.
+        evaluated: calls of the layers of the evaluation that runs; None where none runs, or
+            where nothing of it is captured.
         losses: calls of losses: the block, its arguments, its line.
         heads: mean of what each backward began with, and its line.
     """
@@ -34,6 +36,7 @@ class Forward(threading.local):
     given: tuple[Any, ...] = ()
     gave: Any = None
     trains = True
+    evaluated: list[LayerCall] | None = None
 
     def __init__(self) -> None:
         self.calls: list[LayerCall] = []

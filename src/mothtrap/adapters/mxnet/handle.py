@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 from functools import partial
 from typing import Any, Final
@@ -19,6 +20,7 @@ from mothtrap.core.facts.evaluations import Evaluation, EvaluationMetrics, Train
 from mothtrap.core.facts.layers import InitialWeights
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.steps import Mode
 from mothtrap.tracing import frames
 from mothtrap.tracing.handle import BaseHandle
 from mothtrap.tracing.loop_evaluations import LoopEvaluations
@@ -41,6 +43,7 @@ class GluonHandle(BaseHandle):
         self._here = Forward()
         self._looks, self._weights = Looks(job), Parameters(job)
         self._evaluations = LoopEvaluations(job)
+        self._trained: weakref.WeakSet[Any] = weakref.WeakSet()
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
@@ -60,8 +63,10 @@ class GluonHandle(BaseHandle):
 
         def call(block: Any, *args: Any) -> Any:
             is_loss = isinstance(block, gluon.loss.Loss)
-            if not job.live or not (is_loss or autograd.is_recording()):
+            if not job.live:
                 return original(block, *args)
+            if not (is_loss or autograd.is_recording()):
+                return self._evaluate(original, block, args)
             is_root = not is_loss and here.root is None
             if is_root:
                 here.root, here.given, here.trains = block, args, autograd.is_training()
@@ -80,16 +85,50 @@ class GluonHandle(BaseHandle):
 
         return call
 
+    def _evaluate(self, original: Any, block: Any, args: tuple[Any, ...]) -> Any:
+        """Call a block outside of `autograd.record`; hold its tensors where they are asked for."""
+        here, job = self._here, self.job
+        is_root = here.evaluated is None
+        if is_root:
+            if block not in self._trained or not job.contain(job.begins_evaluation):
+                return original(block, *args)
+            here.evaluated = []
+        try:
+            result = original(block, *args)
+        except BaseException as err:
+            here.evaluated = None
+            drop_own_frame(err)
+            raise
+        if here.evaluated is not None:
+            job.contain(self._hold, here.evaluated, block, args, result, Mode.EVAL)
+        if is_root:
+            calls, here.evaluated = here.evaluated or [], None
+            job.contain(self._take_evaluation, block, args, result, calls)
+        return result
+
+    def _take_evaluation(
+        self, root: Any, args: tuple[Any, ...], result: Any, calls: list[LayerCall]
+    ) -> None:
+        with self.job.forward(Mode.EVAL):
+            parameters = [p for p in root.collect_params().values() if p.grad_req != "null"]
+            self._weights.take_weights(parameters, Mode.EVAL)
+            self._looks.tensors.evaluated(root, args, result, calls)
+
     def _called(self, block: Any, args: tuple[Any, ...], gave: Any) -> None:
         """Hold what a layer took and gave until the step is over, where that is looked at."""
-        calls = self._here.calls
+        self._hold(self._here.calls, block, args, gave, Mode.TRAIN)
+
+    def _hold(
+        self, calls: list[LayerCall], block: Any, args: tuple[Any, ...], gave: Any, mode: Mode
+    ) -> None:
         is_layer = not block._children or isinstance(
             getattr(block, "weight", None), gluon.Parameter
         )
         if not is_layer or len(calls) >= MAX_LAYERS or not args:
             return
+        described = mode is Mode.TRAIN and self._looks.are_due()
         arrays = isinstance(args[0], NDArray) and isinstance(gave, NDArray)
-        if arrays and (self._looks.are_due() or self.job.wants("activation")):
+        if arrays and (described or self._looks.tensors.are_due(mode)):
             is_data = any(args[0] is given for given in self._here.given)
             calls.append(LayerCall(block, args[0], gave, is_data))
 
@@ -133,6 +172,8 @@ class GluonHandle(BaseHandle):
         if not state[-1]:
             return
         here = self._here
+        if here.latest is not None:
+            self._trained.add(here.latest)
         name = self._weights.after(trainer)
         self._looks.tell(here)
         self.job.stood_ready(EACH_STEP)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, Final
 
 import numpy as np
@@ -14,12 +14,12 @@ from mxnet.ndarray import NDArray
 
 from mothtrap.adapters.mxnet import losses
 from mothtrap.adapters.mxnet.forward import Forward, LayerCall
+from mothtrap.adapters.mxnet.tensors import SATURATING, ForwardTensors
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
 from mothtrap.core.facts.layers import DataTaken, OutputSpread, UnitInputs
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.schedule import Schedule
-from mothtrap.core.tensors import Role, TensorInfo
 from mothtrap.tracing import layer_looks
 
 Array = npt.NDArray[Any]
@@ -27,20 +27,21 @@ OF_LAYERS: Final = (LossCall, DataTaken, OutputSpread, UnitInputs)
 WHEN: Final = Schedule(logarithmic=True)
 """Steps whose layers and losses are described: the first ones, then ever more rarely."""
 HIDDEN: Final = "it is hybridized, so its layers are not called one by one"
-SATURATING: Final = ("sigmoid", "tanh")
 MAX_NAMES: Final = 8
 
 
 class Looks:
     """Describes the layers and the losses of a step.
 
+    Attributes:
+        tensors: takes those that are asked for.
+
     Args:
         job: takes the facts.
     """
 
     def __init__(self, job: Job) -> None:
-        self._job = job
-        self._ids: dict[str, int] = {}
+        self._job, self.tensors = job, ForwardTensors(job)
         self._modes: weakref.WeakKeyDictionary[Any, object] = weakref.WeakKeyDictionary()
 
     def are_due(self) -> bool:
@@ -52,8 +53,7 @@ class Looks:
         step, root = self._job.now.step, forward.latest
         if root is not None:
             self._tell_mode(root, forward.trains, step)
-        if forward.calls and self._job.wants("activation"):
-            self._take_activations(forward.calls)
+        self.tensors.trained(forward)
         if not self.are_due():
             return
         chains = {id(call.gave): _chain(call.layer) for call in forward.calls}
@@ -70,26 +70,6 @@ class Looks:
             self._job.blind(f"layers of {root.name}", HIDDEN)
         if root is not None and isinstance(forward.gave, NDArray):
             self._tell_output(root, forward.gave.asnumpy(), inputs, step)
-
-    def _take_activations(self, calls: Sequence[LayerCall]) -> None:
-        found: dict[int, Array] = {}
-        for call in calls:
-            name = call.layer.name
-            if name not in self._ids:
-                self._ids[name] = self._job.define(
-                    TensorInfo(
-                        kind="activation",
-                        name=name,
-                        module=name,
-                        module_type=type(call.layer).__name__,
-                        role=_role(call.layer),
-                        shape=call.gave.shape,
-                        dtype=np.dtype(call.gave.dtype).name,
-                    )
-                )
-            found[self._ids[name]] = call.gave.asnumpy()
-        with self._job.forward():
-            self._job.take("activation", list(found), list(found.values()))
 
     def _tell_mode(self, root: Any, trains: bool, step: int) -> None:
         """Report whether dropouts and batch norms behave as in training."""
@@ -166,11 +146,6 @@ def _chain(layer: Any) -> tuple[str, ...]:
     )
     own = (str(function),) if function else ()
     return (*own, "linear") if isinstance(getattr(layer, "weight", None), gluon.Parameter) else own
-
-
-def _role(layer: Any) -> Role:
-    function = getattr(layer, "_act_type", "")
-    return "rectifier" if function == "relu" else "saturating" if function in SATURATING else ""
 
 
 def _parts(block: Any) -> Iterator[Any]:

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from mothtrap.core.adapters import Job
 from mothtrap.core.facts.layers import InitialWeights
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.tracing import frames, layer_looks
 
@@ -54,15 +55,22 @@ class Parameters:
 
     def after(self, trainer: Any) -> str:
         """Take weights and the rate of a step that was made; return the optimizer's name."""
-        for kind in ("weight", "bias"):
-            chosen = [each for each in _trained(trainer) if _kind(each) == kind]
-            if chosen and self._job.wants(kind):
-                self._take(kind, chosen, [each.list_data()[0].asnumpy() for each in chosen])
+        self.take_weights(_trained(trainer))
         name = self._names[trainer]
         self._job.scalar("lr", name, float(trainer.learning_rate))
         return name
 
-    def _take(self, kind: str, parameters: Sequence[Any], arrays: list[Array]) -> None:
+    def take_weights(self, parameters: Sequence[Any], mode: Mode = Mode.TRAIN) -> None:
+        """Take the values of parameters, as they are due in a mode."""
+        for kind in ("weight", "bias"):
+            chosen = [each for each in parameters if _kind(each) == kind]
+            if chosen and self._job.wants(kind, mode):
+                values = [each.list_data()[0].asnumpy() for each in chosen]
+                self._take(kind, chosen, values, mode)
+
+    def _take(
+        self, kind: str, parameters: Sequence[Any], arrays: list[Array], mode: Mode = Mode.TRAIN
+    ) -> None:
         for parameter in parameters:
             if (kind, parameter.name) not in self._ids:
                 self._ids[kind, parameter.name] = self._job.define(
@@ -74,7 +82,8 @@ class Parameters:
                         dtype=np.dtype(parameter.dtype).name,
                     )
                 )
-        self._job.take(kind, [self._ids[kind, each.name] for each in parameters], arrays)
+        ids = [self._ids[kind, each.name] for each in parameters]
+        self._job.take(kind, ids, arrays, mode=mode)
 
     def _begin(self, trainer: Any, trained: Sequence[Any]) -> None:
         optimizer, rate = trainer.optimizer, float(trainer.learning_rate)

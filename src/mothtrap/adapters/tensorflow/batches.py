@@ -8,7 +8,7 @@ from typing import Any
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.looks import Cell
+from mothtrap.adapters.tensorflow.cells import Cell
 from mothtrap.tracing.replacements import Replacements
 
 SEVERAL = "one call makes several steps (steps_per_execution)"

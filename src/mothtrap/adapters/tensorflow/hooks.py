@@ -188,7 +188,8 @@ def _differentiated(
     given, first = frozenset(map(id, every)), weakref.ref(next(filter(_is_variable, every)))
     look.watched += _not_asked_for(tape, every)
     is_scaled = value is not target
-    look.targets.append(Target(Slot(scalar), place, is_scaled, broadcast, scalar, given, first))
+    target_of = Target(Slot(scalar), place, is_scaled, broadcast, scalar, given, first, value)
+    look.add_target(target_of)
     for source, gradient in zip(every, tf.nest.flatten(result), strict=False):
         if gradient is None:
             look.unreached.append(source)

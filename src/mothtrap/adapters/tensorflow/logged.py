@@ -10,7 +10,7 @@ import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
-from mothtrap.adapters.tensorflow.looks import Cell
+from mothtrap.adapters.tensorflow.cells import Cell
 from mothtrap.core.adapters import Job
 
 IN_XLA: Final = (

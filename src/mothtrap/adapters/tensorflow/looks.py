@@ -13,11 +13,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
+from mothtrap.adapters.tensorflow.cells import LOOKING, Array, Cell
 from mothtrap.core.facts import losses as facts
+from mothtrap.core.steps import Mode
+from mothtrap.core.tensors import TensorInfo
 
 MAX_ROWS: Final = 64
 """Rows of a batch that are kept of what a layer takes and gives."""
@@ -29,78 +31,6 @@ LOOKS_OF: Final = "_mothtrap_looks"
 """Attribute of a function that holds the looks of its programs."""
 ALONE: Final = 8
 """Times running that one program alone has run, before only that one is asked."""
-Array = npt.NDArray[Any]
-
-
-class Cell:
-    """A place in memory for one tensor of any shape, which a program can write to.
-
-    It is made of operations and not a `tf.Variable`, which a function may create in its first
-    trace only.
-
-    Args:
-        dtype: of the tensor.
-    """
-
-    __slots__ = ("_dtype", "_handle")
-    _made = 0
-
-    def __init__(self, dtype: Any) -> None:
-        Cell._made += 1
-        self._dtype = dtype
-        with tf.init_scope():
-            self._handle = tf.raw_ops.VarHandleOp(
-                dtype=dtype, shape=tf.TensorShape(None), shared_name=f"mothtrap_{Cell._made}"
-            )
-
-    def write(self, tensor: Any) -> None:
-        """Let the cell hold a tensor."""
-        tf.raw_ops.AssignVariableOp(resource=self._handle, value=tensor)
-
-    def count(self) -> None:
-        """Add 1 to the number that the cell holds."""
-        tf.raw_ops.AssignAddVariableOp(
-            resource=self._handle, value=tf.constant(1, dtype=self._dtype)
-        )
-
-    def tensor(self) -> Any:
-        """Return the value, in a program or eagerly."""
-        return tf.raw_ops.ReadVariableOp(resource=self._handle, dtype=self._dtype)
-
-    def read(self) -> Array:
-        """Return the value on the host."""
-        return np.asarray(self.tensor().numpy())
-
-    def empty(self) -> None:
-        """Let go of the memory of what it holds."""
-        self.write(tf.zeros((0,), self._dtype))
-
-
-class Gate:
-    """A switch that the host sets and that programs ask; made when a program first asks."""
-
-    def __init__(self) -> None:
-        self._cell: Cell | None = None
-        self._open = False
-
-    def set(self, is_open: bool) -> None:
-        """Open or close it, before a program is called."""
-        if is_open != self._open:
-            self._open = is_open
-            if self._cell is not None:
-                self._cell.write(tf.constant(is_open))
-
-    def tensor(self) -> Any:
-        """Return, in a program, whether it is open."""
-        if self._cell is None:
-            self._cell = Cell(tf.bool)
-            with tf.init_scope():
-                self._cell.write(tf.constant(self._open))
-        return self._cell.tensor()
-
-
-LOOKING: Final = Gate()
-"""Open in the steps that are looked into."""
 
 
 class Slot:
@@ -247,7 +177,8 @@ class Target:
     """Loss: the value that a tape differentiates with respect to variables.
 
     `scaled` by a loss scale: `value` is what was scaled. `tensor`: of the program, while it is
-    traced. `sources`: identities of the variables; `first` is one of them.
+    traced. `sources`: identities of the variables; `first` is one of them. `original`: the
+    tensor that was given to the tape.
     """
 
     value: Slot
@@ -257,6 +188,7 @@ class Target:
     tensor: Any = None
     sources: frozenset[int] = frozenset()
     first: weakref.ref[Any] | None = None
+    original: Any = None
 
 
 @dataclass(slots=True, eq=False)
@@ -293,6 +225,14 @@ class Applied:
         return self.found if np.isfinite(self.found).all() else None
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Asked:
+    """A tensor that a collection asks for, and where its value is."""
+
+    info: TensorInfo
+    slot: Slot
+
+
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Look:
     """Everything that one traced program, or one eager step, shows.
@@ -307,6 +247,8 @@ class Look:
     `evaluated`: losses that no tape records, with the mean and the number of their rows.
     `watched`: matrices that a loss depends on, and of which no gradient was asked for.
     `sights`: how far layers see along their sequences, with the line that calls each.
+    `asked`: tensors that collections ask for. `evaluates`: the mode, and the model that is called
+    outside of any tape.
     `difference`: the latest of an eager step of every prediction and every target, and its line.
     """
 
@@ -330,6 +272,16 @@ class Look:
     sights: list[tuple[str, str | None]] = field(default_factory=list)
     by_hand: bool = False
     difference: tuple[Any, str | None] | None = None
+    asked: list[Asked] = field(default_factory=list)
+    evaluates: tuple[Mode, Any] | None = None
+
+    def add_target(self, target: Target) -> None:
+        """Add a loss; one that a persistent tape differentiates again is the same loss."""
+        for known in self.targets:
+            if known.original is not None and known.original is target.original:
+                known.sources |= target.sources
+                return
+        self.targets.append(target)
 
     def assigned(self, variable: Any) -> None:
         """Take a value that a script gives a variable: after its gradient that is an update."""
@@ -373,12 +325,13 @@ class Look:
         self.held.clear()
         self.sources.clear()
         for target in self.targets:
-            target.tensor = None
+            target.tensor = target.original = None
         if self.waiting:  # in a graph within this one, which nothing flushed
             self.waiting.clear()
             self.layers = [c for c in self.layers if c.is_written]
             self.losses = [c for c in self.losses if c.is_written]
             self.models = [c for c in self.models if c.is_written]
+            self.asked = [each for each in self.asked if each.slot.written]
 
 
 class Looks(threading.local):
