@@ -44,6 +44,7 @@ class Playing:
         self._recording = recording
         self._rng = recording.rng
         self._made = self._number = 0
+        self._has_changed = change.inputs == ""
         self._asked: dict[Place, int] = {}
         self._losses: list[float] = []
         self._in_step = False
@@ -100,8 +101,13 @@ class Playing:
                 args, kwargs = self._rows_of(trees.copied((call.args, call.kwargs)))
                 self._number += 1
         if self._change.inputs == "constant":
-            args, kwargs = trees.mapped((args, kwargs), constant_inputs)
+            args, kwargs = trees.mapped((args, kwargs), self._constant)
         return args, kwargs
+
+    def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
+        same = constant_inputs(tensor)
+        self._has_changed = self._has_changed or same is not tensor
+        return same
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Give a loss its recorded target where no loader fed it; permute targets."""
@@ -151,6 +157,8 @@ class Playing:
             self._turn_ended()
 
     def _turn_ended(self) -> None:
+        if not self._has_changed:
+            self._finish("no model is called with a tensor of several rows")
         loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
         os.write(self._pipe, f"{loss!r}\n".encode())
         self._made += 1
@@ -182,8 +190,8 @@ def _undropped(input: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # noqa
 
 
 def constant_inputs(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a batch whose rows are all alike."""
-    if tensor.ndim < 2:
+    """Return a batch whose rows are all alike; the tensor itself if it has no two rows."""
+    if not tensor.ndim or len(tensor) < 2:
         return tensor
     same = tensor.detach().mean(0, keepdim=True) if tensor.is_floating_point() else tensor[:1]
     return same.expand_as(tensor).clone()
