@@ -91,7 +91,7 @@ class CannotOverfit(Check):
             raise NotApplicable(
                 "the loss compares the rows of a batch: its least value is not known"
             )
-        limit = min(self.seconds, subject.left_s / 3)
+        limit = min(self.seconds, subject.left_s / 2)
         losses = self._trial(step, Change(), self.steps, limit)
         subject.figures["first loss"], level = float(losses[0]), _level(losses)
         subject.figures[f"after {len(losses)} steps"] = level

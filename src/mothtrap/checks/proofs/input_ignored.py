@@ -32,10 +32,10 @@ class InputIgnored(Check):
     Fires:
         Error when all rows of the model's input are equal. Error when the model, trained on one
         batch for `steps` steps or `seconds`, ends at the same loss with constant inputs, within
-        `alike` of the fall, and the loss fell by `least_fall`. If the two losses are not the same
-        in every step, they must be alike again after `longer` times the steps, and the loss must have
-        stopped falling: in the last quarter it falls by less than `flat`, and the distance between
-        the two grows by less than `grows`.
+        `alike` of the fall, and the loss fell by `least_fall`. If the losses of the two trials
+        differ in any step, both trials are made again with `longer` times the steps. They must be
+        alike again. In the last quarter the loss must fall by less than `flat`, and the distance
+        of the two losses must grow by less than `grows`.
 
     Stays quiet:
         Losses that hardly fall in either trial, still fall at the end, are negative, or are not
