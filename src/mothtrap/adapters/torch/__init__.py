@@ -68,12 +68,13 @@ def _check(
     plan: CheckPlan,
     checks: Sequence[Check],
     finish: Callable[[Sequence[CheckResult]], object],
+    leave: Callable[[], object],
     files: Any = None,
 ) -> None:
     """Check the script of this process; see `session.checked_process`."""
     from mothtrap.adapters.torch.checking.beginning import begin
 
-    begin(plan, checks, finish, files)
+    begin(plan, checks, finish, leave, files)
 
 
 def _explicit_step(

@@ -29,9 +29,10 @@ from mothtrap.core.jsonable import decode, encode
 
 WATCHED_S = 60.0
 """Longest time for which the first steps are watched; chosen by hand."""
-WATCHED_SHARE, LAST_SHARE = 0.5, 0.75
-"""Shares of the time, from the import of PyTorch on: after the first no further step is watched;
-after the second the script is interrupted wherever it is. Chosen by hand."""
+WATCHED_SHARE, LAST_SHARE, FIRST_TURN_SHARE = 0.5, 0.75, 0.9
+"""Shares of the time, from the import of PyTorch on. After the first, no further step is begun.
+After the second, the script is interrupted wherever it is; after the third, if it is still in its
+first step. Chosen by hand."""
 CLOSING_SHARE = 0.05
 """Share of the budget in which the results are stored and printed; chosen by hand."""
 CHECK_SHARE = 2 / 3
@@ -40,8 +41,8 @@ NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
-Finish = Callable[[Sequence[CheckResult]], object]
-"""Takes the results and ends the process."""
+Finish = Callable[[Sequence[CheckResult], str], object]
+"""Takes the results, and why the time ended before the first step; ends the process."""
 
 
 class Checking:
@@ -51,10 +52,17 @@ class Checking:
         plan: the orders.
         checks: those to make, in this order.
         finish: takes the results, and ends the process.
+        leave: called in a copy of the process, so that the copy records nothing.
     """
 
-    def __init__(self, plan: CheckPlan, checks: Sequence[Check], finish: Finish) -> None:
-        self._plan, self._checks, self._finish = plan, checks, finish
+    def __init__(
+        self,
+        plan: CheckPlan,
+        checks: Sequence[Check],
+        finish: Finish,
+        leave: Callable[[], object],
+    ) -> None:
+        self._plan, self._checks, self._finish, self._leave = plan, checks, finish, leave
         self._began = time.monotonic()
         used = time.time() - plan.began_s
         self._deadline = self._began + plan.budget_s * (1 - CLOSING_SHARE) - used
@@ -82,13 +90,18 @@ class Checking:
 
     def _clock_rings(self) -> None:
         """Let the turn in progress be the last one; interrupt it if it takes too long."""
-        left = self._seconds(LAST_SHARE) - (time.monotonic() - self._began)
-        if left > 0 and not self._recording.is_last:
-            self._recording.is_last = True
+        passed = time.monotonic() - self._began
+        share = LAST_SHARE if self._recording.turns else FIRST_TURN_SHARE
+        left = self._seconds(share) - passed
+        if left > 0 and not self._recording.has_hurry:
+            self._recording.has_hurry = True
             signal.setitimer(signal.ITIMER_REAL, left)
             return
-        limit = time.monotonic() - self._began
-        self._end_early(f"the script made {self._recording.turns} steps in {limit:.0f} s")
+        self._recording.finish()
+        budget = self._plan.budget_s
+        used = budget * (1 - CLOSING_SHARE) - (self._deadline - self._began) + passed
+        why = f"the script made {self._recording.turns} steps in {used:.0f} of {budget:.0f} s"
+        self._end_early(f"{why}; give a larger --budget", in_time=False)
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
@@ -102,21 +115,22 @@ class Checking:
             return
         self._end_early(f"the script ended after {self._recording.turns} steps")
 
-    def _end_early(self, why: str) -> None:
+    def _end_early(self, why: str, *, in_time: bool = True) -> None:
         """Make the checks that need no further step of the script."""
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._recording.finish()
         if self._recording.turns:
             self._missing["trials"] = why
             self._hold()
         else:
-            why = f"{why}; no optimizer step was complete"
-            self._finish([self._unmade(check, why) for check in self._checks])
+            results = [self._unmade(check, why) for check in self._checks]
+            self._finish(results, "" if in_time else why)
 
     def _hold(self) -> None:
         """Make the checks, each in a copy of the process, and end the process."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         waiting = len(self._checks)
-        self._finish([self._made(one, waiting - n) for n, one in enumerate(self._checks)])
+        self._finish([self._made(one, waiting - n) for n, one in enumerate(self._checks)], "")
 
     def _made(self, check: Check, waiting: int) -> CheckResult:
         """Make a check; `waiting` counts the checks that are not made yet, with this one."""
@@ -138,6 +152,7 @@ class Checking:
 
     def _report(self, check: Check, pipe: int, deadline: float) -> None:
         """Make one check in a copy of the process, write its result, and end the copy."""
+        self._leave()
         try:
             result = result_of(check, self._subject(check, deadline), self._recording.turns)
         except Exception as err:  # the copy must not go on with the script
@@ -182,11 +197,17 @@ class Files(Protocol):
         """Return the path to read from in the place of a path."""
 
 
-def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish, files: Files | None) -> None:
+def begin(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Finish,
+    leave: Callable[[], object],
+    files: Files | None,
+) -> None:
     """Check the script that is about to run in this process."""
     if files is not None:
         lead_writes(files)
-    Checking(plan, checks, finish).install()
+    Checking(plan, checks, finish, leave).install()
 
 
 def lead_writes(files: Files) -> None:
