@@ -35,6 +35,7 @@ class Iteration:
     Attributes:
         calls: of models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
+        targets: of all calls of loss functions, in order; None where one is not known.
         batches: batches that loaders handed over, by place.
         backwards: number of backwards.
         roots: the numbers that they started from.
@@ -45,6 +46,7 @@ class Iteration:
     rng: Mapping[str, Any]
     calls: list[RecordedCall] = field(default_factory=list)
     losses: list[tuple[LossInputs, str]] = field(default_factory=list)
+    targets: list[torch.Tensor | None] = field(default_factory=list)
     batches: dict[Place, list[Any]] = field(default_factory=dict)
     backwards: int = 0
     roots: list[float] = field(default_factory=list)
@@ -152,10 +154,15 @@ class Recording:
             self._start = self._run[0]
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Keep a copy of the arguments of a loss."""
+        """Keep a copy of the arguments of the first loss, and the target of each."""
         given = loss_inputs(name, args, kwargs)
         prediction = given.prediction
-        wanted = torch.is_grad_enabled() and not self._now.losses
+        if not torch.is_grad_enabled():
+            return args, kwargs
+        target = given.target
+        fits = target is not None and target.numel() <= MAX_PREDICTION
+        self._now.targets.append(trees.copied(target) if fits else None)
+        wanted = not self._now.losses
         if wanted and prediction is not None and prediction.numel() <= MAX_PREDICTION:
             kept = LossInputs(name, trees.copied(dict(given.given)))
             self._now.losses.append((kept, frames.user_location() or ""))
