@@ -67,7 +67,7 @@ def _replay(plan: ReplayPlan) -> None:
 def _check(
     plan: CheckPlan,
     checks: Sequence[Check],
-    finish: Callable[[Sequence[CheckResult]], object],
+    finish: Callable[[Sequence[CheckResult], str], object],
     leave: Callable[[], object],
     files: Any = None,
 ) -> None:

@@ -27,8 +27,6 @@ from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
 
-WATCHED_S = 60.0
-"""Longest time for which the first steps are watched; chosen by hand."""
 WATCHED_SHARE, LAST_SHARE, FIRST_TURN_SHARE = 0.5, 0.75, 0.9
 """Shares of the time, from the import of PyTorch on. After the first, no further step is begun.
 After the second, the script is interrupted wherever it is; after the third, if it is still in its
@@ -85,8 +83,7 @@ class Checking:
 
     def _seconds(self, share: float) -> float:
         """Return the seconds from the import of PyTorch on that a share of the time has."""
-        longest = WATCHED_S * share / WATCHED_SHARE
-        return max(SPARE_S, min(longest, share * (self._deadline - self._began)))
+        return max(SPARE_S, share * (self._deadline - self._began))
 
     def _clock_rings(self) -> None:
         """Let the turn in progress be the last one; interrupt it if it takes too long."""

@@ -35,7 +35,7 @@ class Iteration:
     Attributes:
         calls: of models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
-        targets: of all calls of loss functions, in order; None where one is not known.
+        targets: of the calls of loss functions, in order; None for one that is too large.
         batches: batches that loaders handed over, by place.
         backwards: number of backwards.
         roots: the numbers that they started from.
@@ -160,8 +160,9 @@ class Recording:
         if not torch.is_grad_enabled():
             return args, kwargs
         target = given.target
-        fits = target is not None and target.numel() <= MAX_PREDICTION
-        self._now.targets.append(trees.copied(target) if fits else None)
+        if target is not None and not target.requires_grad:
+            fits = target.numel() <= MAX_PREDICTION
+            self._now.targets.append(trees.copied(target) if fits else None)
         wanted = not self._now.losses
         if wanted and prediction is not None and prediction.numel() <= MAX_PREDICTION:
             kept = LossInputs(name, trees.copied(dict(given.given)))
