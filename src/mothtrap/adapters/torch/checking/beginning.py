@@ -90,8 +90,8 @@ class Checking:
         passed = time.monotonic() - self._began
         share = LAST_SHARE if self._recording.turns else FIRST_TURN_SHARE
         left = self._seconds(share) - passed
-        if left > 0 and not self._recording.has_hurry:
-            self._recording.has_hurry = True
+        if left > 0 and not self._recording.ends_soon:
+            self._recording.ends_soon = True
             signal.setitimer(signal.ITIMER_REAL, left)
             return
         self._recording.finish()

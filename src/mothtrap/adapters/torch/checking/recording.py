@@ -66,7 +66,7 @@ class Recording:
         batches: the latest batches of each loader that fed training.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
         turns: complete turns.
-        has_hurry: no further turn is begun.
+        ends_soon: the turn in progress is the last one.
     """
 
     def __init__(self, steps: int, hold: Callable[[], None]) -> None:
@@ -82,7 +82,7 @@ class Recording:
         self.gradients: dict[int, Gradient] = {}
         self.parameters: dict[int, torch.Tensor] = {}
         self.turns = 0
-        self.has_hurry = False
+        self.ends_soon = False
 
     @property
     def rng(self) -> Mapping[str, Any]:
@@ -98,7 +98,7 @@ class Recording:
             self._run.append(place)
         if self._stepped and self._start is not None and place == self._start:
             self._turn_ended()
-            if (self.turns >= self._steps or self.has_hurry) and not self._over:
+            if (self.turns >= self._steps or self.ends_soon) and not self._over:
                 self._over = True
                 self._hold()
 
