@@ -92,3 +92,19 @@ def test_a_loss_that_compares_the_rows_of_a_batch_is_not_judged() -> None:
     optimizer = torch.optim.Adam(model.parameters(), 0.02)
     made = result("PRE104", model, table(), step=step, optimizer=optimizer)
     assert made.state == "not_applicable"
+
+
+def test_data_that_no_trial_can_replace_are_not_judged() -> None:
+    weight = torch.nn.Linear(1, 1, bias=False)
+    tokens = torch.tensor([0, 0, 1, 1])
+    following = torch.tensor([0, 1, 0, 1])  # no model of one token can know it
+
+    def step(_batch: tuple[torch.Tensor, ...]) -> torch.Tensor:
+        scores = weight.weight.reshape(1) * tokens.float()
+        shares = torch.stack([scores, -scores], 1).softmax(1)
+        return -shares[torch.arange(4), following].log().mean()
+
+    optimizer = torch.optim.SGD(weight.parameters(), lr=1.0)
+    made = result("PRE104", weight, table(), step=step, optimizer=optimizer)
+    assert made.state == "not_enough_data"
+    assert "cannot be replaced" in made.reason

@@ -68,3 +68,10 @@ def test_predictions_far_larger_than_the_targets_are_found() -> None:
     model = network(classes=1)
     nn.init.normal_(model[-1].weight, std=30.0)
     assert "squared error" in finding("PRE103", model, [(x, x[:, :1])], nn.MSELoss()).message
+
+
+def test_labels_that_are_all_alike_have_a_loss_of_guessing() -> None:
+    torch.manual_seed(0)
+    batches = [(torch.randn(16, 6), torch.ones(16, 1))]
+    model = nn.Linear(6, 1)
+    assert passes("PRE103", model, batches, nn.BCEWithLogitsLoss())

@@ -51,3 +51,66 @@ def test_a_loss_that_hardly_falls_is_not_judged() -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
     made = result("PRE105", model, table(), LOSS, optimizer=optimizer)
     assert made.state == "not_enough_data"
+
+
+class Plateau(nn.Module):
+    """A classifier whose bias learns at once, and whose weights hardly begin to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.zeros(3, 6)), nn.Parameter(torch.zeros(3))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.weight, self.bias)
+
+
+def test_a_model_that_learns_its_inputs_late_is_no_fault() -> None:
+    x, y = torch.randn(64, 6), torch.zeros(64, dtype=torch.long)
+    y[:6] = 1
+    x[:6, 0] += 3.0
+    model = Plateau()
+    optimizer = torch.optim.SGD(
+        [{"params": [model.bias], "lr": 1.0}, {"params": [model.weight], "lr": 2e-4}]
+    )
+    made = result("PRE105", model, [(x, y)], LOSS, optimizer=optimizer)
+    assert not made.found
+    assert made.state == "done" or "still falls" in made.reason
+
+
+class Ratings(nn.Module):
+    """A model of numbers of users, as recommendations use them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.users = nn.Embedding(16, 3)
+
+    def forward(self, users: torch.Tensor) -> torch.Tensor:
+        return self.users(users)
+
+
+def test_inputs_of_one_axis_are_made_alike_too() -> None:
+    torch.manual_seed(0)
+    model = Ratings()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    batches = [(torch.arange(16), torch.arange(16) % 3)]
+    assert passes("PRE105", model, batches, LOSS, optimizer=optimizer)
+
+
+class Noisy(nn.Module):
+    """A decoder that gets a noisy code, as in a variational autoencoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body = nn.Linear(6, 4)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(0.01 * x + torch.randn_like(x))
+
+
+def test_noise_of_the_model_does_not_stand_in_for_the_input() -> None:
+    torch.manual_seed(0)
+    x, y = torch.randn(16, 6), torch.randn(16, 4)
+    model = Noisy()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+    made = result("PRE105", model, [(x, y)], nn.MSELoss(), optimizer=optimizer)
+    assert (made.state, made.found) == ("not_applicable", ())

@@ -67,13 +67,14 @@ def _replay(plan: ReplayPlan) -> None:
 def _check(
     plan: CheckPlan,
     checks: Sequence[Check],
-    finish: Callable[[Sequence[CheckResult]], object],
+    finish: Callable[[Sequence[CheckResult], str], object],
+    leave: Callable[[], object],
     files: Any = None,
 ) -> None:
     """Check the script of this process; see `session.checked_process`."""
     from mothtrap.adapters.torch.checking.beginning import begin
 
-    begin(plan, checks, finish, files)
+    begin(plan, checks, finish, leave, files)
 
 
 def _explicit_step(

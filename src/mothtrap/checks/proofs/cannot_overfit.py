@@ -49,7 +49,8 @@ class CannotOverfit(Check):
     Stays quiet:
         Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`;
         negative losses; steps with several optimizers in turn; trials below `least_steps`; batches
-        in which equal rows have different targets.
+        in which equal rows have different targets; data that reach the loss neither by a loader nor
+        by a model, so that two rows cannot take the place of the batch.
 
     What to do:
         - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
@@ -91,7 +92,7 @@ class CannotOverfit(Check):
             raise NotApplicable(
                 "the loss compares the rows of a batch: its least value is not known"
             )
-        limit = min(self.seconds, subject.left_s / 3)
+        limit = min(self.seconds, subject.left_s / 2)
         losses = self._trial(step, Change(), self.steps, limit)
         subject.figures["first loss"], level = float(losses[0]), _level(losses)
         subject.figures[f"after {len(losses)} steps"] = level
@@ -103,6 +104,10 @@ class CannotOverfit(Check):
         if pair is None:
             raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
         two = self._trial(step, Change(rows=pair), self.steps, min(limit, subject.left_s / 2))
+        if np.array_equal(two[:3], losses[:3]):
+            raise NotEnoughData(
+                f"the loss stays at {level:.4g}; its batch cannot be replaced by two of its rows"
+            )
         fits = not self._is_flat(two, step.loss)
         yield self._found(subject, step, losses, _level(two), fits=fits)
 

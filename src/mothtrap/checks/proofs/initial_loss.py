@@ -155,7 +155,7 @@ def _guessing(loss: LossSeen, least_rows: int) -> tuple[float, float]:
     if hard and loss.options.get("pos_weight") is None and loss.options.get("weight") is None:
         if loss.target.size < least_rows:
             raise NotApplicable(f"{loss.target.size} labels are too few")
-        mean = float(np.clip(loss.target.mean(), 1e-12, 1 - 1e-12))
+        mean = min(max(float(loss.target.mean()), 1e-12), 1 - 1e-12)
         return math.log(2), -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
     raise NotApplicable(f"the loss of guessing is not known for this call of {loss.operation}")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.step import Array, Change, Forward, LossSeen
+from mothtrap.checks.step import Array, Change, Forward, LossSeen, Trial
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
@@ -32,12 +32,15 @@ class InputIgnored(Check):
     Fires:
         Error when all rows of the model's input are equal. Error when the model, trained on one
         batch for `steps` steps or `seconds`, ends at the same loss with constant inputs, within
-        `alike` of the fall, and the loss fell by `least_fall`.
+        `alike` of the fall, and the loss fell by `least_fall`. If the losses of the two trials
+        differ in any step, both trials are made again with `longer` times the steps. They must be
+        alike again. In the last quarter the loss must fall by less than `flat`, and the distance
+        of the two losses must grow by less than `grows`.
 
     Stays quiet:
-        Losses that hardly fall in either trial, are negative, or are not computed by a loss
-        function; batches whose targets are all equal; models that draw random numbers, other than
-        by dropout, which tell rows apart.
+        Losses that hardly fall in either trial, still fall at the end, are negative, or are not
+        computed by a loss function; batches whose targets are all equal; models that draw random
+        numbers, other than by dropout, which tell rows apart.
 
     What to do:
         - Print the input of the first layer: is it constant, or all zeros?
@@ -60,6 +63,9 @@ class InputIgnored(Check):
     least_fall: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     alike: float = threshold(0.05, unit="of the fall", source="chosen by hand")
     seconds: float = threshold(20.0, unit="seconds", source="chosen by hand")
+    longer: int = threshold(4, unit="times the steps", source="chosen by hand")
+    flat: float = threshold(0.02, unit="of the fall", source="chosen by hand")
+    grows: float = threshold(1e-3, unit="of the fall", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Report a model that learns as much without its input."""
@@ -77,25 +83,61 @@ class InputIgnored(Check):
                 location=forward.location,
             )
             return
-        limit = min(self.seconds, subject.left_s / 3)
-        real = _level(subject.step.train(Change(regularized=False), self.steps, limit).losses)
-        blind = _level(subject.step.train(BLIND, self.steps, limit).losses)
-        fall = real[0] - real[1]
-        if fall <= self.least_fall * abs(real[0]):
-            raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
-        if blind[1] < 0.9 * _entropy(loss):
-            raise NotApplicable("random numbers of the model tell the rows of a batch apart")
-        subject.figures["loss with inputs"] = real[1]
-        subject.figures["without"] = blind[1]
-        if abs(real[1] - blind[1]) <= self.alike * fall:
+        end, without, fall = self._compared(subject, loss)
+        subject.figures["loss with inputs"], subject.figures["without"] = end, without
+        if abs(end - without) <= self.alike * fall:
             yield Found(
                 step=0,
                 severity="error",
-                message=f"trained on one batch, the loss falls to {real[1]:.4g}, and to "
-                f"{blind[1]:.4g} when all rows have the same input",
+                message=f"trained on one batch, the loss falls to {end:.4g}, and to "
+                f"{without:.4g} when all rows have the same input",
                 location=loss.location,
-                evidence={"loss": real[1], "loss_without_input": blind[1]},
+                evidence={"loss": end, "loss_without_input": without},
             )
+
+    def _compared(self, subject: Subject, loss: LossSeen) -> tuple[float, float, float]:
+        """Return the last loss with inputs, the last loss without, and the fall with inputs.
+
+        A model that learns slowly first learns how often each answer occurs, as one without
+        inputs does. Only longer trials tell the two apart, unless both losses are the same in
+        every step.
+
+        Raises:
+            NotEnoughData: the loss hardly falls, or still falls at the end.
+            NotApplicable: random numbers tell the rows of the batch apart.
+        """
+        real, blind = self._trials(subject, self.steps)
+        end, without, fall = _level(real), _level(blind), _fall(real)
+        if fall <= self.least_fall * abs(real[0]):
+            raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
+        if without < 0.9 * _entropy(loss):
+            raise NotApplicable("random numbers of the model tell the rows of a batch apart")
+        if abs(end - without) > self.alike * fall:
+            return end, without, fall
+        if subject.step.forward is not None and _draws(subject.step.forward):
+            raise NotApplicable("random numbers of the model may tell the rows of a batch apart")
+        if _is_same_course(real, blind):
+            return end, without, fall
+        real, blind = self._trials(subject, self.longer * self.steps)
+        end, without, fall = _level(real), _level(blind), _fall(real)
+        if abs(end - without) <= self.alike * fall and (
+            len(real) < 2 * self.steps or self._still_learns(real, blind, fall)
+        ):
+            raise NotEnoughData("the loss still falls more with inputs than without")
+        return end, without, fall
+
+    def _still_learns(self, real: Array, blind: Array, fall: float) -> bool:
+        """Return whether the loss with inputs still falls, or the distance still grows."""
+        made = min(len(real), len(blind))
+        (third, last), (other, final) = _last_quarters(real[:made]), _last_quarters(blind[:made])
+        gains = (final - last) - (other - third)
+        return third - last > self.flat * fall or gains > self.grows * fall
+
+    def _trials(self, subject: Subject, steps: int) -> tuple[Array, Array]:
+        """Return the losses with inputs and without."""
+        limit = min(self.seconds, subject.left_s / 3)
+        real = subject.step.train(Change(regularized=False), steps, limit)
+        return _judged(real), _judged(subject.step.train(BLIND, steps, limit))
 
 
 def _all_alike(forward: Forward) -> bool:
@@ -113,17 +155,46 @@ def _entropy(loss: LossSeen) -> float:
     return float(-(share * np.log(share)).sum())
 
 
-def _level(losses: Array) -> tuple[float, float]:
-    """Return the first loss and the median of the last tenth.
+def _draws(forward: Forward) -> bool:
+    """Return whether the outputs of the model depend on random numbers in evaluation mode."""
+    usual, other = forward.outputs(), forward.outputs(seed=1)
+    return any(not np.array_equal(a, b) for a, b in zip(usual, other, strict=True))
+
+
+def _judged(trial: Trial) -> Array:
+    """Return the losses of a trial.
 
     Raises:
         NotEnoughData: the trial is too short, or a loss is not finite.
         NotApplicable: a loss is negative.
     """
+    losses = trial.losses
     if len(losses) < 20:
-        raise NotEnoughData(f"the trial made {len(losses)} steps; 20 are needed")
+        why = f": {trial.ended}" if trial.ended else ""
+        raise NotEnoughData(f"the trial made {len(losses)} steps; 20 are needed{why}")
     if np.nanmin(losses) < 0:
         raise NotApplicable("the loss is negative: a lower one need not be a better one")
     if not np.isfinite(losses).all():
         raise NotEnoughData("a loss of the trial is not finite")
-    return float(losses[0]), float(np.median(losses[-max(3, len(losses) // 10) :]))
+    return losses
+
+
+def _level(losses: Array) -> float:
+    """Return the median of the last tenth."""
+    return float(np.median(losses[-max(3, len(losses) // 10) :]))
+
+
+def _fall(losses: Array) -> float:
+    return float(losses[0]) - _level(losses)
+
+
+def _is_same_course(one: Array, other: Array) -> bool:
+    """Return whether two trials have the same losses in every step."""
+    made = min(len(one), len(other))
+    return bool(np.allclose(one[:made], other[:made], rtol=1e-4, atol=0.0))
+
+
+def _last_quarters(losses: Array) -> tuple[float, float]:
+    """Return the medians of the third and of the last quarter."""
+    *_, third, last = (float(np.median(part)) for part in np.array_split(losses, 4))
+    return third, last

@@ -23,17 +23,24 @@ from mothtrap.adapters.torch.reproduce.replaying.interception import Interceptio
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
 
-WATCHED_S = 60.0
-"""Longest time for which the first steps are watched; chosen by hand."""
+WATCHED_SHARE, LAST_SHARE, FIRST_TURN_SHARE = 0.5, 0.75, 0.9
+"""Shares of the time, from the import of PyTorch on. After the first, no further step is begun.
+After the second, the script is interrupted wherever it is; after the third, if it is still in its
+first step. Chosen by hand."""
+CLOSING_SHARE = 0.05
+"""Share of the budget in which the results are stored and printed; chosen by hand."""
+CHECK_SHARE = 2 / 3
+"""Share of the time left that one check gets while others wait; chosen by hand."""
 NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
-Finish = Callable[[Sequence[CheckResult]], object]
-"""Takes the results and ends the process."""
+Finish = Callable[[Sequence[CheckResult], str], object]
+"""Takes the results, and why the time ended before the first step; ends the process."""
 
 
 class Checking:
@@ -43,11 +50,20 @@ class Checking:
         plan: the orders.
         checks: those to make, in this order.
         finish: takes the results, and ends the process.
+        leave: called in a copy of the process, so that the copy records nothing.
     """
 
-    def __init__(self, plan: CheckPlan, checks: Sequence[Check], finish: Finish) -> None:
-        self._plan, self._checks, self._finish = plan, checks, finish
-        self._deadline = time.monotonic() + plan.budget_s - (time.time() - plan.began_s)
+    def __init__(
+        self,
+        plan: CheckPlan,
+        checks: Sequence[Check],
+        finish: Finish,
+        leave: Callable[[], object],
+    ) -> None:
+        self._plan, self._checks, self._finish, self._leave = plan, checks, finish, leave
+        self._began = time.monotonic()
+        used = time.time() - plan.began_s
+        self._deadline = self._began + plan.budget_s * (1 - CLOSING_SHARE) - used
         self._switch = Switch()
         self._recording = Recording(plan.steps, self._hold)
         self._switch.player = self._recording
@@ -62,12 +78,27 @@ class Checking:
         Interception(self._switch)
         setattr(nn.Module, "load_state_dict", self._noticed(nn.Module.load_state_dict))  # noqa: B010
         atexit.register(self._script_ended)
-        signal.signal(signal.SIGALRM, lambda *_: self._time_is_up())
-        signal.setitimer(signal.ITIMER_REAL, min(WATCHED_S, self._plan.budget_s / 2))
+        signal.signal(signal.SIGALRM, lambda *_: self._clock_rings())
+        signal.setitimer(signal.ITIMER_REAL, self._seconds(WATCHED_SHARE))
 
-    def _time_is_up(self) -> None:
-        limit = min(WATCHED_S, self._plan.budget_s / 2)
-        self._end_early(f"the script did not make {self._plan.steps} steps in {limit:.0f} s")
+    def _seconds(self, share: float) -> float:
+        """Return the seconds from the import of PyTorch on that a share of the time has."""
+        return max(SPARE_S, share * (self._deadline - self._began))
+
+    def _clock_rings(self) -> None:
+        """Let the turn in progress be the last one; interrupt it if it takes too long."""
+        passed = time.monotonic() - self._began
+        share = LAST_SHARE if self._recording.turns else FIRST_TURN_SHARE
+        left = self._seconds(share) - passed
+        if left > 0 and not self._recording.ends_soon:
+            self._recording.ends_soon = True
+            signal.setitimer(signal.ITIMER_REAL, left)
+            return
+        self._recording.finish()
+        budget = self._plan.budget_s
+        used = budget * (1 - CLOSING_SHARE) - (self._deadline - self._began) + passed
+        why = f"the script made {self._recording.turns} steps in {used:.0f} of {budget:.0f} s"
+        self._end_early(f"{why}; give a larger --budget", in_time=False)
 
     def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def load(*args: Any, **kwargs: Any) -> Any:
@@ -81,23 +112,27 @@ class Checking:
             return
         self._end_early(f"the script ended after {self._recording.turns} steps")
 
-    def _end_early(self, why: str) -> None:
+    def _end_early(self, why: str, *, in_time: bool = True) -> None:
         """Make the checks that need no further step of the script."""
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._recording.finish()
         if self._recording.turns:
             self._missing["trials"] = why
             self._hold()
         else:
-            why = f"{why}; no optimizer step was complete"
-            self._finish([self._unmade(check, why) for check in self._checks])
+            results = [self._unmade(check, why) for check in self._checks]
+            self._finish(results, "" if in_time else why)
 
     def _hold(self) -> None:
         """Make the checks, each in a copy of the process, and end the process."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        self._finish([self._made(check) for check in self._checks])
+        waiting = len(self._checks)
+        self._finish([self._made(one, waiting - n) for n, one in enumerate(self._checks)], "")
 
-    def _made(self, check: Check) -> CheckResult:
+    def _made(self, check: Check, waiting: int) -> CheckResult:
+        """Make a check; `waiting` counts the checks that are not made yet, with this one."""
         left = self._deadline - time.monotonic()
+        left *= CHECK_SHARE if waiting > 1 else 1.0
         if left < SPARE_S:
             return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
         if copies.why_impossible():
@@ -114,14 +149,19 @@ class Checking:
 
     def _report(self, check: Check, pipe: int, deadline: float) -> None:
         """Make one check in a copy of the process, write its result, and end the copy."""
-        result = result_of(check, self._subject(deadline), self._recording.turns)
+        self._leave()
+        try:
+            result = result_of(check, self._subject(check, deadline), self._recording.turns)
+        except Exception as err:  # the copy must not go on with the script
+            result = self._unmade(check, f"the check failed: {in_one_line(err)}")
         with os.fdopen(pipe, "wb") as file:
             file.write(encode(result))
         os._exit(0)
 
-    def _subject(self, deadline: float) -> Subject:
+    def _subject(self, check: Check, deadline: float) -> Subject:
         step = RecordedStep(self._recording, self._switch, loaded=self._loaded)
-        sets = self._loaders.sets(self._recording)
+        # Asking a data set for a sample may take long: only where the check wants it.
+        sets = self._loaders.sets(self._recording) if "datasets" in check.uses else ()
         missing = dict(self._missing)
         if not sets:
             missing["datasets"] = "the script reads no data set through a DataLoader"
@@ -154,11 +194,17 @@ class Files(Protocol):
         """Return the path to read from in the place of a path."""
 
 
-def begin(plan: CheckPlan, checks: Sequence[Check], finish: Finish, files: Files | None) -> None:
+def begin(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Finish,
+    leave: Callable[[], object],
+    files: Files | None,
+) -> None:
     """Check the script that is about to run in this process."""
     if files is not None:
         lead_writes(files)
-    Checking(plan, checks, finish).install()
+    Checking(plan, checks, finish, leave).install()
 
 
 def lead_writes(files: Files) -> None:

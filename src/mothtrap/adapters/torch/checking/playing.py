@@ -43,7 +43,8 @@ class Playing:
         self._turn, self._change, self._steps, self._pipe = recording.last, change, steps, pipe
         self._recording = recording
         self._rng = recording.rng
-        self._made = self._number = 0
+        self._made = self._number = self._losses_called = 0
+        self._has_changed = change.inputs == ""
         self._asked: dict[Place, int] = {}
         self._losses: list[float] = []
         self._in_step = False
@@ -100,8 +101,13 @@ class Playing:
                 args, kwargs = self._rows_of(trees.copied((call.args, call.kwargs)))
                 self._number += 1
         if self._change.inputs == "constant":
-            args, kwargs = trees.mapped((args, kwargs), constant_inputs)
+            args, kwargs = trees.mapped((args, kwargs), self._constant)
         return args, kwargs
+
+    def _constant(self, tensor: torch.Tensor) -> torch.Tensor:
+        same = constant_inputs(tensor)
+        self._has_changed = self._has_changed or same is not tensor
+        return same
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """Give a loss its recorded target where no loader fed it; permute targets."""
@@ -109,13 +115,18 @@ class Playing:
         target = given.target
         if target is None or target.requires_grad or not torch.is_grad_enabled():
             return args, kwargs
-        if not self._turn.batches and self._turn.losses:
-            recorded = self._turn.losses[0][0].target
-            if recorded is not None and recorded.shape == target.shape:
-                target = self._rows_of([recorded.clone()])[0]
+        recorded = self._recorded_target()
+        if recorded is not None and _takes_place(recorded, target, given.prediction):
+            target = self._rows_of([recorded.clone()])[0]
         if self._change.targets == "permuted" and target.ndim:
             target = target.roll(1, 0)
         return with_target(args, kwargs, target)
+
+    def _recorded_target(self) -> torch.Tensor | None:
+        """Return the target that the same call of a loss had in the recorded turn."""
+        place, self._losses_called = self._losses_called, self._losses_called + 1
+        known = () if self._turn.batches else self._turn.targets
+        return known[place] if place < len(known) else None
 
     def _rows_of(self, value: Any) -> Any:
         rows, size = self._change.rows, batch_size(value)
@@ -151,6 +162,8 @@ class Playing:
             self._turn_ended()
 
     def _turn_ended(self) -> None:
+        if not self._has_changed:
+            self._finish("no model is called with a tensor of several rows")
         loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
         os.write(self._pipe, f"{loss!r}\n".encode())
         self._made += 1
@@ -159,7 +172,7 @@ class Playing:
         self._waiting = set(self._adam) or {id(one) for one in self._turn.optimizers.values()}
         self._losses.clear()
         self._asked = {} if self._change.batches == 1 else self._asked
-        self._number = 0
+        self._number = self._losses_called = 0
         randomness.restore(self._rng)
 
     def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
@@ -177,13 +190,24 @@ class Playing:
         os._exit(0)
 
 
+def _takes_place(
+    recorded: torch.Tensor, target: torch.Tensor, prediction: torch.Tensor | None
+) -> bool:
+    """Return whether a recorded target fits a call whose own target may have fewer rows."""
+    if recorded.shape == target.shape:
+        return True
+    rows = len(prediction) if prediction is not None and prediction.ndim else 0
+    alike = recorded.ndim == target.ndim > 0 and recorded.shape[1:] == target.shape[1:]
+    return alike and len(recorded) == rows != len(target)
+
+
 def _undropped(input: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # noqa: A002  # as PyTorch
     return input
 
 
 def constant_inputs(tensor: torch.Tensor) -> torch.Tensor:
-    """Return a batch whose rows are all alike."""
-    if tensor.ndim < 2:
+    """Return a batch whose rows are all alike; the tensor itself if it has no two rows."""
+    if not tensor.ndim or len(tensor) < 2:
         return tensor
     same = tensor.detach().mean(0, keepdim=True) if tensor.is_floating_point() else tensor[:1]
     return same.expand_as(tensor).clone()

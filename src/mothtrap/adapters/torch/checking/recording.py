@@ -35,6 +35,7 @@ class Iteration:
     Attributes:
         calls: of models, with gradients enabled.
         losses: calls of loss functions: name, arguments, `file:line`.
+        targets: of the calls of loss functions, in order; None for one that is too large.
         batches: batches that loaders handed over, by place.
         backwards: number of backwards.
         roots: the numbers that they started from.
@@ -45,6 +46,7 @@ class Iteration:
     rng: Mapping[str, Any]
     calls: list[RecordedCall] = field(default_factory=list)
     losses: list[tuple[LossInputs, str]] = field(default_factory=list)
+    targets: list[torch.Tensor | None] = field(default_factory=list)
     batches: dict[Place, list[Any]] = field(default_factory=dict)
     backwards: int = 0
     roots: list[float] = field(default_factory=list)
@@ -64,6 +66,7 @@ class Recording:
         batches: the latest batches of each loader that fed training.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
         turns: complete turns.
+        ends_soon: the turn in progress is the last one.
     """
 
     def __init__(self, steps: int, hold: Callable[[], None]) -> None:
@@ -79,6 +82,7 @@ class Recording:
         self.gradients: dict[int, Gradient] = {}
         self.parameters: dict[int, torch.Tensor] = {}
         self.turns = 0
+        self.ends_soon = False
 
     @property
     def rng(self) -> Mapping[str, Any]:
@@ -94,7 +98,7 @@ class Recording:
             self._run.append(place)
         if self._stepped and self._start is not None and place == self._start:
             self._turn_ended()
-            if self.turns >= self._steps and not self._over:
+            if (self.turns >= self._steps or self.ends_soon) and not self._over:
                 self._over = True
                 self._hold()
 
@@ -150,10 +154,16 @@ class Recording:
             self._start = self._run[0]
 
     def loss_called(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Keep a copy of the arguments of a loss."""
+        """Keep a copy of the arguments of the first loss, and the target of each."""
         given = loss_inputs(name, args, kwargs)
         prediction = given.prediction
-        wanted = torch.is_grad_enabled() and not self._now.losses
+        if not torch.is_grad_enabled():
+            return args, kwargs
+        target = given.target
+        if target is not None and not target.requires_grad:
+            fits = target.numel() <= MAX_PREDICTION
+            self._now.targets.append(trees.copied(target) if fits else None)
+        wanted = not self._now.losses
         if wanted and prediction is not None and prediction.numel() <= MAX_PREDICTION:
             kept = LossInputs(name, trees.copied(dict(given.given)))
             self._now.losses.append((kept, frames.user_location() or ""))
