@@ -63,7 +63,9 @@ def passes(code: str, *sets: DataSet, task: Literal["classes", "numbers", ""] = 
     return not made.found and bool(made.passed)
 
 
-def table(rows: int = 400, columns: int = 6, classes: int = 3, seed: int = 0) -> tuple[Array, Array]:
+def table(
+    rows: int = 400, columns: int = 6, classes: int = 3, seed: int = 0
+) -> tuple[Array, Array]:
     """Return random rows, and classes that depend on them."""
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(rows, columns)).astype(np.float32)

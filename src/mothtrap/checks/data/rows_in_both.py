@@ -84,21 +84,21 @@ class RowsInBoth(Check):
         for train in trains:
             known = tables.digested(train, subject)
             for other in left:
-                yield from self._by_value(train, known, other, subject, len(others))
+                yield from self._by_value(known, other, subject, len(others))
 
     def _by_index(self, other: DataSet, shared: Sequence[int], sets: int) -> Found:
         size = other.size or len(shared)
         return Found(
             step=0,
             severity=self._severity(other, len(shared) / size, sets),
-            message=f"{len(shared)} of {size} samples of the evaluation on {other.name} are samples "
-            f"of training, by their index: {tables.named(list(shared))}",
+            message=f"{len(shared)} of {size} samples of the evaluation on {other.name} are "
+            f"samples of training, by their index: {tables.named(list(shared))}",
             location=other.location,
             evidence={"indices": [float(one) for one in shared[:100]], "rows": len(shared)},
         )
 
     def _by_value(
-        self, train: DataSet, known: Digested, other: DataSet, subject: Subject, sets: int
+        self, known: Digested, other: DataSet, subject: Subject, sets: int
     ) -> Iterable[Found]:
         seen = tables.digested(other, subject)
         first = {digest: n for n, digest in zip(known.indices, known.digests, strict=True)}
@@ -121,8 +121,8 @@ class RowsInBoth(Check):
         yield Found(
             step=0,
             severity=self._severity(other, share, sets) if certain else "info",
-            message=f"{len(pairs)} of {count} rows read of the evaluation on {other.name} equal rows "
-            f"of training ({share:.1%}; within a set {usual:.1%} repeat): {names}",
+            message=f"{len(pairs)} of {count} rows read of the evaluation on {other.name} equal "
+            f"rows of training ({share:.1%}; within a set {usual:.1%} repeat): {names}",
             location=other.location,
             evidence={
                 "indices": [float(index) for index, _ in pairs[:100]],

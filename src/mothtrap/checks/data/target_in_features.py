@@ -75,8 +75,8 @@ class TargetInFeatures(Check):
         yield Found(
             step=0,
             severity="warning",
-            message=f"{'columns' if more else 'column'} {tables.named(telling)} of {table.shape[1]} "
-            f"{'tell' if more else 'tells'} the target in {len(table)} rows: "
+            message=f"{'columns' if more else 'column'} {tables.named(telling)} of "
+            f"{table.shape[1]} {'tell' if more else 'tells'} the target in {len(table)} rows: "
             f"{float(explained[telling].min()):.1%} of its variance",
             location=train.location,
             evidence={"columns": [float(one) for one in telling]},
