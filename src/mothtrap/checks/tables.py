@@ -170,7 +170,7 @@ def features(rows: Rows) -> Array:
 
 def _averaged(pictures: Array) -> Array:
     """Average each axis that is longer than `GRID` over `GRID` equal parts."""
-    found = pictures.astype(np.float32)
+    found: Array = pictures.astype(np.float32)
     for axis in range(1, found.ndim):
         if found.shape[axis] > GRID:
             starts = np.linspace(0, found.shape[axis], GRID, endpoint=False).astype(int)

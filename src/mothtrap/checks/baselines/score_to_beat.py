@@ -27,8 +27,8 @@ class ScoreToBeat(Check):
         check reports data from which no simple model learns anything.
 
     Why it matters:
-        A network that is worse than a linear model has a fault, or is not needed. If no simple model
-        is better than a constant guess, rows and targets may not belong together.
+        A network that is worse than a linear model has a fault, or is not needed. If no simple
+        model is better than a constant guess, rows and targets may not belong together.
 
     Fires:
         A note when neither the linear model nor gradient boosting is `errors` standard errors

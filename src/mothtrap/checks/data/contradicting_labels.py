@@ -77,6 +77,7 @@ class ContradictingLabels(Check):
         floor = sum(_entropy([labels[n] for n in places]) * len(places) for places in bad) / total
         pairs = [(seen.indices[places[0]], seen.indices[places[-1]]) for places in bad]
         shown = ", ".join(f"{min(pair)} and {max(pair)}" for pair in sorted(pairs)[:5])
+        indices: list[float | int | str] = [seen.indices[n] for places in bad for n in places]
         yield Found(
             step=0,
             severity="info" if often else "warning",
@@ -84,7 +85,7 @@ class ContradictingLabels(Check):
             f"the cross entropy of training cannot fall below {floor:.3g}; rows {shown}",
             location=train.location,
             evidence={
-                "indices": [float(seen.indices[n]) for places in bad for n in places][:100],
+                "indices": indices[:100],
                 "rows": rows,
                 "floor": floor,
             },

@@ -12,6 +12,7 @@ from mothtrap.checks.check import Check
 from mothtrap.checks.subject import DataSet, Subject
 from mothtrap.checks.tables import Digested
 from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
@@ -131,9 +132,9 @@ class RowsInBoth(Check):
             },
         )
 
-    def _severity(self, other: DataSet, share: float, sets: int) -> str:
+    def _severity(self, other: DataSet, share: float, sets: int) -> Severity:
         doubtful = share >= self.whole or other.shuffled or sets > self.sets
-        return "warning" if doubtful else "error"
+        return Severity.WARNING if doubtful else Severity.ERROR
 
 
 def _shared(train: DataSet, other: DataSet) -> set[int]:

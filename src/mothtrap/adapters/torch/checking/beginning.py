@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import safetensors.torch
 import torch
@@ -28,7 +28,6 @@ from mothtrap.core.jsonable import decode, encode
 
 WATCHED_S = 60.0
 """Longest time for which the first steps are watched; chosen by hand."""
-NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
@@ -125,23 +124,13 @@ class Checking:
         missing = dict(self._missing)
         if not sets:
             missing["datasets"] = "the script reads no data set through a DataLoader"
-        return Subject(
-            recorded=step, datasets=sets, task=_task(step), missing=missing, deadline=deadline
-        )
+        task = "" if step.loss is None else step.loss.task
+        return Subject(recorded=step, datasets=sets, task=task, missing=missing, deadline=deadline)
 
     def _unmade(self, check: Check, why: str) -> CheckResult:
         return CheckResult(
             step=self._recording.turns, code=check.code, state="not_enough_data", reason=why
         )
-
-
-def _task(step: RecordedStep) -> Literal["classes", "numbers", ""]:
-    """Return the kind of task, by the loss function that the script calls."""
-    if step.loss is None:
-        return ""
-    if step.loss.has_classes:
-        return "classes"
-    return "numbers" if step.loss.operation in NUMBER_LOSSES else ""
 
 
 class Files(Protocol):

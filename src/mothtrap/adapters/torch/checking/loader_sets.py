@@ -121,7 +121,8 @@ class IndexedSet:
             inner = [int(index) for index in base.indices]
             places = inner if places is None else [inner[place] for place in places]
             base = base.dataset
-        self.base, self.places, self.shuffled = id(base), places, shuffled
+        self.base, self.shuffled = id(base), shuffled
+        self.places: Sequence[int] | None = places
         self.name, self.role, self.location = type(base).__name__, role, location
         self.size: int | None = len(dataset)
         self.drawn: Sequence[int] = ()
@@ -177,7 +178,8 @@ class WatchedRows:
         self.size: int | None = None
         self.drawn: Sequence[int] = ()
         self.random = self.shuffled = False
-        self.base, self.places = id(dataset), None
+        self.base = id(dataset)
+        self.places: Sequence[int] | None = None
         self._samples = [sample for batch in batches for sample in _unbatched(batch)]
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
