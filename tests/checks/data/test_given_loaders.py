@@ -29,7 +29,7 @@ def test_loaders_of_training_and_evaluation_are_compared() -> None:
         DataLoader(TensorDataset(x, y), 16, shuffle=True),
         LOSS,
         eval_loader=DataLoader(TensorDataset(other, labels), 16),
-        select=["PRE3", "PRE4"],
+        select=["PRE301", "PRE401"],
     )
     assert [found.code for found in report.findings] == ["PRE301"]
     scores = report.figures["PRE401"]
