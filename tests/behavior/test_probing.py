@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 import pytest
 from tests.behavior.asking import labels, outcome, people, subject_of, sure
 
@@ -144,3 +145,15 @@ def test_probes_are_selected_by_the_beginning_of_their_code() -> None:
     }
     with pytest.raises(ConfigError, match="BEH9"):
         selected(["BEH9"])
+
+
+def test_a_model_that_refuses_is_no_failed_probe() -> None:
+    def many(d: pd.DataFrame) -> np.ndarray:
+        if len(d) < 100:
+            raise ValueError("more rows, please")
+        return sure(d)
+
+    found = outcome(selected(["BEH108"])[0], many, X, Y)
+    assert found.statuses[0].state is RuleState.NOT_APPLICABLE
+    assert "more rows, please" in found.statuses[0].reason
+    assert not found.failures

@@ -40,7 +40,7 @@ def test_finds_a_planted_segment_first(planted: pd.Series) -> None:
 
 
 def test_names_a_fault_once() -> None:
-    """What is left after the planted segment was taken out is noise."""
+    """The rest after the planted segment was taken out is noise."""
     first, second = search(Table(X), errors((X.kind == "b").to_numpy()), most=2)
     assert str(first.segment) == "kind = b"
     assert second.z < first.z / 2

@@ -1,4 +1,4 @@
-"""How the output of a model depends on one column: ICE, PDP and ALE.
+"""Dependence of the output of a model on one column: ICE, PDP and ALE.
 
 Shape suffixes: R = rows, G = points of the grid.
 """

@@ -17,7 +17,7 @@ from mothtrap.core.documented import Documented
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 
 MAX_IDS = 20
-"""Row numbers in the evidence of a finding; all rows are stored beside it. Chosen by hand."""
+"""Row numbers in the evidence of a finding; all rows are stored. Chosen by hand."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus
 
 MAX_FINDINGS = 15
-"""Findings that are reported; chosen by hand: nobody reads more."""
+"""Findings that are reported; chosen by hand: longer lists are not read."""
 FEW_ROWS = 500
 """Below this number of held-out rows findings that are statistics are notes; chosen by hand: the
 halves have 250 rows, and a segment of 1 % three."""

@@ -28,7 +28,7 @@ SUM_TOLERANCE = 1e-2
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How the answers of a model are read.
+    """Meaning of the answers of a model.
 
     `classes` are the labels in the order of the columns of probabilities; empty for regression.
     """
@@ -38,12 +38,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_regression(self) -> bool:
-        """Whether the model predicts numbers."""
+        """True if the model predicts numbers."""
         return self.form == "numbers"
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether the model says how sure it is."""
+        """True if the model says how sure it is."""
         return self.form in ("probabilities", "logits")
 
     def scores(self, answer: Any) -> Floats:

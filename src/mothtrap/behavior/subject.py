@@ -18,6 +18,7 @@ from mothtrap.behavior.budget import Budget
 from mothtrap.behavior.confirm import split_halves
 from mothtrap.behavior.reading import Floats, Loss, Reading
 from mothtrap.behavior.table import Table
+from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import NotApplicable
 
 Predict = Callable[[Any], Any]
@@ -47,6 +48,10 @@ class Options:
     time_R: npt.NDArray[Any] | None = None
     refit: Refit | None = None
     loss: Loss | None = None
+
+
+class Refused(NotApplicable):
+    """The model raised an error instead of answering."""
 
 
 class Judged:
@@ -107,7 +112,7 @@ class Judged:
 
     @property
     def are_errors_counted(self) -> bool:
-        """Whether `error_R` is 1 for a wrong row and 0 for a right one."""
+        """True if `error_R` is 1 for a wrong row and 0 for a right one."""
         return self._loss is None and not self.reading.is_regression
 
 
@@ -152,10 +157,16 @@ class Subject:
 
         Raises:
             BudgetSpent: no predictions are left.
+            Refused: the model raised an error.
         """
         self.budget.spend(len(table))
-        with np.errstate(all="ignore"):  # odd inputs are asked about on purpose
-            return self.reading.scores(self._predict(table.data))
+        try:
+            with np.errstate(all="ignore"):  # odd inputs are asked about on purpose
+                answer = self._predict(table.data)
+        except Exception as err:  # whatever the model raises
+            rows = f"{len(table)} row{'s' * (len(table) != 1)}"
+            raise Refused(f"the model refused {rows}: {in_one_line(err)}") from err
+        return self.reading.scores(answer)
 
     def output(self, scores: Floats) -> Floats:
         """Return one number for each row (R,): the prediction, or the probability of class 1.

@@ -47,7 +47,7 @@ class Column:
 
     @property
     def is_number(self) -> bool:
-        """Whether the column holds numbers."""
+        """True if the column holds numbers."""
         return self.number_R is not None
 
     @property
@@ -66,7 +66,7 @@ class Column:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all numbers of the column are whole numbers."""
+        """True if all numbers of the column are whole numbers."""
         return self.is_number and bool((self.known_R == np.round(self.known_R)).all())
 
     def distinct(self) -> int:
@@ -115,7 +115,7 @@ class Table:
 
     @property
     def is_named(self) -> bool:
-        """Whether the container itself knows the names of its columns."""
+        """True if the container itself knows the names of its columns."""
         return _has_columns(self.data)
 
     @property

@@ -94,7 +94,7 @@ def command(
         budget_s=budget,
         seed=seed,
         name=name,
-        **({"runs_dir": runs_dir} if runs_dir else {}),
+        runs_dir=runs_dir,
     )
     if report.path is None:
         for finding in report.findings:

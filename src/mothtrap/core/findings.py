@@ -74,7 +74,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_step(self) -> bool:
-        """Whether the finding is of a step of a training run; those of probes are not."""
+        """True if the finding is of a step of a training run; those of probes are not."""
         return self.mode != MODE
 
     def _repr_html_(self) -> str:

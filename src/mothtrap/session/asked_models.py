@@ -91,19 +91,20 @@ def function(words: str) -> Callable[..., Any]:
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
-        found = importlib.import_module(module)
+        found: Any = importlib.import_module(module)
         for part in name.split("."):
             found = getattr(found, part)
     except Exception as err:  # whatever the user's module raises
         raise ConfigError(f"cannot import {words}: {in_one_line(err)}") from err
     if not callable(found) and not hasattr(found, "predict"):
         raise ConfigError(f"{words} is a {type(found).__qualname__}, no function and no model")
-    return found
+    made: Callable[..., Any] = found
+    return made
 
 
 def _wrappers() -> list[ModelWrapper]:
     parts = [part.load() for part in registry.parts(PACKAGE)]
-    return sorted(parts, key=lambda each: each.FRAMEWORK == LAST)  # type: ignore[arg-type]
+    return sorted(parts, key=lambda each: each.FRAMEWORK == LAST)
 
 
 def _is_last(wrapper: ModelWrapper) -> bool:

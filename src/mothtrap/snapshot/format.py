@@ -33,16 +33,14 @@ from mothtrap.statistics.dtypes import dtype_of
 from mothtrap.store.durability import sync_file, sync_folder
 from mothtrap.store.layout import intact, sealed
 from mothtrap.store.plain_files import read_plain
+from mothtrap.store.snapshot_head import HEAD, MAX_HEAD_BYTES, StoredFile
 
 deserialize: Callable[[bytes], list[tuple[str, dict[str, Any]]]] = _untyped
 
 FORM = 1
 """Of the files; one with another number was written by another mothtrap."""
 
-STATE, STEPS, HEAD = "state.safetensors", "steps.safetensors", "snapshot.json"
-
-MAX_HEAD_BYTES = 1 << 30
-"""Most bytes of `snapshot.json` that are read; chosen by hand."""
+STATE, STEPS = "state.safetensors", "steps.safetensors"
 
 CHUNK_BYTES = 1 << 22
 """Written at once: between two of them whoever wants it has the processor."""
@@ -73,14 +71,9 @@ _STEP = re.compile(r"[0-9]{8,}")
 _WORKER = re.compile(r"w(0|[1-9][0-9]{0,8})")
 
 
-class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    size: int
-    xxh3_64: str
-
-
 class _Head(msgspec.Struct, frozen=True):
     form: int
-    files: dict[str, _File]
+    files: dict[str, StoredFile]
     snapshot: dict[str, Any]
 
 
@@ -232,7 +225,7 @@ def _look(folder: Path, step: int, worker: int) -> Stored:
 # Writing
 
 
-def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> _File:
+def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> StoredFile:
     """Write a safetensors file: length of the header, header (JSON), data without gaps."""
     # Wide elements first, so that every array begins at a multiple of its element.
     order = sorted(arrays, key=lambda key: -_width(arrays[key].dtype))
@@ -259,10 +252,10 @@ def _write_arrays(path: Path, arrays: Mapping[str, Array]) -> _File:
         size = file.tell()
         file.flush()
         sync_file(file.fileno())
-    return _File(size=size, xxh3_64=hashed.hexdigest())
+    return StoredFile(size=size, xxh3_64=hashed.hexdigest())
 
 
-def _take_over(other: Path, draft: Path) -> _File:
+def _take_over(other: Path, draft: Path) -> StoredFile:
     """Have the state of another snapshot in this one, too, without a copy where possible."""
     try:
         os.link(other / STATE, draft / STATE)
@@ -338,7 +331,7 @@ def _with_numbers(snapshot: dict[str, Any]) -> dict[str, Any]:
     return snapshot
 
 
-def _read_arrays(path: Path, expected: _File | None) -> dict[str, Array]:
+def _read_arrays(path: Path, expected: StoredFile | None) -> dict[str, Array]:
     if expected is None:
         raise _damaged(path, f"{HEAD} does not say its checksum")
     try:

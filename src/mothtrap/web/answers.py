@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.diagnosis import Story
+from mothtrap.core.documented import Documented
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.marks import Mark
@@ -300,7 +301,7 @@ def _derivable(columns: set[str]) -> set[str]:
 def _evidence(
     run: Run,
     finding: Finding,
-    rule: type[Rule] | None,
+    rule: type[Documented] | None,
     by_layer: dict[str, list[tuple[str, str]]],
 ) -> Iterator[str]:
     """Names of the curves that a finding was judged by, as far as its rule says what it needs."""
@@ -321,10 +322,10 @@ def _evidence(
 def _layer_curves(
     layer: str,
     finding: Finding,
-    rule: type[Rule] | None,
+    rule: type[Documented] | None,
     by_layer: dict[str, list[tuple[str, str]]],
 ) -> Iterator[str]:
-    for need in rule.needs if rule else ():
+    for need in rule.needs if rule is not None and issubclass(rule, Rule) else ():
         for kind, tensor in by_layer.get(layer, []):
             if kind in need.kinds and need.statistics:
                 yield tensor_curve_name(kind, need.statistics[0], tensor, finding.mode)
@@ -332,7 +333,7 @@ def _layer_curves(
 
 def _worst(
     summary: RunSummary,
-    rules: dict[str, type[Rule]],
+    rules: dict[str, type[Documented]],
     by_layer: dict[str, list[tuple[str, str]]],
 ) -> Iterator[Worst]:
     """The layers that findings name, the worst finding first."""

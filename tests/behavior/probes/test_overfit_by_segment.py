@@ -17,7 +17,7 @@ SEEN = dict(zip(TRAIN.x1, Y[:3000], strict=True))
 
 
 def memory(d: pd.DataFrame) -> np.ndarray:
-    """Knows the labels of training rows of kind d."""
+    """A model with the labels of training rows of kind d."""
     answer = sure(d)
     for place, (value, kind) in enumerate(zip(d.x1, d.kind, strict=True)):
         if kind == "d" and value in SEEN:

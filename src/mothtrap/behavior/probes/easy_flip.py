@@ -25,7 +25,7 @@ class EasyFlip(Probe):
         The nearest change of at most three columns that changes the predicted class, for 30 rows.
 
     Why it matters:
-        Whoever knows the model can get any answer by a change that nobody notices.
+        Whoever knows the model can get any answer by a change that is hard to notice.
 
     Fires:
         The median change is below 1 % of the range of the columns.

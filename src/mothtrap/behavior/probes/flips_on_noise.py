@@ -10,6 +10,7 @@ import numpy as np
 
 from mothtrap.behavior.confirm import binomial_above
 from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.sklearn.comparisons import smooth_classes
 from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import MAX_DISTINCT, Table
@@ -109,14 +110,9 @@ class FlipsOnNoise(Probe):
 
 def _smooth_flips(subject: Subject, rows: Table, noisy: Table) -> float:
     """Return the share of rows whose class changes in 25 nearest neighbors."""
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.pipeline import make_pipeline
-    from sklearn.preprocessing import StandardScaler
-
     if len(subject.judged) <= NEIGHBORS:
         raise NotEnoughData(f"needs more than {NEIGHBORS} rows")
     encoder = Encoder(subject.table)
-    smooth = make_pipeline(StandardScaler(), KNeighborsClassifier(NEIGHBORS))
-    smooth.fit(encoder.one_hot(subject.table), subject.judged.target_R)
-    before, after = (smooth.predict(encoder.one_hot(each)) for each in (rows, noisy))
+    tables = [encoder.one_hot(each) for each in (subject.table, rows, noisy)]
+    before, after = smooth_classes(tables[0], subject.judged.target_R, NEIGHBORS, tables[1:])
     return float((before != after).mean())

@@ -12,7 +12,6 @@ from mothtrap.behavior.curves import some_rows
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Column, Table
-from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
@@ -80,9 +79,9 @@ class InvalidAnswers(Probe):
         except Exception as err:  # whatever the model raises
             _reraise_own(err)
             yield Suspicion(
-                message=f"the model refuses a single row: {in_one_line(err)}",
+                message=f"a single row gets no answer: {err}",
                 exact=True,
-                evidence={"value": in_one_line(err)},
+                evidence={"value": str(err)},
             )
 
     def _attack(self, subject: Subject) -> Iterator[Suspicion]:

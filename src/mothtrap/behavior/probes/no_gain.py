@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.sklearn.comparisons import linear_share
 from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.sklearn.simple_models import NAMES, SIMPLE, simple_judged
 from mothtrap.behavior.subject import Subject
@@ -71,9 +72,6 @@ class NoGain(Probe):
             )
 
     def _is_linear(self, subject: Subject) -> bool:
-        from sklearn.linear_model import Ridge
-        from sklearn.preprocessing import StandardScaler
-
         judged = subject.judged
         output_R = subject.output(judged.scores)
         if judged.reading.form == "labels" or not np.isfinite(output_R).all():
@@ -81,7 +79,6 @@ class NoGain(Probe):
         if not judged.reading.is_regression:
             output_R = np.clip(output_R, 1e-6, 1 - 1e-6)
             output_R = np.log(output_R / (1 - output_R))
-        input_RF = StandardScaler().fit_transform(Encoder(subject.table).one_hot(subject.table))
         if output_R.std() < 1e-12:
             return True
-        return bool(Ridge(1e-3).fit(input_RF, output_R).score(input_RF, output_R) > LINEAR)
+        return linear_share(Encoder(subject.table).one_hot(subject.table), output_R) > LINEAR

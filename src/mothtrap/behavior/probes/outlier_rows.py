@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mothtrap.behavior.confirm import poisson_above
 from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.sklearn.comparisons import nearest
 from mothtrap.behavior.sklearn.encoding import Encoder
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
@@ -98,14 +99,10 @@ class OutlierRows(Probe):
 
 def _agreeing(subject: Subject, bad: npt.NDArray[Any]) -> int:
     """Count the rows whose neighbors have targets nearer to the prediction than to the target."""
-    from sklearn.neighbors import NearestNeighbors
-    from sklearn.preprocessing import StandardScaler
-
     judged, some = subject.judged, bad[:20]
     if len(judged) <= NEIGHBORS + 1:
         return 0
-    input_RF = StandardScaler().fit_transform(Encoder(subject.table).one_hot(subject.table))
-    near = NearestNeighbors(n_neighbors=NEIGHBORS + 1).fit(input_RF).kneighbors(input_RF[some])[1]
+    near = nearest(Encoder(subject.table).one_hot(subject.table), some, NEIGHBORS + 1)
     agreeing = 0
     for row, others in zip(some, near, strict=True):
         targets = judged.target_R[[i for i in others if i != row][:NEIGHBORS]]

@@ -28,7 +28,7 @@ chosen by hand."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """How well a target is predicted from the inputs, measured on rows that were not fitted.
+    """Quality with which inputs predict a target, measured on rows that were not fitted.
 
     `explained` is R2, `p` the chance of such a correlation if there were none, `additive` the R2
     of a model without interactions, `names` the features that matter, the most first, and

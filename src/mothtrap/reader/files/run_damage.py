@@ -15,16 +15,9 @@ from mothtrap.store.journal import journal_damage
 from mothtrap.store.layout import intact
 from mothtrap.store.plain_files import read_plain
 from mothtrap.store.remarks import remark_damage
+from mothtrap.store.snapshot_head import HEAD, MAX_HEAD_BYTES, StoredFile
 
 SNAPSHOTS = "snapshots"
-HEAD = "snapshot.json"
-MAX_HEAD_BYTES = 1 << 30
-"""Most bytes of `snapshot.json` that are read; chosen by hand."""
-
-
-class _File(msgspec.Struct, frozen=True):
-    size: int
-    xxh3_64: str
 
 
 class _Whose(msgspec.Struct, frozen=True):
@@ -33,7 +26,7 @@ class _Whose(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    files: dict[str, _File]
+    files: dict[str, StoredFile]
     snapshot: _Whose
 
 
@@ -73,7 +66,7 @@ def _snapshot_damage(folder: Path, files: FileChecks, budget: Budget) -> Iterato
         return
     for name, expected in head.files.items():
 
-        def check(path: Path, expected: _File = expected) -> str:
+        def check(path: Path, expected: StoredFile = expected) -> str:
             good = digest_of(path) == expected.xxh3_64
             return "" if good else "its bytes do not match its checksum"
 

@@ -18,7 +18,8 @@ from mothtrap.core.needs import Need, facts_of
 from mothtrap.monitor.catalogue import load_rules
 
 SOURCE = Path(adapter.__file__).parent
-PARTS_OF_FACTS = {"DropoutRate", "LayerScale", "SampleBatch", "TargetSample"}
+PARTS_OF_FACTS = {"CheckResult", "DropoutRate", "LayerScale", "SampleBatch", "TargetSample"}
+"""Facts that are parts of others, or that come from a check and not from training."""
 STEPS = 90
 
 

@@ -18,7 +18,7 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.operation_advice import advice_on
 
 _ABOUT_VALUES = re.compile(
-    r"satisfy the constraint|\bnan\b|\binf\b|infinit|not finite|non-?finite|singular"
+    r"satisfy the constraint|\bnan\b|\binf\b|infinite|infinity|not finite|non-?finite|singular"
     r"|positive-definite|failed to converge|should be between 0 and 1|probability tensor",
     re.IGNORECASE,
 )

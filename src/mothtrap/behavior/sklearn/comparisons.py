@@ -1,0 +1,45 @@
+"""Nearest rows, smooth classes, and the share of outputs that a linear model explains.
+
+Shape suffixes: R = rows, F = features.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
+
+def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
+    """Return the indices (rows of `some`, count) of the nearest rows, each feature scaled alike."""
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import StandardScaler
+
+    scaled_RF = StandardScaler().fit_transform(input_RF)
+    near = NearestNeighbors(n_neighbors=count).fit(scaled_RF).kneighbors(scaled_RF[some])[1]
+    return np.asarray(near, np.int64)
+
+
+def smooth_classes(
+    input_RF: Floats, class_R: npt.NDArray[Any], neighbors: int, asked: Sequence[Floats]
+) -> list[npt.NDArray[Any]]:
+    """Return the classes that nearest neighbors give to the rows of each of some matrices."""
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+
+    model = make_pipeline(StandardScaler(), KNeighborsClassifier(neighbors)).fit(input_RF, class_R)
+    return [np.asarray(model.predict(each)) for each in asked]
+
+
+def linear_share(input_RF: Floats, output_R: Floats) -> float:
+    """Return the share (R2) of outputs that a linear model of the inputs explains."""
+    from sklearn.linear_model import Ridge
+    from sklearn.preprocessing import StandardScaler
+
+    scaled_RF = StandardScaler().fit_transform(input_RF)
+    return float(Ridge(1e-3).fit(scaled_RF, output_R).score(scaled_RF, output_R))
