@@ -70,6 +70,14 @@ def test_training_data_that_are_evaluated_as_a_whole_are_a_warning() -> None:
     assert found.severity == "warning"
 
 
+def test_the_training_score_may_be_measured_beside_the_evaluation() -> None:
+    x, y = table()
+    train = Given(x, y, places=range(300))
+    part = Given(x, y, "evaluation", places=range(100))
+    found = finding(CODE, train, part, Given(x, y, "evaluation", places=range(300, 400)))
+    assert found.severity == "info"
+
+
 def test_a_shuffled_loader_that_was_not_used_may_be_for_training() -> None:
     x, y = table()
     other = Given(x, y, "evaluation", places=range(200, 400), shuffled=True)

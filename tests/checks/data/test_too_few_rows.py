@@ -28,6 +28,11 @@ def test_constant_columns_do_not_count() -> None:
     assert passes(CODE, Given(x, y))
 
 
+def test_words_are_no_columns() -> None:
+    tokens = np.random.default_rng(0).integers(0, 50, (100, 40))
+    assert passes(CODE, Given(tokens, np.arange(100) % 2))
+
+
 def test_counts_of_a_sampled_data_set_are_those_of_the_whole() -> None:
     rng = np.random.default_rng(0)
     y = (rng.random(60_000) < 0.001).astype(int)

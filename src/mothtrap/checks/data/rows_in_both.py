@@ -32,8 +32,9 @@ class RowsInBoth(Check):
         Error when two parts of one data set share samples, or when `rows` or more rows of
         evaluation, and `share` of them more than equal rows within a data set explain, are in
         training. A note below `share`. Warning instead of an error when the purpose of the data set
-        is in doubt: nearly all of it is in training, its loader shuffles, or there are more than
-        `sets` such data sets, as in cross-validation.
+        is in doubt: its loader shuffles, `whole` of it is in training, or there are more than
+        `sets` such data sets, as in cross-validation. A note when `whole` of it is in training and
+        there is another data set of evaluation: some scripts measure the training score so.
 
     Stays quiet:
         Data in which rows repeat anyway, such as a few discrete columns; augmented samples of
@@ -133,6 +134,8 @@ class RowsInBoth(Check):
         )
 
     def _severity(self, other: DataSet, share: float, sets: int) -> Severity:
+        if share >= self.whole and sets > 1:
+            return Severity.INFO
         doubtful = share >= self.whole or other.shuffled or sets > self.sets
         return Severity.WARNING if doubtful else Severity.ERROR
 
