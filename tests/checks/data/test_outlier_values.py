@@ -54,5 +54,11 @@ def test_sparse_columns_and_missing_values_are_no_outliers() -> None:
     assert passes(CODE, Given(x, y))
 
 
+def test_a_column_without_numbers_is_no_outlier() -> None:
+    x, y = table()
+    x[:, 2] = np.nan
+    assert passes(CODE, Given(x, y))
+
+
 def test_few_rows_decide_nothing() -> None:
     assert result(CODE, Given(*table(rows=50))).state == "not_enough_data"

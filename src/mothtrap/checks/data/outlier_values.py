@@ -68,6 +68,7 @@ class OutlierValues(Check):
         table, what = _measured(rows)
         subject.figures["rows"] = len(table)
         broken = np.flatnonzero(~np.isfinite(table).all(1))
+        table[:, ~np.isfinite(table).any(0)] = 0  # a column without numbers has no median
         distance = np.abs(table - np.nanmedian(np.where(np.isfinite(table), table, np.nan), axis=0))
         beyond = self._beyond(table, distance)
         for places, text in (

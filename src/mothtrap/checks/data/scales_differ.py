@@ -125,7 +125,8 @@ class ScalesDiffer(Check):
         """Return the columns of a table whose scale differs."""
         if pair[0].ndim != 2 or pair[0].shape[1] > tables.MAX_COLUMNS:
             return []
-        scales = [(np.nanmean(one, axis=0), np.nanstd(one, axis=0)) for one in pair]
+        plain = [np.where(np.isfinite(one), one, 0.0) for one in pair]
+        scales = [(one.mean(0), one.std(0)) for one in plain]
         (ours, spread), (theirs, other) = scales
         columns = zip(ours, spread, theirs, other, strict=True)
         return [n for n, scale in enumerate(columns) if self._severity(*scale)]
