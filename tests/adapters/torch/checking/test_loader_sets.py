@@ -17,7 +17,7 @@ from torch.utils.data import (
     TensorDataset,
 )
 
-from mothtrap.adapters.torch.checking.loader_sets import IndexedSet, LoadersSeen, rows_of
+from mothtrap.adapters.torch.checking.loader_sets import IndexedSet, LoadersSeen, given_set, rows_of
 from mothtrap.adapters.torch.checking.recording import Recording
 
 
@@ -129,3 +129,10 @@ def test_reading_leaves_random_states_as_they_are() -> None:
     noisy = IndexedSet(Noisy(), "train", None)
     noisy.read([0, 1], math.inf)
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_batch_without_a_row_for_each_sample_has_no_samples() -> None:
+    edges = torch.zeros(2, 5, dtype=torch.long)
+    batches = given_set([(torch.randn(7, 3), edges)], "train")
+    assert batches is not None
+    assert batches.read([], math.inf).indices == ()

@@ -232,7 +232,7 @@ def _stacked(arrays: Sequence[Array]) -> Array:
 
 
 def _unbatched(batch: Any) -> list[Any]:
-    """Return the samples of a batch."""
-    tensors = [tensor for _, tensor in trees.tensors(batch)]
-    size = len(tensors[0]) if tensors and tensors[0].ndim else 0
+    """Return the samples of a batch; none where its tensors do not have a row for each."""
+    sizes = {len(tensor) if tensor.ndim else 0 for _, tensor in trees.tensors(batch)}
+    size = sizes.pop() if len(sizes) == 1 else 0
     return [trees.mapped(batch, operator.itemgetter(row)) for row in range(size)]
