@@ -91,4 +91,4 @@ def test_runs_are_a_table_in_python(runs: Path) -> None:
     assert table.column("loss").to_pylist() == pytest.approx([1 / 6, 8 / 12])
     assert table.column("tags").to_pylist() == ["", "paper"]
     assert "<table>" in found._repr_html_()
-    assert found[:1].to_csv().splitlines()[0].startswith("run,started,state")
+    assert found[:1].to_csv().splitlines()[0].startswith("run,kind,started,state")

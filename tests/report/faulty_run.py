@@ -9,6 +9,7 @@ from typing import TypeVar
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Blind, ToolError
 from mothtrap.core.findings import Finding, RuleState, Severity
+from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind
 
@@ -40,6 +41,7 @@ class HandMadeRun:
     stopped_at: int | None = None
     stop_reason: str | None = None
     replay: StoredReplay | None = None
+    probed: Probed | None = None
 
     def damage_within(self, limit_bytes: int) -> tuple[str, ...]:
         """The damage, whatever the limit."""

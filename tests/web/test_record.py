@@ -152,7 +152,7 @@ def test_the_record_is_answered_and_labels_are_left(site: Site) -> None:
     assert listed(site, "lr > 0.4 and not baseline") == []
     assert site.ask("/api/runs?query=lr%20%3E")[0] == 400
     csv = site.ask("/api/runs.csv?query=baseline")[2].decode()
-    assert csv.splitlines()[0].startswith("run,started")
+    assert csv.splitlines()[0].startswith("run,kind,started")
     assert len(csv.splitlines()) == 2
     site.ask("/api/control/archive?run=plain", "POST", b"{}", X_Mothtrap="1")
     assert [row["name"] for row in listed(site, "")] == ["recorded"]

@@ -1,4 +1,4 @@
-"""Ask a trained model questions: where is it wrong, and what is it sensitive to?"""
+"""Ask a trained model questions on held-out rows: where it is wrong, what it depends on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Explain one rule: when it fires, why it matters, what to do."""
+"""Explain one rule or probe: when it fires, why it matters, what to do."""
 
 from __future__ import annotations
 

@@ -50,9 +50,10 @@ def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, froz
     """Return for every code of a rule or probe the codes of those whose findings it causes.
 
     Args:
-        rules: by default every rule that is installed.
+        rules: by default every rule that is installed, and every probe.
     """
-    return {**installed_rules.explains(rules), **explanations()}
+    found = installed_rules.explains(rules)
+    return {**found, **explanations()} if rules is None else found
 
 
 def left_out() -> tuple[PluginError, ...]:

@@ -37,7 +37,7 @@ def merge_findings(monitors: Iterable[Sequence[Finding]]) -> tuple[Finding, ...]
         for finding in {_identity(f): f for f in revisions}.values():
             other = merged.get(_identity(finding))
             merged[_identity(finding)] = _join(other, finding) if other else finding
-    return tuple(sorted(merged.values(), key=lambda f: (f.severity.rank, f.step, f.code)))
+    return _worst_first(merged.values())
 
 
 def join_attempts(
@@ -69,7 +69,11 @@ def join_attempts(
                 evidence={**finding.evidence, PASSED: resumed},
             )
         joined.append(finding)
-    return tuple(sorted(joined, key=lambda f: (f.severity.rank, f.step, f.code)))
+    return _worst_first(joined)
+
+
+def _worst_first(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    return tuple(sorted(findings, key=lambda f: (f.severity.rank, f.step, f.code)))
 
 
 def merge_statuses(monitors: Iterable[Sequence[RuleStatus]]) -> tuple[RuleStatus, ...]:

@@ -42,6 +42,8 @@ class TestTorch(AdapterTests):
         "ReplicaDigests": "tests/adapters/torch/job/test_distributed.py",
         "ReplicaBatch": "tests/adapters/torch/job/test_distributed.py",
         "WrapperBypassed": "tests/adapters/torch/job/test_distributed.py",
+        "OneBatchUsed": "tests/adapters/torch/data/test_unused_batches.py",
+        "RowsRescaled": "tests/adapters/torch/data/test_rescaled_rows.py",
         "WorkerPace": "tests/adapters/torch/test_distributed_jobs.py",
         "digest_sum": "tests/statistics/torch/test_fingerprint.py (accelerators only)",
     }

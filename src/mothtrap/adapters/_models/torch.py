@@ -30,6 +30,8 @@ def wrap(model: Any) -> WrappedModel:
     """
     import torch
 
+    from mothtrap.statistics.torch.in_place import as_array
+
     def predict(rows: Any) -> Any:
         first = next(iter(model.parameters()), torch.zeros(()))
         values = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
@@ -43,7 +45,7 @@ def wrap(model: Any) -> WrappedModel:
                     fed = fed.to(first.device)
                     if fed.is_floating_point():
                         fed = fed.to(first.dtype)
-                    parts.append(model(fed).detach().cpu().double().numpy())
+                    parts.append(as_array(model(fed).detach().cpu().double().contiguous()).copy())
                 return np.concatenate(parts)
         finally:
             for part, training in modes:

@@ -39,7 +39,7 @@ def test_the_first_batch_is_used_for_ever() -> None:
 
     found, grown = run(train)
     assert (found.loader, found.unused) == ("loader 1", 32)
-    assert (found.first_step, grown.steps) == (0, 128)
+    assert (found.first_step, grown.steps) == (0, 129)
 
 
 def test_the_last_batch_of_the_epoch_before_is_used_under_another_name() -> None:

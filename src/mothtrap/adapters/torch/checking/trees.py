@@ -10,6 +10,8 @@ import numpy.typing as npt
 import torch
 from torch.utils import _pytree as pytree
 
+from mothtrap.statistics.torch.in_place import as_array
+
 Array = npt.NDArray[Any]
 
 
@@ -48,7 +50,7 @@ def array_of(tensor: torch.Tensor) -> Array:
     plain = tensor.detach()
     if plain.dtype in (torch.bfloat16, torch.float16):
         plain = plain.float()
-    return plain.cpu().resolve_conj().resolve_neg().numpy()
+    return as_array(plain.cpu()).copy()
 
 
 def floating(value: Any) -> list[torch.Tensor]:

@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.source import bodies
 from mothtrap.adapters.torch.source.evaluation import LIBRARIES, Evaluator, Scope, is_array
 from mothtrap.adapters.torch.source.names import NOTHING
 from mothtrap.adapters.torch.source.scopes import AnyScope, Definition, FrameScope
+from mothtrap.statistics.torch.in_place import as_array
 from mothtrap.tracing import frames
 
 MAX_DEPTH = 60
@@ -326,7 +327,7 @@ def agree(again: Any, stored: Any) -> bool | None:
 
 def _on_host(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.detach().double().cpu().numpy()
+        return as_array(value.detach().double().cpu())
     return value
 
 
