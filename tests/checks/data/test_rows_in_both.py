@@ -90,5 +90,10 @@ def test_augmented_samples_of_different_data_sets_cannot_be_compared() -> None:
     assert result(CODE, Given(x, y, random=True), other).state == "not_enough_data"
 
 
+def test_an_empty_data_set_decides_nothing() -> None:
+    x, y = table()
+    assert result(CODE, Given(x[:0], y[:0]), Given(x, y, "evaluation")).state == "not_enough_data"
+
+
 def test_without_an_evaluation_nothing_is_decided() -> None:
     assert result(CODE, Given(*table())).state == "not_enough_data"

@@ -110,6 +110,8 @@ class RowsInBoth(Check):
             if digest and digest in first
         ]
         count = len(seen.indices)
+        if not count or not known.indices:
+            raise NotEnoughData("a data set has no rows that could be read")
         subject.figures["rows of training"] = len(known.indices)
         subject.figures["rows of evaluation"] = count
         usual = min(_repeated(known), _repeated(seen) * len(known.indices) / max(1, count))
