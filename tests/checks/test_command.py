@@ -81,6 +81,24 @@ def test_a_faulty_script_gets_a_finding_and_exit_code_1(tmp_path: Path) -> None:
     assert "PRE105" in [finding["code"] for finding in record["findings"]]
 
 
+def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "splits.py", "--leak", options=("--select", "PRE301,PRE401"))
+    assert outcome.returncode == 1, outcome.stderr
+    assert "30 of 130 samples of the evaluation on TensorDataset" in " ".join(
+        outcome.stderr.split()
+    )
+    assert "scores to beat (dummy accuracy" in outcome.stderr
+    record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
+    assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
+
+
+@pytest.mark.full
+def test_a_healthy_split_has_no_finding(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "splits.py", options=("--select", "PRE3,PRE4"))
+    assert outcome.returncode == 0, outcome.stderr
+    assert "0 found a fault" in outcome.stderr
+
+
 @pytest.mark.full
 def test_a_connection_to_another_machine_is_refused(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "writes.py", "--connect", options=("--select", "PRE103"))

@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
+NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
+"""Loss functions of a regression."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,13 @@ class LossSeen:
     def has_classes(self) -> bool:
         """True if the targets are class numbers."""
         return self.operation in ("cross_entropy", "nll_loss") and self.target.dtype.kind in "iu"
+
+    @property
+    def task(self) -> Literal["classes", "numbers", ""]:
+        """Kind of task, by the function; empty where the function does not tell."""
+        if self.has_classes:
+            return "classes"
+        return "numbers" if self.operation in NUMBER_LOSSES else ""
 
     @property
     def has_equal_targets(self) -> bool:

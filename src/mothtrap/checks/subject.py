@@ -45,6 +45,9 @@ class DataSet(Protocol):
         location: `file:line` of the loop over its loader.
         drawn: indices drawn in the watched steps, in order; empty if not known.
         random: reading one sample twice gives different values (augmentation).
+        shuffled: its loader draws samples in random order.
+        base: number of the data set that the samples lie in; parts of one have the same number.
+        places: index of each sample in that data set; None = the same index.
     """
 
     name: str
@@ -53,6 +56,9 @@ class DataSet(Protocol):
     location: str | None
     drawn: Sequence[int]
     random: bool
+    shuffled: bool
+    base: int
+    places: Sequence[int] | None
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.

@@ -44,8 +44,12 @@ def lines(
 
 
 def _figures(result: CheckResult) -> str:
-    shown = ", ".join(f"{name} {value:.4g}" for name, value in result.figures.items())
+    shown = ", ".join(f"{name} {_number(value)}" for name, value in result.figures.items())
     return f" ({shown})" if shown else ""
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == round(value, 0) and abs(value) < 1e9 else f"{value:.4g}"
 
 
 def _wrapped(text: str, style: Style) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mothtrap.checks.check import Check, result_of
-from mothtrap.checks.subject import Subject
+from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.config import Config
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.findings import Finding, Findings, Severity
@@ -16,6 +16,7 @@ from mothtrap.monitor.catalogue import load_checks, rule_classes
 from mothtrap.report.checks import lines
 from mothtrap.report.style import PLAIN
 from mothtrap.session.adapters import load
+from mothtrap.tracing.handle import AdapterSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,7 @@ def check(
     optimizer: Any = None,
     *,
     step: Callable[[Any], Any] | None = None,
+    eval_loader: Iterable[Any] | None = None,
     select: Sequence[str] = (),
     budget_s: float = 60.0,
 ) -> CheckReport:
@@ -64,10 +66,12 @@ def check(
 
     Args:
         model: a model of PyTorch.
-        loader: gives batches; up to five of them are used.
+        loader: gives batches; up to five of them are used. The checks of data read up to 20,000
+            samples of the data set of a `DataLoader`, or all batches of a list.
         loss_fn: called with the output of `model(*batch[:-1])` and `batch[-1]`.
         optimizer: of the model; None = Adam with a learning rate of 0.001.
         step: takes a batch and returns its loss, where `loss_fn` does not fit.
+        eval_loader: gives batches for evaluation, as `loader` does for training.
         select: codes of the checks to make, or their beginnings; empty = all.
         budget_s: seconds for all checks together.
 
@@ -81,12 +85,31 @@ def check(
         raise TypeError(f"check: expected a torch.nn.Module, not {type(model).__qualname__}")
     recorded = made.explicit_step(model, loader, loss_fn, step, optimizer)
     until = time.monotonic() + budget_s
+    sets = _sets(made, loader, eval_loader)
+    missing: dict[Source, str] = {}
+    if not sets:
+        missing["datasets"] = "the loader is neither a DataLoader of samples nor a list of batches"
     results = []
     for one in load_checks(Config(select=tuple(select)) if select else Config()):
-        missing = {"datasets": "data sets are not checked in this form"}
-        subject = Subject(recorded=recorded, deadline=until, missing=missing)  # type: ignore[arg-type]
+        subject = Subject(
+            recorded=recorded,
+            datasets=sets,
+            task="" if recorded.loss is None else recorded.loss.task,
+            missing=missing,
+            deadline=until,
+        )
         results.append(_made(one, subject, budget_s))
     return CheckReport(results=results)
+
+
+def _sets(made: AdapterSpec, loader: object, eval_loader: object) -> tuple[DataSet, ...]:
+    """Return the data sets of the given loaders; none of loaders that cannot be read twice."""
+    if made.explicit_set is None:
+        return ()
+    found = [made.explicit_set(loader, "train")]
+    if eval_loader is not None:
+        found.append(made.explicit_set(eval_loader, "evaluation"))
+    return tuple(one for one in found if one is not None)
 
 
 def _made(one: Check, subject: Subject, budget_s: float) -> CheckResult:

@@ -1,4 +1,4 @@
-"""The description of a snapshot: its name, and what it says of the files beside it."""
+"""The description of a snapshot: its name, and its entries for the other files."""
 
 from __future__ import annotations
 

@@ -115,6 +115,8 @@ class AdapterSpec:
         check: makes the checks of `mothtrap check` in the script of this process; None = it
             cannot (see `session.checked_process`).
         explicit_step: returns the step that `mothtrap.check` checks; None = it cannot.
+        explicit_set: returns the data set of a loader that `mothtrap.check` is given, for a role;
+            None = it cannot.
         place: returns the place of this process in its job, and versions; asked again at the
             first step. Default: a process that is alone, and the version of the framework.
     """
@@ -131,6 +133,7 @@ class AdapterSpec:
     replay: Callable[[ReplayPlan], None] = _replay_nothing
     check: Callable[..., None] | None = None
     explicit_step: Callable[..., Any] | None = None
+    explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
     place: Callable[[], Environment] | None = None
 
     def accepts(self, target: object) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import torch
 from torch import nn
@@ -17,6 +17,7 @@ from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.unheard import UNHEARD
 from mothtrap.checks.check import Check
 from mothtrap.checks.step import Step
+from mothtrap.checks.subject import DataSet
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
@@ -90,6 +91,13 @@ def _explicit_step(
     return ExplicitStep.of(model, loader, loss, step, optimizer)
 
 
+def _explicit_set(loader: object, role: Literal["train", "evaluation"]) -> DataSet | None:
+    """Return the data set of a loader; see `session.explicit_check`."""
+    from mothtrap.adapters.torch.checking.loader_sets import given_set
+
+    return given_set(loader, role)
+
+
 def _place() -> Environment:
     """Return rank and size, the versions that matter, and the store of the job."""
     rank, size = _ranks()
@@ -119,5 +127,6 @@ ADAPTER: Final = AdapterSpec(
     replay=_replay,
     check=_check,
     explicit_step=_explicit_step,
+    explicit_set=_explicit_set,
     place=_place,
 )

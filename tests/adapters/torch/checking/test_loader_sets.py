@@ -8,9 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torch.utils.data import (
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+)
 
-from mothtrap.adapters.torch.checking.loader_sets import IndexedSet, LoadersSeen, rows_of
+from mothtrap.adapters.torch.checking.loader_sets import IndexedSet, LoadersSeen, given_set, rows_of
 from mothtrap.adapters.torch.checking.recording import Recording
 
 
@@ -92,3 +99,40 @@ def test_samples_of_different_lengths_are_kept_as_objects() -> None:
     rows = rows_of([(torch.ones(2), 1), (torch.ones(3), 0)], (0, 1))
     assert rows.inputs[0].dtype == object
     assert [len(one) for one in rows.inputs[0]] == [2, 3]
+
+
+def test_parts_of_a_data_set_know_their_places_in_it() -> None:
+    whole = TensorDataset(torch.randn(8, 3))
+    half = Subset(whole, [4, 5, 6, 7])
+    part = IndexedSet(Subset(half, [1, 3]), "train", None)
+    assert part.places == [5, 7]
+    assert part.base == IndexedSet(whole, "evaluation", None).base
+
+
+def test_samplers_of_parts_make_two_sets_of_one_data_set() -> None:
+    whole = TensorDataset(torch.randn(8, 3), torch.arange(8))
+    training = DataLoader(whole, sampler=SubsetRandomSampler([0, 1, 2]))
+    other = DataLoader(whole, sampler=SubsetRandomSampler([3, 4]))
+    train, evaluation = seen(training, other).sets(fed(torch.zeros(1)))
+    assert (train.size, train.places) == (3, [0, 1, 2])
+    assert (evaluation.role, evaluation.places) == ("evaluation", [3, 4])
+
+
+def test_a_loader_that_shuffles_is_known() -> None:
+    whole = TensorDataset(torch.randn(8, 3))
+    assert IndexedSet.of(DataLoader(whole, shuffle=True), "train", None).shuffled
+    assert not IndexedSet.of(DataLoader(whole), "train", None).shuffled
+
+
+def test_reading_leaves_random_states_as_they_are() -> None:
+    before = torch.get_rng_state()
+    noisy = IndexedSet(Noisy(), "train", None)
+    noisy.read([0, 1], math.inf)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_batch_without_a_row_for_each_sample_has_no_samples() -> None:
+    edges = torch.zeros(2, 5, dtype=torch.long)
+    batches = given_set([(torch.randn(7, 3), edges)], "train")
+    assert batches is not None
+    assert batches.read([], math.inf).indices == ()

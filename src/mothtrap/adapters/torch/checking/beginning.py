@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import safetensors.torch
 import torch
@@ -35,7 +35,6 @@ CLOSING_SHARE = 0.05
 """Share of the budget in which the results are stored and printed; chosen by hand."""
 CHECK_SHARE = 2 / 3
 """Share of the time left that one check gets while others wait; chosen by hand."""
-NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
@@ -165,23 +164,13 @@ class Checking:
         missing = dict(self._missing)
         if not sets:
             missing["datasets"] = "the script reads no data set through a DataLoader"
-        return Subject(
-            recorded=step, datasets=sets, task=_task(step), missing=missing, deadline=deadline
-        )
+        task = "" if step.loss is None else step.loss.task
+        return Subject(recorded=step, datasets=sets, task=task, missing=missing, deadline=deadline)
 
     def _unmade(self, check: Check, why: str) -> CheckResult:
         return CheckResult(
             step=self._recording.turns, code=check.code, state="not_enough_data", reason=why
         )
-
-
-def _task(step: RecordedStep) -> Literal["classes", "numbers", ""]:
-    """Return the kind of task, by the loss function that the script calls."""
-    if step.loss is None:
-        return ""
-    if step.loss.has_classes:
-        return "classes"
-    return "numbers" if step.loss.operation in NUMBER_LOSSES else ""
 
 
 class Files(Protocol):

@@ -10,10 +10,18 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, IterableDataset, Subset
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    Subset,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.checks.step import Array
 from mothtrap.checks.subject import DataSet, Rows
 from mothtrap.tracing import frames
@@ -68,7 +76,8 @@ class LoadersSeen:
         found: list[DataSet] = []
         known: list[object] = []
         for loader, place in sorted(self.made, key=lambda one: one[0] not in training):
-            if any(loader.dataset is other for other in known):
+            part = isinstance(loader.sampler, SubsetRandomSampler)
+            if any(loader.dataset is other for other in known) and not part:
                 continue
             known.append(loader.dataset)
             role: Literal["train", "evaluation"] = "train" if loader in training else "evaluation"
@@ -78,40 +87,79 @@ class LoadersSeen:
                 batches = [batch for several in kept for batch in several]
                 found.append(WatchedRows(loader.dataset, role, place, batches))
             elif hasattr(loader.dataset, "__len__"):
-                found.append(IndexedSet(loader.dataset, role, place))
+                found.append(IndexedSet.of(loader, role, place))
         return tuple(found)
+
+
+def given_set(loader: object, role: Literal["train", "evaluation"]) -> DataSet | None:
+    """Return the data set of a loader, or of a list of batches; None for others.
+
+    Streams are left alone: reading them would take batches from the user.
+    """
+    if isinstance(loader, DataLoader):
+        stream = isinstance(loader.dataset, IterableDataset)
+        return None if stream else IndexedSet.of(loader, role, None)
+    if isinstance(loader, list | tuple):
+        return WatchedRows(loader, role, None, loader)
+    return None
 
 
 class IndexedSet:
     """A data set whose samples are read by index; see `checks.subject.DataSet`."""
 
     def __init__(
-        self, dataset: Any, role: Literal["train", "evaluation"], location: str | None
+        self,
+        dataset: Any,
+        role: Literal["train", "evaluation"],
+        location: str | None,
+        *,
+        shuffled: bool = False,
     ) -> None:
         self._dataset = dataset
-        base = dataset
+        base, places = dataset, None
         while isinstance(base, Subset):
+            inner = [int(index) for index in base.indices]
+            places = inner if places is None else [inner[place] for place in places]
             base = base.dataset
+        self.base, self.shuffled = id(base), shuffled
+        self.places: Sequence[int] | None = places
         self.name, self.role, self.location = type(base).__name__, role, location
         self.size: int | None = len(dataset)
         self.drawn: Sequence[int] = ()
         self.random = self._is_random()
 
+    @classmethod
+    def of(
+        cls, loader: DataLoader[Any], role: Literal["train", "evaluation"], location: str | None
+    ) -> IndexedSet:
+        """Return the samples that a loader draws from."""
+        dataset: Any = loader.dataset
+        if isinstance(loader.sampler, SubsetRandomSampler):
+            dataset = Subset(dataset, list(loader.sampler.indices))
+        shuffled = isinstance(loader.sampler, RandomSampler | WeightedRandomSampler)
+        return cls(dataset, role, location, shuffled=shuffled)
+
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
-        """Read samples by index, until the deadline."""
+        """Read samples by index, until the deadline; random states are put back."""
         samples, read = [], []
-        for index in indices:
-            if time.monotonic() > deadline:
-                break
-            samples.append(self._dataset[index])
-            read.append(index)
+        before = dict(RandomStates().read())
+        try:
+            for index in indices:
+                if time.monotonic() > deadline:
+                    break
+                samples.append(self._dataset[index])
+                read.append(index)
+        finally:
+            restore(before)
         return rows_of(samples, tuple(read))
 
     def _is_random(self) -> bool:
         """Return whether reading the first sample twice gives different values."""
         if not self.size:
             return False
+        before = dict(RandomStates().read())
         one, other = (rows_of([self._dataset[0]], (0,)) for _ in range(2))
+        restore(before)
         pairs = zip(one.inputs, other.inputs, strict=False)
         return any(a.shape != b.shape or not np.array_equal(a, b) for a, b in pairs)
 
@@ -129,7 +177,9 @@ class WatchedRows:
         self.name, self.role, self.location = type(dataset).__name__, role, location
         self.size: int | None = None
         self.drawn: Sequence[int] = ()
-        self.random = False
+        self.random = self.shuffled = False
+        self.base = id(dataset)
+        self.places: Sequence[int] | None = None
         self._samples = [sample for batch in batches for sample in _unbatched(batch)]
 
     def read(self, _indices: Sequence[int], _deadline: float, /) -> Rows:
@@ -182,7 +232,7 @@ def _stacked(arrays: Sequence[Array]) -> Array:
 
 
 def _unbatched(batch: Any) -> list[Any]:
-    """Return the samples of a batch."""
-    tensors = [tensor for _, tensor in trees.tensors(batch)]
-    size = len(tensors[0]) if tensors and tensors[0].ndim else 0
+    """Return the samples of a batch; none where its tensors do not have a row for each."""
+    sizes = {len(tensor) if tensor.ndim else 0 for _, tensor in trees.tensors(batch)}
+    size = sizes.pop() if len(sizes) == 1 else 0
     return [trees.mapped(batch, operator.itemgetter(row)) for row in range(size)]

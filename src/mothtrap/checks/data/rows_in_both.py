@@ -1,0 +1,165 @@
+"""PRE301: rows of evaluation are rows of training."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from mothtrap.checks import tables
+from mothtrap.checks.check import Check
+from mothtrap.checks.subject import DataSet, Subject
+from mothtrap.checks.tables import Digested
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.findings import Severity
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class RowsInBoth(Check):
+    """Rows of evaluation are rows of training.
+
+    What it detects:
+        Samples that the data sets of training and evaluation share by their index, and samples of
+        evaluation whose inputs equal those of a sample of training.
+
+    Why it matters:
+        The model can memorize these rows. The evaluation is too good, and overfitting stays hidden.
+
+    Fires:
+        Error when two parts of one data set share samples, or when `rows` or more rows of
+        evaluation, and `share` of them more than equal rows within a data set explain, are in
+        training. A note below `share`. Warning instead of an error when the purpose of the data set
+        is in doubt: its loader shuffles, `whole` of it is in training, or there are more than
+        `sets` such data sets, as in cross-validation. A note when `whole` of it is in training and
+        there is another data set of evaluation: some scripts measure the training score so.
+
+    Stays quiet:
+        Data in which rows repeat anyway, such as a few discrete columns; augmented samples of
+        different data sets; blank samples, whose values are all equal.
+
+    What to do:
+        - Split once, by indices that do not overlap: `random_split(data, lengths,
+          generator=torch.Generator().manual_seed(0))`.
+        - Drop copies, and repeat rare rows, after the split.
+
+    Example:
+        train, held_out = Subset(data, range(800)), Subset(data, range(700, 1000))
+
+    References:
+        Kapoor, Narayanan 2023, Leakage and the reproducibility crisis in
+        machine-learning-based science, https://doi.org/10.1016/j.patter.2023.100804
+    """
+
+    code = "PRE301"
+    title = "rows of evaluation are rows of training"
+    uses = ("datasets",)
+    passed = "no row of evaluation is a row of training"
+    costs = 3
+    explains = ("too_good_to_be_true",)
+    rows: int = threshold(5, unit="rows", source="as DAT510; chosen by hand")
+    share: float = threshold(0.01, unit="of the rows of evaluation", source="chosen by hand")
+    whole: float = threshold(
+        0.95, unit="of the rows", source="as DAT510: then the training data are evaluated"
+    )
+    times: float = threshold(3.0, unit="times the equal rows within a set", source="by hand")
+    sets: int = threshold(2, unit="data sets of evaluation", source="validation and test")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Compare indices, then digests of inputs."""
+        others = tables.evaluation_sets(subject)
+        left: list[DataSet] = []
+        trains = subject.of("train")
+        for other in others:
+            shared = sorted({place for train in trains for place in _shared(train, other)})
+            if shared:
+                yield self._by_index(other, shared, len(others))
+            elif not other.random:
+                left.append(other)
+        trains = tuple(train for train in trains if not train.random)
+        if not trains or not left:
+            if len(left) < len(others) or _are_parts(subject):
+                return
+            raise NotEnoughData("samples change each time that they are read")
+        for train in trains:
+            known = tables.digested(train, subject)
+            for other in left:
+                yield from self._by_value(known, other, subject, len(others))
+
+    def _by_index(self, other: DataSet, shared: Sequence[int], sets: int) -> Found:
+        size = other.size or len(shared)
+        return Found(
+            step=0,
+            severity=self._severity(other, len(shared) / size, sets),
+            message=f"{len(shared)} of {size} samples of the evaluation on {other.name} are "
+            f"samples of training, by their index: {tables.named(list(shared))}",
+            location=other.location,
+            evidence={"indices": [float(one) for one in shared[:100]], "rows": len(shared)},
+        )
+
+    def _by_value(
+        self, known: Digested, other: DataSet, subject: Subject, sets: int
+    ) -> Iterable[Found]:
+        seen = tables.digested(other, subject)
+        first = {digest: n for n, digest in zip(known.indices, known.digests, strict=True)}
+        pairs = [
+            (index, first[digest])
+            for index, digest in zip(seen.indices, seen.digests, strict=True)
+            if digest and digest in first
+        ]
+        count = len(seen.indices)
+        if not count or not known.indices:
+            raise NotEnoughData("a data set has no rows that could be read")
+        subject.figures["rows of training"] = len(known.indices)
+        subject.figures["rows of evaluation"] = count
+        usual = min(_repeated(known), _repeated(seen) * len(known.indices) / max(1, count))
+        usual = min(usual, 1.0)
+        noise = 3 * math.sqrt(usual * (1 - usual) / max(1, count))
+        share = len(pairs) / max(1, count)
+        if len(pairs) < self.rows or share <= self.times * usual + noise:
+            return
+        certain = share >= usual + self.share
+        names = ", ".join(f"{index} = {equal}" for index, equal in sorted(pairs)[:5])
+        yield Found(
+            step=0,
+            severity=self._severity(other, share, sets) if certain else "info",
+            message=f"{len(pairs)} of {count} rows read of the evaluation on {other.name} equal "
+            f"rows of training ({share:.1%}; within a set {usual:.1%} repeat): {names}",
+            location=other.location,
+            evidence={
+                "indices": [float(index) for index, _ in pairs[:100]],
+                "training_indices": [float(equal) for _, equal in pairs[:100]],
+                "share": share,
+            },
+        )
+
+    def _severity(self, other: DataSet, share: float, sets: int) -> Severity:
+        if share >= self.whole and sets > 1:
+            return Severity.INFO
+        doubtful = share >= self.whole or other.shuffled or sets > self.sets
+        return Severity.WARNING if doubtful else Severity.ERROR
+
+
+def _shared(train: DataSet, other: DataSet) -> set[int]:
+    """Return the indices that two parts of one data set share."""
+    if train.base != other.base or train.size is None or other.size is None:
+        return set()
+    return set(_places(train)) & set(_places(other))
+
+
+def _places(part: DataSet) -> Sequence[int]:
+    return range(part.size or 0) if part.places is None else part.places
+
+
+def _are_parts(subject: Subject) -> bool:
+    """Return whether indices alone decide: all data sets are parts of one."""
+    bases = {one.base for one in subject.datasets}
+    return len(bases) == 1 and all(one.size is not None for one in subject.datasets)
+
+
+def _repeated(seen: Digested) -> float:
+    """Return the share of rows that have an equal one in their own data set."""
+    counts = Counter(digest for digest in seen.digests if digest)
+    return sum(n for n in counts.values() if n > 1) / max(1, len(seen.digests))

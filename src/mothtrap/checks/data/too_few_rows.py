@@ -1,0 +1,104 @@
+"""PRE307: the whole data set of training has few rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.checks import tables
+from mothtrap.checks.check import Check
+from mothtrap.checks.subject import Array, DataSet, Rows, Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class TooFewRows(Check):
+    """The whole data set of training has few rows.
+
+    What it detects:
+        Classes with few rows, and tables with few rows for each column, by the counts of the whole
+        data set.
+
+    Why it matters:
+        A model can memorize so few rows. Its scores then depend on the split and the seed.
+
+    Fires:
+        A note when a class has fewer than `per_class` rows, or a table fewer than `per_column`
+        rows for each column that varies.
+
+    Stays quiet:
+        Streams, whose number of rows is not known. Columns of integers: they may be words.
+
+    What to do:
+        - Get more rows, or augment them.
+        - Begin with a model that was trained on other data.
+        - Judge by cross-validation: one small split says little.
+
+    Example:
+        x, y = x[:60], y[:60]   # ten classes
+
+    References:
+        Beleites et al. 2013, Sample size planning for classification models,
+        https://arxiv.org/abs/1211.1323
+    """
+
+    code = "PRE307"
+    title = "there are few rows to learn from"
+    uses = ("datasets",)
+    passed = "there are enough rows"
+    costs = 3
+    explains = ("too_little_data",)
+    per_class: float = threshold(30.0, unit="rows of a class", source="as DAT512")
+    per_column: float = threshold(10.0, unit="rows a column", source="a common rule of thumb")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Count rows, classes, and columns."""
+        train = tables.training_set(subject)
+        if train.size is None:
+            raise NotApplicable("the number of rows of a stream is not known")
+        rows = tables.read(train, subject)
+        subject.figures["rows"] = train.size
+        try:
+            labels = tables.classes(rows.targets, subject)
+        except NotApplicable:
+            pass
+        else:
+            yield from self._of_classes(train, labels)
+        yield from self._of_columns(train, rows)
+
+    def _of_classes(self, train: DataSet, labels: Array) -> Iterable[Found]:
+        known, counts = np.unique(labels, return_counts=True)
+        whole = counts * ((train.size or 0) / len(labels))
+        few = known[whole < self.per_class].tolist()
+        if few:
+            least = int(np.argmin(whole))
+            yield Found(
+                step=0,
+                severity="info",
+                message=f"{len(few)} of {len(known)} classes have fewer than {self.per_class:.0f} "
+                f"rows of training: class {known[least]} has about {whole[least]:.0f} of "
+                f"{train.size}",
+                layers=("classes",),
+                location=train.location,
+                evidence={"classes": [float(one) for one in few[:100]], "rows": train.size},
+            )
+
+    def _of_columns(self, train: DataSet, rows: Rows) -> Iterable[Found]:
+        table = tables.columns(rows)
+        if table is None or all(array.dtype.kind in "iu" for array in rows.inputs):
+            return
+        varying, size = int((np.ptp(table, axis=0) > 0).sum()), train.size or 0
+        if size < self.per_column * varying:
+            yield Found(
+                step=0,
+                severity="info",
+                message=f"{size} rows of training for {varying} columns that vary are fewer than "
+                f"{self.per_column:.0f} a column",
+                layers=("columns",),
+                location=train.location,
+                evidence={"columns": varying, "rows": size},
+            )
