@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.filterwarnings("ignore")  # those of Keras
 keras = pytest.importorskip("keras")
 
 from mothtrap.session.asked_models import from_words, wrapped  # noqa: E402
