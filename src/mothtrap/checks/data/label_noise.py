@@ -34,7 +34,8 @@ class LabelNoise(Check):
         Warning when `share` of the rows are contradicted, and the model is nearly as often wrong in
         the quarter of the rows where it is most sure as elsewhere: in `share` of them, `sure_ratio`
         times as often, and `least_wrong` times. Errors of a simple model gather where it is
-        unsure; wrong labels lie everywhere. Names the rows, the surest first.
+        unsure; wrong labels lie everywhere. Names the rows, the surest first. Of larger data sets
+        `most_rows` rows are judged.
 
     Stays quiet:
         Without scikit-learn; targets that are no class numbers; inputs that are neither a table

@@ -30,7 +30,7 @@ class RowsInBoth(Check):
 
     Fires:
         Error when two parts of one data set share samples, or when `rows` or more rows of
-        evaluation, and `share` of them more than equal rows within a data set explain, are in
+        evaluation, and `share` of them more than `times` the equal rows within a data set, are in
         training. A note below `share`. Warning instead of an error when the purpose of the data set
         is in doubt: its loader shuffles, `whole` of it is in training, or there are more than
         `sets` such data sets, as in cross-validation. A note when `whole` of it is in training and
