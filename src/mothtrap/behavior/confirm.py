@@ -123,7 +123,7 @@ def binomial_above(count: int, trials: int, share: float) -> float:
 
 
 def poisson_above(count: int, expected: float) -> float:
-    """Return the chance of at least `count` events where so many are expected."""
+    """Return the probability of `count` or more events, given the expected number."""
     from scipy.special import pdtrc
 
     return 1.0 if count <= 0 else float(pdtrc(count - 1, max(expected, 1e-12)))

@@ -22,7 +22,7 @@ Kind = Literal["ice", "pdp", "ale"]
 ROWS: Final = 256
 POINTS: Final = 32
 SHOWN_ROWS: Final = 64
-"""Curves of single rows in a picture; chosen by hand: more cannot be told apart."""
+"""Curves of single rows in a picture; chosen by hand: more are hard to distinguish."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import functools
-import inspect
 from collections.abc import Sequence
 
 from mothtrap.behavior.probe import Probe
 from mothtrap.core import registry
-from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.errors import ConfigError, nearest
 
 PACKAGE = "mothtrap.behavior.probes"
 
@@ -20,22 +19,7 @@ def probe_classes() -> tuple[type[Probe], ...]:
     Raises:
         PluginError: one of another distribution cannot be imported.
     """
-    found = []
-    for part in registry.parts(PACKAGE):
-        module = part.load()
-        classes = [
-            each
-            for each in vars(module).values()
-            if inspect.isclass(each)
-            and issubclass(each, Probe)
-            and not inspect.isabstract(each)
-            and each.__module__ == module.__name__
-        ]
-        if len(classes) != 1:
-            raise UnknownNameError(
-                f"{module.__name__} holds {len(classes)} probes; a file holds exactly one"
-            )
-        found.append(classes[0])
+    found = [registry.only_class(part.load(), Probe, "probe") for part in registry.parts(PACKAGE)]
     return tuple(sorted(found, key=lambda probe: probe.code))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 
 from mothtrap.checks.check import Check
 from mothtrap.core import registry
@@ -15,13 +14,8 @@ PACKAGES = tuple(f"mothtrap.checks.{name}" for name in ("proofs", "data", "basel
 def checks() -> tuple[type[Check], ...]:
     """Return all checks, the cheapest first."""
     found = [
-        value
+        registry.only_class(part.load(), Check, "check")
         for package in PACKAGES
         for part in registry.parts(package)
-        for value in vars(part.load()).values()
-        if inspect.isclass(value)
-        and issubclass(value, Check)
-        and not inspect.isabstract(value)
-        and value.__module__ == f"{package}.{part.name}"
     ]
     return tuple(sorted(found, key=lambda check: (check.costs, check.code)))

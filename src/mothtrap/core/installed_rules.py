@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Iterable
-from types import ModuleType
 
 from mothtrap.core import registry
 from mothtrap.core.errors import PluginError, UnknownNameError
@@ -19,7 +17,7 @@ def installed() -> tuple[tuple[type[Rule], ...], tuple[PluginError, ...]]:
     unusable = []
     for part in registry.parts(PACKAGE):
         if not part.origin:
-            rule = _rule_in(part.load())
+            rule = registry.only_class(part.load(), Rule, "rule")
             found[rule.code] = rule
             continue
         try:
@@ -37,7 +35,7 @@ def _checked(part: registry.Part) -> type[Rule]:
     """Return the rule of another distribution's part, if it is made as rules are."""
     module = part.load()
     try:
-        rule = _rule_in(module)
+        rule = registry.only_class(module, Rule, "rule")
         made = rule()
     except (UnknownNameError, TypeError) as err:
         raise part.fault(str(err)) from err
@@ -45,22 +43,6 @@ def _checked(part: registry.Part) -> type[Rule]:
     if not isinstance(code, str) or not hasattr(rule, "__dataclass_fields__"):
         raise part.fault(f"{rule.__name__} must be a frozen dataclass with a `code`")
     return rule
-
-
-def _rule_in(module: ModuleType) -> type[Rule]:
-    classes: list[type[Rule]] = [
-        value
-        for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, Rule)
-        and not inspect.isabstract(value)
-        and value.__module__ == module.__name__
-    ]
-    if len(classes) != 1:
-        raise UnknownNameError(
-            f"{module.__name__} holds {len(classes)} rules; a file holds exactly one rule class"
-        )
-    return classes[0]
 
 
 def explains(rules: Iterable[Rule | type[Rule]] | None = None) -> dict[str, frozenset[str]]:

@@ -11,6 +11,7 @@ value is a module that ends in the entry point's name:
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from functools import lru_cache
 from importlib.metadata import EntryPoint, distributions
 from itertools import chain
 from types import ModuleType
+from typing import Any
 
 from mothtrap.core.errors import PluginError, UnknownNameError, nearest
 
@@ -105,3 +107,29 @@ def load(package: str, name: str) -> ModuleType:
             f"{package} has no {name!r}{nearest(name, known)}; it has: {', '.join(sorted(known))}"
         )
     return known[name].load()
+
+
+def only_class(module: ModuleType, base: type[Any], noun: str) -> type[Any]:
+    """Return the one class of a module that derives from `base` and can be used.
+
+    Args:
+        module: of a package in which each file holds one such class.
+        base: abstract classes and imported ones do not count.
+        noun: what such a class is called, for the message.
+
+    Raises:
+        UnknownNameError: the module holds none, or several.
+    """
+    found: list[type[Any]] = [
+        value
+        for value in vars(module).values()
+        if inspect.isclass(value)
+        and issubclass(value, base)
+        and not inspect.isabstract(value)
+        and value.__module__ == module.__name__
+    ]
+    if len(found) != 1:
+        raise UnknownNameError(
+            f"{module.__name__} holds {len(found)} {noun}s; a file holds exactly one {noun} class"
+        )
+    return found[0]

@@ -17,7 +17,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ScalesDiffer(Check):
-    """Inputs have another scale in evaluation than in training.
+    """Inputs have different scales in training and evaluation.
 
     What it detects:
         Floating-point inputs whose mean or standard deviation differs between the data sets, as

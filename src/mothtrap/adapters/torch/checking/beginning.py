@@ -197,7 +197,7 @@ def begin(
 
 
 def lead_writes(files: Files) -> None:
-    """Lead the files that PyTorch and safetensors write by themselves to the scratch folder."""
+    """Redirect files that PyTorch and safetensors write to the scratch folder."""
     leads: dict[str, Callable[[Any], Any]] = {
         "save": functools.partial(files.for_writing, keeps=False),
         "load": files.for_reading,

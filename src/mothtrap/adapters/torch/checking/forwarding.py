@@ -231,7 +231,7 @@ class _Operations(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.names: set[str] = set()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Keep the name of an operation, and do it."""
+        """Record the name of the operation, then run it."""
         self.names.add(str(func))
         return func(*args, **(kwargs or {}))
 

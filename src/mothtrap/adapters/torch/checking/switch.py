@@ -1,4 +1,4 @@
-"""The player of a checked process: first records, then, in copies, plays."""
+"""Switch a checked process from recording its steps to replaying one of them in copies."""
 
 from __future__ import annotations
 
