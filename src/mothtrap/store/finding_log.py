@@ -110,15 +110,15 @@ class FindingReader:
                 if len(text) > MAX_BYTES:
                     self._damage.append(f"{self.folder.name}: a finding has {len(text):,} bytes")
                 elif kind == _FINDING:
-                    self.findings.append(_truthful(jsonable.decode(text, Finding)))
+                    self.findings.append(with_numbers(jsonable.decode(text, Finding)))
                 elif kind == _STATUS:
                     self.statuses.append(jsonable.decode(text, RuleStatus))
         except (pa.ArrowException, KeyError, ValueError, msgspec.DecodeError) as err:
             self._damage.append(f"{self.folder.name}: a finding cannot be understood: {err}")
 
 
-def _truthful(finding: Finding) -> Finding:
-    """Make numbers again of evidence that JSON can only hold as words."""
+def with_numbers(finding: Finding) -> Finding:
+    """Restore the numbers of evidence that JSON holds as words: NaN and infinities."""
 
     def number(value: EvidenceValue) -> EvidenceValue:
         if isinstance(value, list):
