@@ -1,4 +1,4 @@
-"""Which options of runs go with which findings."""
+"""Associations between the options of runs and their findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Chosen by hand: a table of more rows is not read."""
 
 
 class Association(NamedTuple):
-    """How often a finding occurs among the runs with a value of an option, and among the others.
+    """Frequency of a finding among the runs with a value of an option, and among the others.
 
     Attributes:
         option: its name.

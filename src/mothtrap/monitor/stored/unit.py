@@ -29,7 +29,7 @@ from mothtrap.store.finding_log import with_numbers
 
 
 class Unit(msgspec.Struct, frozen=True, kw_only=True):
-    """What to evaluate.
+    """A run to evaluate, and the rules.
 
     Attributes:
         run: path or URL of the run.
