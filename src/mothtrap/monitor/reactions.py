@@ -104,7 +104,8 @@ class Reactions:
         for name in call.reaction.do:
             for action in self._targets[call.reaction.name, name]:
                 if not action.is_message:
-                    if acts:
+                    key = (call.reaction.name, name, action.target, call.event, run)
+                    if acts and self._deliveries.once(*key):
                         self._act(call, action)
                 else:
                     self._deliveries.send(call.reaction.name, name, action, call.event, run)

@@ -143,6 +143,7 @@ class _Attempt:
         self.awaited = 0
         self._windows = JoinedWindows()
         rules = [rule for rule in load_rules(config) if rule.compares]
+        self._evaluates = config.evaluate == "job" and bool(rules)
         self._monitor = Monitor(rules, builder=self._windows, quiet=Quiet.of(config))
 
     @functools.cached_property
@@ -168,9 +169,9 @@ class _Attempt:
                         begun.append(seen)
                     elif isinstance(seen, WorkerEnded):
                         self._ended.add(rank)
-                if events.observations and self._started:
+                if self._evaluates and events.observations and self._started:
                     self._judge.consume([record])
-        if self._started:
+        if self._evaluates and self._started:
             self._judge.tend()
             if last:
                 self._judge.close()

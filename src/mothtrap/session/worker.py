@@ -325,7 +325,7 @@ class Worker:
             )
         all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
-        if self._rules or switched_off(self.config):
+        if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(
             WorkerStarted(

@@ -14,8 +14,7 @@ import xxhash
 
 from mothtrap.core.errors import ObjectExistsError, ObjectNotFoundError, StoreError
 from mothtrap.store import layout
-from mothtrap.store.objects import Store, open_store
-from mothtrap.store.remote import read_remote
+from mothtrap.store.run_objects import store_of
 
 FOLDER = "analyses"
 
@@ -44,17 +43,11 @@ def put_analysis(run: Path, key: str, data: bytes) -> None:
         StoreError: the folder or the object store cannot be written.
     """
     with suppress(ObjectExistsError):
-        _store(run).put_if_absent(f"{FOLDER}/{key}.json", data)
+        store_of(run).put_if_absent(f"{FOLDER}/{key}.json", data)
 
 
 def get_analysis(run: Path, key: str) -> bytes | None:
     """Return a stored result; None where there is none, or it cannot be read."""
     with suppress(ObjectNotFoundError, StoreError):
-        return _store(run).get(f"{FOLDER}/{key}.json")
+        return store_of(run).get(f"{FOLDER}/{key}.json")
     return None
-
-
-def _store(run: Path) -> Store:
-    remote = read_remote(run)
-    mirrored = remote is not None and remote.role == "mirror"
-    return open_store(remote.url if remote and mirrored else run.absolute().as_uri())

@@ -1,4 +1,4 @@
-"""Which options go with which findings."""
+"""Associations of options with findings."""
 
 from __future__ import annotations
 
