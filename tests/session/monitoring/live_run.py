@@ -16,6 +16,7 @@ from mothtrap.core.runs import RunEnd, RunInfo
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.statistics.summary import WIDTH
 from mothtrap.store import layout
+from mothtrap.store.upload_queue import UploadQueue
 from mothtrap.store.worker_log import WorkerLog
 
 RULES = '''
@@ -72,6 +73,11 @@ class LiveRun:
         for loss in losses:
             self._log.append([_record(self.steps, Mode.TRAIN, loss)])
             self.steps += 1
+
+    def send(self, url: str) -> None:
+        """Send all steps to an object store."""
+        self._log.close()
+        UploadQueue(self.path, url).send(final=(self.attempt / "end.json").exists())
 
     def end(self) -> None:
         """End the job well."""

@@ -44,6 +44,9 @@ class AttemptEvaluation:
         config: names the rules in force.
         monitor: number of the monitor, the same for whoever evaluates these rules.
         counts: numbers of steps for which findings must last to be reacted to.
+
+    Raises:
+        StoreError: the object store of the run cannot be reached, or refuses.
     """
 
     def __init__(
@@ -60,6 +63,8 @@ class AttemptEvaluation:
         self._monitors: dict[int, Monitor] = {}
         self._folder = layout.monitor_folder(attempt, monitor)
         self._sender = _Sender(attempt.parent, self._folder) if is_mirror(attempt.parent) else None
+        if self._sender is not None:
+            self._sender.drop_unsent()
         stored = FindingReader(self._folder)
         stored.poll()
         self.past = tuple(stored.findings)
@@ -159,8 +164,6 @@ class AttemptEvaluation:
         self, changed: Sequence[Finding], news: Sequence[RuleStatus], evaluated: Evaluated
     ) -> None:
         if self._log is None:
-            if self._sender is not None:
-                self._sender.drop_unsent()
             roll_s = ROLL_S if self._sender is not None else None
             self._log = FindingLog(self._folder, roll_s=roll_s)
         self._log.append(changed, news, evaluated)

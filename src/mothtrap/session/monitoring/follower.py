@@ -138,15 +138,21 @@ class Follower:
     def _act_on_the_past(self) -> None:
         """Go through the revisions that an earlier monitor has stored, as it did.
 
-        So events have the keys that they had, and what it has not sent is sent now.
+        So events have the keys that they had, and what it has not sent is sent now. What it has
+        reported but not stored, as it was killed in between, is in the journal.
         """
         self._revisions = {number: {} for number in self._evaluations}
+        stored = {each.fingerprint for e in self._evaluations.values() for each in e.past}
+        for event in self._acting.reported if self._acting is not None else ():
+            finding = event.finding
+            if finding is not None and finding.fingerprint not in stored:
+                self._revise(event.attempt, finding)
         for number, evaluation in self._evaluations.items():
             for revision in evaluation.past:
                 self._revise(number, revision)
 
     def _revise(self, number: int, revision: Finding) -> None:
-        self._revisions[number][revision.fingerprint] = revision
+        self._revisions.setdefault(number, {})[revision.fingerprint] = revision
         if self._acting is not None and self._lease.is_held:
             self._acting.look(self._glance())
 
@@ -177,6 +183,9 @@ class _Acting:
         self._journal = kind(run.path, part)
         if not self._journal.hold():
             say("mothtrap: actions: another process sends the messages of this run, too")
+        entries = self._journal.entries()
+        self.reported = [entry.event for entry in entries if entry.event is not None]
+        """Events of which an earlier monitor has sent messages, in their order."""
         self._deliveries = Deliveries(self._journal, self._job, say)
         known = explains(load_rules(config))
         self._reactions = Reactions(config, known, self._job, self._deliveries, say)
