@@ -44,6 +44,9 @@ from mothtrap.store.writers import wait_for_writers
 SITE = Path(__file__).parent / "site"
 """The folder with the start-up hook."""
 
+RECORDED_COLLECTIVES = "TORCH_FR_BUFFER_SIZE"
+"""Number of collective operations that PyTorch's flight recorder keeps, for jobs that hang. What
+the user has set stays."""
 WRITERS_TIMEOUT_S = 30.0
 """Time for which writer processes may still write when the job has ended."""
 
@@ -190,6 +193,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
     """The environment in which every Python process of a job watches itself."""
     paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
     return {
+        RECORDED_COLLECTIVES: "100",
         **os.environ,
         **environment(config),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

@@ -32,7 +32,9 @@ def test_the_job_evaluates_nothing_and_a_monitor_finds_it_all(tmp_path: Path, mo
         '[[actions]]\ndo = ["function"]\nfunction = "reacting_functions:on_event"\n'
     )
     (tmp_path / "reacting_functions.py").write_text(
-        "def on_event(event):\n    open('called.txt', 'a').write(event.finding.code + ' ')\n"
+        "def on_event(event):\n"
+        "    with open('called.txt', 'a') as file:\n"
+        "        file.write(event.finding.code + ' ')\n"
     )
     monkeypatch.chdir(tmp_path)
     done = run(
@@ -43,7 +45,7 @@ def test_the_job_evaluates_nothing_and_a_monitor_finds_it_all(tmp_path: Path, mo
     assert done.returncode == 0, done.stderr
     assert "Rules were not evaluated" in done.stderr
     opened = open_run("runs/x")
-    assert (opened.steps, opened.findings, opened.rules) == (12, [], ())
+    assert (opened.steps, opened.findings, opened.rules) == (12, (), ())
     assert not (tmp_path / "called.txt").exists()
     for command in (["show", "x"], ["ls"]):
         shown = CliRunner().invoke(main, command)

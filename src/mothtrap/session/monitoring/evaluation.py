@@ -11,17 +11,19 @@ from mothtrap.core.config import Config
 from mothtrap.core.errors import ObjectExistsError, StoreError
 from mothtrap.core.findings import Finding, has_passed
 from mothtrap.core.quiet import Quiet
+from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import Evaluated, RuleStatus
 from mothtrap.core.steps import Mode
 from mothtrap.monitor.afterwards import EVERY, without_numbers
 from mothtrap.monitor.catalogue import load_rules, switched_off
-from mothtrap.monitor.joined import JoinedWindows
+from mothtrap.monitor.joined import JoinedWindows, stall_record
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.reader.merging import merge_findings, merge_statuses
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingLog, FindingReader
 from mothtrap.store.run_objects import is_mirror, store_of
 from mothtrap.store.segments import is_sealed
+from mothtrap.store.stalls import StallReader
 from mothtrap.store.worker_reading import ReadState
 
 PENDING_S = 2.0
@@ -60,6 +62,7 @@ class AttemptEvaluation:
         comparing = [rule for rule in self._rules if rule.compares]
         self._joined = Monitor(comparing, builder=self._windows, quiet=self._quiet, every=1)
         self._readers: dict[int, ReadState] = {}
+        self._stalls: dict[int, StallReader] = {}
         self._monitors: dict[int, Monitor] = {}
         self._folder = layout.monitor_folder(attempt, monitor)
         self._sender = _Sender(attempt.parent, self._folder) if is_mirror(attempt.parent) else None
@@ -124,17 +127,22 @@ class AttemptEvaluation:
         grew = False
         for rank in layout.workers(self._attempt):
             if rank not in self._readers:
-                self._readers[rank] = ReadState(layout.worker_folder(self._attempt, rank))
+                folder = layout.worker_folder(self._attempt, rank)
+                self._readers[rank], self._stalls[rank] = ReadState(folder), StallReader(folder)
                 self._monitors[rank] = Monitor(self._alone, rank, quiet=self._quiet, every=EVERY)
             for record in self._readers[rank].poll():
                 grew = self._has_new = True
                 self._monitors[rank].feed(record)
                 self._steps = max(self._steps, record.key.step + (record.key.mode is Mode.TRAIN))
                 if record.observations:
-                    facts = without_numbers(record)
-                    self._windows.add(rank, facts)
-                    self._joined.feed(facts)
+                    self._join(rank, without_numbers(record))
+            if (state := self._stalls[rank].poll()) is not None:
+                self._join(rank, stall_record(state))
         return grew
+
+    def _join(self, rank: int, facts: StepRecord) -> None:
+        self._windows.add(rank, facts)
+        self._joined.feed(facts)
 
     def _finish(self, ended_s: float | None) -> None:
         for monitor in (*self._monitors.values(), self._joined):
