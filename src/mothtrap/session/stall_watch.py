@@ -27,7 +27,7 @@ LOOK_EVERY_S = 1.0
 LEAST_S = 10.0
 """Time without a step below which no job is stalled; chosen by hand."""
 TIMES_A_STEP = 10
-"""Times the mean duration of a step without a step; chosen by hand."""
+"""Times the mean duration of a step, but for the longest one, without a step; chosen by hand."""
 TIMES_THE_LONGEST = 2
 """Times the longest wait for a step so far: evaluations and checkpoints come again."""
 IDLE_SHARE = 0.5
@@ -115,7 +115,8 @@ class StallWatch:
 
     def _limit_s(self) -> float:
         made = self._last - self._first
-        mean_s = (self._moved_s - self._began_s) / made if made else 0.0
+        others_s = self._moved_s - self._began_s - self._longest_s
+        mean_s = others_s / max(1, made - 1) if made else 0.0
         return max(LEAST_S, TIMES_A_STEP * mean_s, TIMES_THE_LONGEST * self._longest_s)
 
     def _is_still(self, frame: FrameType, now_s: float) -> bool:
