@@ -89,6 +89,13 @@ def test_groups_that_wait_for_each_other() -> None:
     assert "worker 1 waits in all_reduce (train.py:12)" in found.message
 
 
+def test_of_more_than_two_workers_the_odd_one_is_named() -> None:
+    barrier = state(1, waits(14, "barrier"), location="train.py:12")
+    (found,) = check((state(0, waits()),), (barrier,), (state(2, waits()),))
+    assert (found.workers, found.location) == ((1,), "train.py:12")
+    assert "worker 1 waits in barrier (train.py:12)" in found.message
+
+
 def test_all_in_the_same_collective_is_a_slow_network() -> None:
     assert check((state(0, waits()),), (state(1, waits()),)) == []
 

@@ -110,11 +110,24 @@ def _message(
     if behind:
         rank = min(behind)
         return sorted(behind), _left_out(behind, waiting), behind[rank].location
-    if len({_called(each) for each in waiting.values()}) > 1:
-        groups = _by_place(waiting)
-        text = "workers wait for each other: " + "; ".join(groups)
-        return sorted(waiting), text, waiting[min(waiting)].location
+    if odd := _in_another(waiting):
+        text = "workers wait for each other: " + "; ".join(_by_place(waiting))
+        return sorted(odd), text, odd[min(odd)].location
     return None  # all are in the same collective: a slow network, perhaps
+
+
+def _in_another(waiting: Stalls) -> Stalls:
+    """Return the workers that wait in another collective than most; all where there is no most."""
+    by_call: dict[tuple[str, str], dict[int, WorkerStalled]] = {}
+    for rank, each in waiting.items():
+        by_call.setdefault(_called(each), {})[rank] = each
+    if len(by_call) < 2:
+        return {}
+    counts = sorted((len(members) for members in by_call.values()), reverse=True)
+    if counts[0] == counts[1]:
+        return waiting
+    most = max(by_call.values(), key=len)
+    return {rank: each for rank, each in waiting.items() if rank not in most}
 
 
 def _behind(stalled: Stalls) -> Stalls:
