@@ -17,6 +17,7 @@ from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.adapters import framework_of, load
 from mothtrap.session.checked_process import begin_check
+from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
 from mothtrap.session.worker import Worker
@@ -81,6 +82,7 @@ def _attach(framework: str) -> None:
 def _begin(adapter: AdapterSpec, config: Config) -> Worker:
     opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
     own = own_attempt(opened, os.environ)
+    keep_ours_open(opened.parent)
     worker = Worker(
         lambda: open_attempt(opened, own),
         config,
