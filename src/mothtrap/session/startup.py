@@ -16,7 +16,6 @@ from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
 from mothtrap.session.adapters import framework_of, load
-from mothtrap.session.checked_process import begin_check
 from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
@@ -73,6 +72,8 @@ def _attach(framework: str) -> None:
         _process.append(_begin(adapter, config))
     _process[0].attach(adapter)
     if is_checked(os.environ):
+        from mothtrap.session.checked_process import begin_check
+
         begin_check(adapter, _process[0], finish)
     waiting, _loggers[:] = tuple(_loggers), []
     for logger in waiting:
