@@ -25,7 +25,8 @@ from mothtrap.capture.unheard import Unheard
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.workers import WorkerEnded
-from mothtrap.core.records import MEASURED, RawBlock, Scalar
+from mothtrap.core.measured import MEASURED
+from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 Moment = Literal["begins", "within", "between"]

@@ -15,10 +15,11 @@ from mothtrap.core.check_plan import is_checked
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
-from mothtrap.session.adapters import framework_of, load
+from mothtrap.session.adapters import load
 from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
+from mothtrap.session.triggers import framework_of
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
