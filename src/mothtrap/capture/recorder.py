@@ -199,7 +199,7 @@ class Recorder(Generic[ArrayT]):
         self.sampler.rested(own_s)
         self.steps += step - first
         self.notes.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
-        self.plan.rested(step)
+        self.plan.rested(step, is_full=self.sampler.is_due(step))
 
     def hand_on_logged(self, step: int) -> None:
         """Hand on what users have logged in a step that is not watched."""
