@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import click
@@ -102,7 +103,6 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
-    from mothtrap.session.replay_at_end import replay_at_end
 
     for several in ("rule_files", "snapshot_at"):
         overrides[several] = overrides[several] or None  # none given: as configured
@@ -121,7 +121,13 @@ def command(
             join=join,
             warnings=warnings,
             report=report,
-            after_verdict=replay_at_end if config.replay_at_end else None,
+            after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
         )
     )
+
+
+def _replay(run: Path) -> None:
+    from mothtrap.session.replay_at_end import replay_at_end  # heavy: only when the job has ended
+
+    replay_at_end(run)

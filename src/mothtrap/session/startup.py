@@ -15,10 +15,11 @@ from mothtrap.core.check_plan import is_checked
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
-from mothtrap.session.adapters import framework_of, load
-from mothtrap.session.checked_process import begin_check
+from mothtrap.session.adapters import load
+from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
+from mothtrap.session.triggers import framework_of
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
@@ -72,6 +73,8 @@ def _attach(framework: str) -> None:
         _process.append(_begin(adapter, config))
     _process[0].attach(adapter)
     if is_checked(os.environ):
+        from mothtrap.session.checked_process import begin_check
+
         begin_check(adapter, _process[0], finish)
     waiting, _loggers[:] = tuple(_loggers), []
     for logger in waiting:
@@ -81,6 +84,7 @@ def _attach(framework: str) -> None:
 def _begin(adapter: AdapterSpec, config: Config) -> Worker:
     opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
     own = own_attempt(opened, os.environ)
+    keep_ours_open(opened.parent)
     worker = Worker(
         lambda: open_attempt(opened, own),
         config,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
@@ -55,16 +54,12 @@ class Supervision:
         self._thread = threading.Thread(target=self._watch, name="mothtrap supervision")
         self._thread.daemon = True
 
-    def __enter__(self) -> Supervision:
+    def begin(self) -> None:
+        """Start to watch the workers."""
         self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Read what the workers stored last, and stop watching them."""
         self._stopped.set()
         self._thread.join()
         self._contained(last=True)

@@ -8,6 +8,7 @@ small module of it is loaded, which imports nothing but the standard library eit
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import os
@@ -77,6 +78,8 @@ def _see_parser(name: str) -> None:
 
 
 def _attach(framework: str) -> None:
+    collects = gc.isenabled()
+    gc.disable()  # a collection amid our imports walks all objects of the framework: 0.1 s of torch
     try:
         from mothtrap.session.startup import attach
 
@@ -87,6 +90,9 @@ def _attach(framework: str) -> None:
             from mothtrap.session.unobserved import store_start_failure
 
             store_start_failure(f"start-up hook for {framework}", err)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _say(text: str) -> None:
