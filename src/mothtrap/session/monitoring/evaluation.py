@@ -22,7 +22,7 @@ from mothtrap.reader.merging import merge_findings, merge_statuses
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingLog, FindingReader
 from mothtrap.store.run_objects import is_mirror, store_of
-from mothtrap.store.segments import is_sealed
+from mothtrap.store.sealing import is_sealed
 from mothtrap.store.stalls import StallReader
 from mothtrap.store.worker_reading import ReadState
 
