@@ -108,3 +108,19 @@ def test_ten_thousand_runs_are_a_page_and_a_filter(runs: Path) -> None:
     assert RunsFolder(str(runs)).page().total == MANY
     assert time.process_time() - fresh_s < 3.0
     runs.rename(runs.parent / "gone")  # nothing is left to be read
+
+
+def test_options_that_go_with_findings(runs: Path) -> None:
+    for number in range(3):
+        run = MadeRun(runs / f"r{number}", command=("python", "train.py", "--lr", str(number % 2)))
+        run.train([1.0])
+        if number % 2:
+            run.find(exploding(1))
+        run.end()
+    folder = RunsFolder(str(runs))
+    read(folder)
+    rows = {
+        row.value: row for row in folder.associations("r0 or r1 or r2") or folder.associations()
+    }
+    assert (rows["1"].option, rows["1"].code) == ("lr", "GRD101")
+    assert (rows["1"].found, rows["1"].runs, rows["1"].found_elsewhere) == (1, 1, 0)
