@@ -151,6 +151,7 @@ def _with_server(folder: Path, count: int) -> dict[str, float]:
     def interrupt() -> None:
         time.sleep(STEPS * STEP_S / 2)
         server.stop()
+        server._server.server_close()
         time.sleep(STOPPED_S)
         server.start()
 

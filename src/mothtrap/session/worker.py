@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -300,6 +301,7 @@ class Worker:
             wall_s=self.recorder.times.wall_s,
             exception=exception,
             location=location,
+            at_s=time.time(),
         )
 
     def _open(self) -> None:

@@ -40,6 +40,7 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
     went into captures that a user asked for, `wall_s` the time from the first step to the end.
+    `at_s` is the Unix time of the end (0: not known).
     """
 
     steps: int
@@ -49,6 +50,7 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     wall_s: float
     exception: str | None = None
     location: str | None = None
+    at_s: float = 0.0
 
 
 class WorkerLost(Fact, frozen=True, kw_only=True, tag=True):
