@@ -43,7 +43,8 @@ class RankStuck(Rule):
 
     Stays quiet:
         Slow workers: one that computes, reads, or writes is not stuck, however long the others
-        wait for it. Workers that go on to call collectives, as in an evaluation. Jobs of one worker. When steps come again the finding becomes a note.
+        wait for it. Workers that go on to call collectives, as in an evaluation. Jobs of one
+        worker. When steps come again the finding becomes a note.
 
     What to do:
         - Call collectives on all workers in the same order: never inside `if rank == 0`.
