@@ -46,7 +46,7 @@ from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
-from mothtrap.session.stall_watch import StallWatch
+from mothtrap.session.stall_observer import StallObserver
 from mothtrap.session.unobserved import follows_from_workers, store_facts, store_reasons
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
@@ -128,7 +128,7 @@ class Worker:
         self.logged = Logged(self.recorder, say)
         self.record = RecordKeeper(self.recorder.notes, lambda: self.recorder.plan.step, say)
         self._requests: RequestPoller | None = None
-        self._stalls: StallWatch | None = None
+        self._stalls: StallObserver | None = None
         self._snapshots = Snapshots(
             config,
             self.recorder.notes.observe,
@@ -347,9 +347,9 @@ class Worker:
             )
         )
 
-    def _watch_for_stalls(self, attempt: Path) -> StallWatch:
+    def _watch_for_stalls(self, attempt: Path) -> StallObserver:
         folder, collective = worker_folder(attempt, self._rank), self.adapters.collective
-        return StallWatch(folder, self._rank, lambda: self.recorder.steps, collective)
+        return StallObserver(folder, self._rank, lambda: self.recorder.steps, collective)
 
     def _connected_stop(self, environment: Environment) -> JobStop:
         stop = JobStop.of(self.config, self.adapters, environment)

@@ -20,7 +20,7 @@ from mothtrap.monitor.catalogue import explains, load_rules
 from mothtrap.reader.run import Run, open_run
 from mothtrap.report.summary import summarize
 from mothtrap.session.monitoring.follower import Follower
-from mothtrap.session.monitoring.watch import RunWatch
+from mothtrap.session.monitoring.runs_follower import RunsFollower
 from mothtrap.store import leases
 
 
@@ -74,7 +74,7 @@ def test_a_run_without_a_monitor_is_never_called_fine(tmp_path: Path, config: Co
     for verdict in (opened.verdict, summarize(opened, explains()).verdict):
         assert verdict.startswith(said)
         assert "othing wrong" not in verdict
-    RunWatch([str(tmp_path)], config, lambda _: None).run()
+    RunsFollower([str(tmp_path)], config, lambda _: None).run()
     opened = open_run(run.path)
     assert opened.verdict == "Nothing wrong was found in 2 steps."
     assert said not in summarize(opened, explains()).verdict
