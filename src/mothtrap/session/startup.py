@@ -7,6 +7,7 @@ import functools
 import os
 import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -37,11 +38,15 @@ _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""
 
 
-def attach(framework: str) -> None:
+def attach(framework: str, began_s: float | None = None) -> None:
     """Install the hooks of a framework in a process that `mothtrap run` started.
 
     All frameworks that a process imports take part in one job. In a process that
     `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
+
+    Args:
+        framework: whose import this follows.
+        began_s: when the imports of mothtrap for it began, by `time.perf_counter`.
     """
     for parser in parsed.PARSERS:
         parsed.install(parser)  # also where a parser was imported before anything of ours
@@ -54,6 +59,8 @@ def attach(framework: str) -> None:
     except BaseException:
         _begun.discard(name)  # it may be imported again
         raise
+    if _process and began_s is not None:
+        _process[0].start_s += time.perf_counter() - began_s
 
 
 def _attach(framework: str) -> None:
