@@ -32,6 +32,11 @@ from mothtrap.core.run_names import check_name
     "[default: 0.02, which is 2 %].",
 )
 @rule_files_option
+@click.option(
+    "--no-rules",
+    is_flag=True,
+    help="Only capture: evaluate no rules and run no actions here. `mothtrap monitor` does.",
+)
 @click.option("--reference", metavar="RUN", help="A run that this one should repeat.")
 @click.option(
     "--invariants",
@@ -67,6 +72,7 @@ def command(
     resume: bool,
     join: bool,
     report: str | None,
+    no_rules: bool,
     **overrides: Any,
 ) -> None:
     """Start a training script, unchanged, and watch it.
@@ -100,6 +106,7 @@ def command(
 
     for several in ("rule_files", "snapshot_at"):
         overrides[several] = overrides[several] or None  # none given: as configured
+    overrides["evaluate"] = "monitor" if no_rules else None
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     if config.reference:
         from mothtrap.store.find_runs import find_run

@@ -110,6 +110,17 @@ def _cut(reason: str) -> str:
     return reason.partition("; ")[0]
 
 
+class Evaluated(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a monitor outside of the job has evaluated an attempt.
+
+    `steps` is the number of train steps. `is_complete`: the attempt has ended, and all of it
+    was evaluated.
+    """
+
+    steps: int
+    is_complete: bool = False
+
+
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """Judgment of a run by rules: findings, the worst first, and the state of each rule."""
 

@@ -49,6 +49,10 @@ CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
 LISTED_BYTES = 4 << 20
 """Bytes read to check each run of a list; chosen by hand: a MB takes 3 ms, all else of a run 25."""
+NOT_EVALUATED = (
+    "Rules were not evaluated: the job was started with --no-rules, and no monitor has followed "
+    "it; `mothtrap monitor RUN` evaluates them."
+)
 FactT = TypeVar("FactT", bound=Fact)
 
 
@@ -204,6 +208,8 @@ class RunFacts:
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
         text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
         text = f"{off} {text}" if off else text
+        if lack := self.unevaluated:
+            text = lack if lack == NOT_EVALUATED else f"{lack} {text}"
         return damage_first(text, self.damage_within(LISTED_BYTES))
 
     @property
@@ -213,6 +219,32 @@ class RunFacts:
         statuses = merge_statuses(reader.statuses for reader in readers)
         failed = next((error for error in self.tool_errors if error.part == "rules"), None)
         return statuses if failed is None else tuple(_switched_off(statuses, failed))
+
+    @property
+    def is_evaluated_elsewhere(self) -> bool:
+        """Return whether the job evaluates no rules, but a monitor is to (`--no-rules`)."""
+        info = self.info
+        return info is not None and info.config.get("evaluate") == "monitor"
+
+    @property
+    def unevaluated(self) -> str:
+        """Return a sentence if a monitor was to evaluate the rules and has not; else ''.
+
+        A monitor that was interrupted has evaluated some of the steps.
+        """
+        if not self.is_evaluated_elsewhere:
+            return ""
+        monitors = [list(a.monitors.values()) for a in self._span.attempts.values()]
+        if not any(one.statuses or one.findings for those in monitors for one in those):
+            return NOT_EVALUATED
+        outside = [one.evaluated for one in monitors[-1] if one.evaluated is not None]
+        if self.state == "running" or (outside and all(each.is_complete for each in outside)):
+            return ""
+        steps = min((each.steps for each in outside), default=0)
+        return (
+            f"Rules were evaluated only in the first {steps} of {self.steps} steps: the monitor "
+            "was interrupted; `mothtrap monitor RUN` goes on."
+        )
 
     @property
     def blind(self) -> tuple[Blind, ...]:

@@ -39,6 +39,10 @@ from mothtrap.store.writers import wait_for_writers
 SITE = Path(__file__).parent / "site"
 """The folder with the start-up hook."""
 
+RECORDED_COLLECTIVES = "TORCH_FR_BUFFER_SIZE"
+"""Number of collective operations that PyTorch's flight recorder keeps, for jobs that hang. What
+the user has set stays."""
+
 
 def launch(
     command: Sequence[str],
@@ -205,6 +209,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
     """The environment in which every Python process of a job watches itself."""
     paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
     return {
+        RECORDED_COLLECTIVES: "100",
         **os.environ,
         **environment(config),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

@@ -46,6 +46,7 @@ from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
+from mothtrap.session.stall_watch import StallWatch
 from mothtrap.session.unobserved import follows_from_workers, store_facts, store_reasons
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
@@ -128,6 +129,7 @@ class Worker:
         self.logged = Logged(self.recorder, say)
         self.record = RecordKeeper(self.recorder.notes, lambda: self.recorder.plan.step, say)
         self._requests: RequestPoller | None = None
+        self._stalls: StallWatch | None = None
         self._snapshots = Snapshots(
             config,
             self.recorder.notes.observe,
@@ -195,8 +197,9 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
-        if self._stop is not None:
-            self._stop.close()
+        for part in (self._stop, self._stalls):
+            if part is not None:
+                part.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
         self.recorder.ends = True
@@ -329,7 +332,9 @@ class Worker:
             )
         all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
-        if self._rules or switched_off(self.config):
+        if attempt is not None and environment.size > 1:
+            self._stalls = self._contained("stalls", lambda: self._watch_for_stalls(attempt))
+        if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(
             WorkerStarted(
@@ -343,6 +348,10 @@ class Worker:
                 versions=dict(environment.versions),
             )
         )
+
+    def _watch_for_stalls(self, attempt: Path) -> StallWatch:
+        folder, collective = worker_folder(attempt, self._rank), self.adapters.collective
+        return StallWatch(folder, self._rank, lambda: self.recorder.steps, collective)
 
     def _connected_stop(self, environment: Environment) -> JobStop:
         stop = JobStop.of(self.config, self.adapters, environment)
@@ -390,9 +399,6 @@ class Worker:
             log.append(reductions.work_out(records))
 
         self._add_part("writer", append, log.close, idle=log.tend)
-
-    def _open_snapshots(self, attempt: Path) -> None:
-        self._snapshots.open(attempt, self._rank, self.adapters.taker())
 
     def _process_failed(self, err: BaseException) -> None:
         err.add_note("a thread of the job writes on; what that process had in hand may be missing")
