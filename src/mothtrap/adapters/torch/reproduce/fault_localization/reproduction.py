@@ -129,7 +129,7 @@ class _Renderer(SourceRenderer):
 
 
 def write(path: Path, found: Localized, step: int) -> str:
-    """Write a script that shows a failure, where needed with its tensors in a file of the same folder.
+    """Write a script that shows a failure; larger tensors go to a file in the same folder.
 
     Args:
         path: of the script, ends in `.py`; existing files are not overwritten.
