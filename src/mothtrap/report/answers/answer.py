@@ -101,7 +101,8 @@ def _lines(value: Any, indent: int) -> Iterator[str]:
     space = "  " * indent
     if isinstance(value, dict):
         for name, one in value.items():
-            yield from _named(f"{space}{name}:", one, indent)
+            plain = name.isidentifier() or name.isdecimal()  # else it may come from a run
+            yield from _named(f"{space}{name if plain else _scalar(name)}:", one, indent)
     elif isinstance(value, list):
         for one in value:
             yield from _named(f"{space}-", one, indent)
