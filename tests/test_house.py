@@ -27,6 +27,7 @@ PACKAGE = "mothtrap"
 LAYERS = {
     "cli": 9,
     "web": 8,
+    "agents": 8,
     "testing": 8,
     "session": 7,
     "notebook": 7,

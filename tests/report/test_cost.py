@@ -53,7 +53,7 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, shed=tuple("abcdef")),
             400,
             "2.0 % of the training time (0.60 s); thinned: a; b; c; d; and 2 more "
-            "(mothtrap show --format json lists all)",
+            "(mothtrap show --format json --all lists all)",
         ),
         (
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),

@@ -81,7 +81,7 @@ def _shed(cost: Overhead) -> str:
     if not cost.shed:
         return ""
     more = len(cost.shed) - MAX_SHED
-    rest = f"; and {more} more (mothtrap show --format json lists all)" if more > 0 else ""
+    rest = f"; and {more} more (mothtrap show --format json --all lists all)" if more > 0 else ""
     return f"; thinned: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
 
 

@@ -173,7 +173,7 @@ def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
-        lines.append(f"  not seen: {more} more (mothtrap show --format json lists all)")
+        lines.append(f"  not seen: {more} more (mothtrap show --format json --all lists all)")
     return lines
 
 
@@ -184,5 +184,5 @@ def _not_kept(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = sum(lost.count for lost in summary.not_kept[MAX_NOT_KEPT:])
     if more:
-        lines.append(f"  not kept: {more:,} more (mothtrap show --format json says why)")
+        lines.append(f"  not kept: {more:,} more (mothtrap show --format json --all says why)")
     return lines
