@@ -54,11 +54,13 @@ class RecordedStep:
             raise GoOn
         data, in_time = copies.result_of(pid, pipe, seconds)
         lines = data.decode(errors="replace").split("\n")[:-1]
-        losses = [float(line) for line in lines if not line.startswith("!")]
+        made = [tuple(map(float, line.split())) for line in lines if not line.startswith("!")]
+        losses = [loss for loss, _ in made]
         ended = next((line[1:] for line in lines if line.startswith("!")), "")
         if not in_time:
             ended = f"it made {len(losses)} of {steps} steps in {seconds:.0f} s, and was ended"
-        return Trial(losses=np.array(losses), ended=ended)
+        right = made[-1][1] if made else math.nan
+        return Trial(losses=np.array(losses), ended=ended, right=right)
 
     def _parameters(self) -> Iterator[ParameterSeen]:
         for model, call in self._models():
