@@ -56,7 +56,7 @@ def test_a_healthy_script_passes_and_the_terminal_says_what_was_proved(
     written: tuple[Path, dict[str, str], Outcome],
 ) -> None:
     _, _, outcome = written
-    assert "one batch can be learned" in outcome.stderr
+    assert "the loss falls when one batch is repeated" in outcome.stderr
     assert "the model uses its input" in outcome.stderr
     assert "0 found a fault" in outcome.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import sys
@@ -93,6 +94,11 @@ def _finish(
     close(worker)
     if worker.path is None and results:  # no step was made, so that there is no run to tell it
         say_on_stderr(f"mothtrap: nothing was checked: {results[0].reason}")
+    for (
+        child
+    ) in multiprocessing.active_children():  # workers of loaders: they use the scratch folder
+        child.terminate()
+        child.join(1.0)
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
         sys.stderr.flush()

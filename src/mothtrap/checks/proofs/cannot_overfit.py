@@ -88,7 +88,7 @@ class CannotOverfit(Check):
     code = "PRE104"
     title = "one batch cannot be learned"
     uses = ("step", "trials")
-    passed = "one batch can be learned"
+    passed = "the loss falls when one batch is repeated"
     costs = 3
     explains = ("loss_not_decreasing", "stuck_at_chance", "input_ignored")
     steps: int = threshold(

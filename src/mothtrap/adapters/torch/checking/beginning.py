@@ -17,6 +17,7 @@ from torch import nn
 from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
@@ -64,7 +65,8 @@ class Checking:
         used = time.time() - plan.began_s
         self._deadline = self._began + plan.budget_s * (1 - CLOSING_SHARE) - used
         self._switch = Switch()
-        self._recording = Recording(plan.steps, self._hold)
+        self._scaled = ScaledLosses()
+        self._recording = Recording(plan.steps, self._hold, self._scaled)
         self._switch.player = self._recording
         self._loaded = False
         self._loaders = LoadersSeen()
@@ -74,6 +76,7 @@ class Checking:
     def install(self) -> None:
         """Stand around the calls of the script."""
         self._loaders.install()
+        self._scaled.install()
         Interception(self._switch)
         setattr(nn.Module, "load_state_dict", self._noticed(nn.Module.load_state_dict))  # noqa: B010
         atexit.register(self._script_ended)

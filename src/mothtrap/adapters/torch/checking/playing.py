@@ -144,7 +144,7 @@ class Playing:
         """Take note of the loss; within an optimizer's step that of its first closure."""
         root = scalar_root(tensors)
         if root is not None and not (self._in_step and self._losses):
-            self._losses.append(float(root.detach()))
+            self._losses.append(self._recording.scaled.value(root))
 
     def backward_ended(self) -> None:
         """Do nothing."""
