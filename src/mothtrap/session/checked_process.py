@@ -49,6 +49,7 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         checks,
         lambda results, late: _finish(worker, results, late, close),
         worker.leave,
+        worker.adapters.abandon,
         protected(),
     )
 

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -23,7 +23,7 @@ from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.subject import Source, Subject
-from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
@@ -176,21 +176,12 @@ class Checking:
         )
 
 
-class Files(Protocol):
-    """Leads paths to the scratch folder; see `session.protected_files`."""
-
-    def for_writing(self, path: Any, *, keeps: bool) -> Any:
-        """Return the path to write to in the place of a path."""
-
-    def for_reading(self, path: Any) -> Any:
-        """Return the path to read from in the place of a path."""
-
-
 def begin(
     plan: CheckPlan,
     checks: Sequence[Check],
     finish: Finish,
     leave: Callable[[], object],
+    _pause: Callable[[], object],
     files: Files | None,
 ) -> None:
     """Check the script that is about to run in this process."""
