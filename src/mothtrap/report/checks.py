@@ -56,7 +56,7 @@ def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
     if not steps:
         return "no step of a training loop was observed"
     if not made:
-        return "the rules watched the script, but checks of its framework do not exist"
+        return "the rules watched the script, but there are no checks for its framework"
     reasons = list(dict.fromkeys(result.reason for result in made))
     return reasons[0] if len(reasons) == 1 else "no check could decide, for the reasons above"
 

@@ -15,6 +15,7 @@ from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan
 from mothtrap.core.config import Config
 from mothtrap.core.runs import RunKind
 from mothtrap.monitor.catalogue import rule_classes
+from mothtrap.session.adapters import triggers
 from mothtrap.session.launch import launch
 
 
@@ -73,7 +74,8 @@ def check(
             )
             file = Path(scratch) / "plan.json"
             file.write_bytes(msgspec.json.encode(plan))
-            return {CHECK_VARIABLE: str(file)}
+            frameworks = ",".join(triggers(tables=True))
+            return {CHECK_VARIABLE: str(file), "MOTHTRAP_FRAMEWORKS": frameworks}
 
         return launch(
             command,

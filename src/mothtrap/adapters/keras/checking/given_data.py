@@ -11,6 +11,7 @@ import keras
 import numpy as np
 
 from mothtrap.adapters.keras.checking.trained_step import Batch, batch_of
+from mothtrap.checks.arrays import ArraySet, class_numbers
 from mothtrap.checks.step import Array
 from mothtrap.checks.subject import DataSet, Rows
 
@@ -21,41 +22,6 @@ MAX_ROWS = 20_000
 """Most rows that are taken of a stream, as of an indexed data set."""
 READ_S = 5.0
 """Longest time for which a stream is read; chosen by hand."""
-
-
-class ArraySet:
-    """Rows of arrays in memory; see `checks.subject.DataSet`.
-
-    Args:
-        x: inputs: an array, or a structure of arrays.
-        y: targets; None for none.
-        role: purpose of the rows.
-        location: `file:line` of the call of `fit`.
-        rows: indices of the part that has this role; None = all.
-    """
-
-    def __init__(
-        self, x: Any, y: Any, role: Role, location: str | None, rows: range | None = None
-    ) -> None:
-        self._inputs = [np.asarray(part) for part in keras.tree.flatten(x)]
-        self._target = _target(y)
-        whole = len(self._inputs[0]) if self._inputs else 0
-        self._rows = rows if rows is not None else range(whole)
-        self.name, self.role, self.location = "the arrays of fit", role, location
-        self.size: int | None = len(self._rows)
-        self.drawn: Sequence[int] = ()
-        self.random = self.shuffled = False
-        self.base = id(x)
-        self.places: Sequence[int] | None = self._rows if rows is not None else None
-
-    def read(self, indices: Sequence[int], _deadline: float, /) -> Rows:
-        """Return rows by index."""
-        picked = [self._rows[index] for index in indices]
-        return Rows(
-            indices=tuple(indices),
-            inputs=tuple(part[picked] for part in self._inputs),
-            targets=None if self._target is None else self._target[picked],
-        )
 
 
 class StreamSet:
@@ -133,18 +99,29 @@ class GivenData:
         """Return the data sets of training and of evaluation."""
         found: list[DataSet] = []
         if self.has_arrays:
-            found.append(ArraySet(self._x, self._y, "train", self._location, self._rows()))
+            found.append(self._arrays(self._x, self._y, "train", self._rows()))
             rows = range(len(self._rows()), len(keras.tree.flatten(self._x)[0]))
             if rows and self._validation is None:
-                found.append(ArraySet(self._x, self._y, "evaluation", self._location, rows))
+                found.append(self._arrays(self._x, self._y, "evaluation", rows))
         else:
             found.append(_stream(self._x, "train", self._location))
         if isinstance(self._validation, list | tuple) and len(self._validation) > 1:
             x, y = self._validation[:2]
-            found.append(ArraySet(x, y, "evaluation", self._location))
+            found.append(self._arrays(x, y, "evaluation"))
         elif self._validation is not None:
             found.append(_stream(self._validation, "evaluation", self._location))
         return tuple(found)
+
+    def _arrays(self, x: Any, y: Any, role: Role, rows: range | None = None) -> ArraySet:
+        return ArraySet(
+            [np.asarray(part) for part in keras.tree.flatten(x)],
+            _target(y),
+            role,
+            name="the arrays of fit",
+            location=self._location,
+            rows=rows,
+            base=id(x),
+        )
 
     def _rows(self) -> range:
         whole = len(keras.tree.flatten(self._x)[0])
@@ -180,15 +157,9 @@ def _stream(pipeline: Any, role: Role, location: str | None) -> StreamSet:
 
 
 def _target(y: Any) -> Array | None:
-    """Return one target per row; the class number of one that is given as a vector of 0 and 1."""
+    """Return one target per row; None for several targets."""
     parts = [] if y is None else keras.tree.flatten(y)
-    if len(parts) != 1:
-        return None
-    found = np.asarray(parts[0])
-    one_hot = found.ndim == 2 and found.shape[1] > 1 and bool(np.isin(found, (0, 1)).all())
-    if one_hot and bool((found.sum(1) == 1).all()):
-        return np.asarray(found.argmax(1))
-    return found
+    return class_numbers(np.asarray(parts[0])) if len(parts) == 1 else None
 
 
 def _joined(arrays: Sequence[Array]) -> Array:
