@@ -33,6 +33,11 @@ class RunKind(StrEnum):
     SERVE = "serve"
     """Predictions of a deployed model."""
 
+    @property
+    def has_overhead(self) -> bool:
+        """True if work goes on for its own sake, so that time added to it is a cost."""
+        return self in (RunKind.TRAIN, RunKind.SERVE)
+
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json` of an attempt: how the job was started. Times are Unix seconds.

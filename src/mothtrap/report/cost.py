@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from mothtrap.core.runs import Overhead
 from mothtrap.core.texts import readable
+from mothtrap.report.summary import RunSummary
 
 FEW_STEPS = 100
 """Below so many the first steps, which are looked at in full, weigh much; chosen by hand."""
 
 MAX_SHED = 4
 """Reasons to capture that are named in one line; chosen by hand."""
+
+
+def cost_of(summary: RunSummary) -> str:
+    """Return the overhead of a run in words; empty without steps, and where it says nothing."""
+    run = summary.run
+    if not run.steps or not run.kind.has_overhead:
+        return ""
+    return cost_in_words(summary.overhead, run.steps, len(run.workers))
 
 
 def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:

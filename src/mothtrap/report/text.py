@@ -9,7 +9,7 @@ from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus, RunKind
 from mothtrap.report.aftermath import in_words, saved_in_words
 from mothtrap.report.boosting import boosting_lines
-from mothtrap.report.cost import cost_in_words
+from mothtrap.report.cost import cost_of
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.ignored import ignored_lines
@@ -84,9 +84,8 @@ def state_lines(
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)
-    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
-        run = summary.run
-        cost = cost_in_words(summary.overhead, run.steps, len(run.workers))
+    cost = cost_of(summary)
+    if cost:
         lines += wrapped(f"  overhead: {cost}", indent="    ")
     return lines
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
-from mothtrap.core.runs import SHOWN_OFF, Overhead, RunKind, switched_off
+from mothtrap.core.runs import SHOWN_OFF, Overhead, switched_off
 from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
@@ -229,7 +229,7 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
             found.append(f"{count_of(summary.known, 'known finding')} left out")
     if summary.blind and summary.run.steps:
         found.append(_unobserved(summary))
-    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
+    if summary.run.steps and summary.run.kind.has_overhead:
         found.append(overhead_in_short(summary.overhead))
     return found
 
