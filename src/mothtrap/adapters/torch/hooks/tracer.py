@@ -156,6 +156,7 @@ class Tracer(Parts):
         serve("step_ends", "gradients", self.optimizers.after_step)
         if self.guard.acts:
             serve("step_ends", "guard", self.guarded.step_ended)
+        serve("closing", "evaluations", self.forwards.evaluations.uses.close)
         serve("closing", "snapshots", functools.partial(recording.close, self.losses.values))
         serve("closing", "snapshots", snapshots.truth.close)
         serve("closing", "losses", self.losses.close)
@@ -250,6 +251,7 @@ class Tracer(Parts):
         """Nothing more will come."""
         self.training_thread.end()
         self.contain(self.sampling.resume)
+        self.contain(self.contain_part, "evaluations", self.forwards.evaluations.uses.ended)
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
         self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
@@ -306,6 +308,7 @@ class Tracer(Parts):
         self.recording.backward_began()
         self._process = os.getpid()  # a forked child inherits the count
         evaluations, hand_steps = self.forwards.evaluations, self.hand_steps
+        evaluations.uses.called = 0
         if evaluations.open is not None or evaluations.in_doubt:
             self.contain_part("evaluations", evaluations.backward_began)
         if hand_steps.glimpses or not self.light:
