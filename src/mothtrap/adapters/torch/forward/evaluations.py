@@ -131,6 +131,15 @@ class EvaluationObserver:
         elif self._doubts < MAX_DOUBTS:
             self.in_doubt = True
 
+    def copy_called(self) -> None:
+        """A forward without a graph begins, of a copy of a model that an optimizer holds.
+
+        Losses that follow are those of an evaluation. A teacher runs so, too, but its loss has the
+        graph of its student.
+        """
+        if self.open is None:
+            self.open = _Open(self._job.grouper.steps_applied)
+
     def root_returned(self, module: nn.Module, outputs: Sequence[torch.Tensor]) -> None:
         """A forward without a graph, or one in doubt, returned."""
         if self.in_doubt:
