@@ -199,6 +199,11 @@ class EvaluationObserver:
         if self.open is not None:
             self.close()
 
+    def ended(self) -> None:
+        """The job is over: what no backward can reach any more was an evaluation."""
+        self.uses.ended()
+        self.close()
+
     def close(self) -> None:
         """Tell what the evaluation, if there was one, has shown."""
         ended, self.open = self.open, None
