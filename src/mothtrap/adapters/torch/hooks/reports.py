@@ -53,6 +53,7 @@ from mothtrap.core.facts.optimizers import (
     IdleOptimizer,
     OptimizerFacts,
     RoundedUpdates,
+    ScheduleEnded,
     UnownedParameter,
     UpdateDirection,
 )
@@ -71,6 +72,7 @@ IN_EACH_STEP: Final = (
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
+    ScheduleEnded,
     *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""
