@@ -40,6 +40,9 @@ class Listener(Protocol):
     def tape_began(self) -> None:
         """Hear that an outermost tape begins to record, eagerly."""
 
+    def take_ending(self) -> BaseException | None:
+        """Return what is to be raised into the training behind a function; None for nothing."""
+
 
 class Sampling(Protocol):
     """Part of an adapter that lets calls go by unseen."""
@@ -104,6 +107,7 @@ class Shared:
             for listener, contain in self._listeners:
                 contain(listener.tape_began)
             LOOKS.eager.sources.clear()  # gradients that no assignment has followed
+            LOOKS.eager.gradients.clear()
             LOOKS.eager.difference = None
         LOOKS.tapes += 1
 
@@ -114,6 +118,8 @@ class Shared:
             if self.passing:
                 return original(function, *args, **kwargs)
             is_outermost = depth.now == 0 and tf.executing_eagerly()
+            if is_outermost:
+                LOOKS.owner, LOOKS.given = function, (args, kwargs)
             sampling, traces = self.sampling if is_outermost else None, None
             if sampling is not None and self._contained(sampling.passes, function):
                 self.passing = True
@@ -121,8 +127,6 @@ class Shared:
                 sampling = None
                 traces = self._contained(self._began, function) if is_outermost else None
             depth.now += 1
-            if is_outermost:
-                LOOKS.owner = function
             try:
                 result = original(function, *args, **kwargs)
             except BaseException as err:
@@ -131,16 +135,25 @@ class Shared:
             finally:
                 depth.now -= 1
                 if is_outermost:
-                    LOOKS.owner = None
+                    LOOKS.owner = LOOKS.given = None
                 if sampling is not None:
                     self.passing = False
             if sampling is not None:
                 self._contained(self._passed, sampling, function, result)
             elif traces is not None:
                 self._contained(self._ended, function, traces)
+            if is_outermost:
+                self._raise_ending()
             return result
 
         return call
+
+    def _raise_ending(self) -> None:
+        """Raise what is to end the job, after a step that is not sound."""
+        for listener, contain in self._listeners:
+            ending = contain(listener.take_ending)
+            if ending is not None:
+                raise ending
 
     def _passed(self, sampling: Sampling, function: Any, result: Any) -> None:
         if not sampling.passed(result):
@@ -197,6 +210,8 @@ def _differentiated(
             look.plain.append((source, Slot(values_of(gradient))))
         else:
             look.sources.append((source, values_of(gradient)))
+        if gradient is not None:
+            look.gradients.append((source, values_of(gradient)))
     look.flush()
 
 
