@@ -102,5 +102,5 @@ def _judged(look: Look) -> Iterator[Slot]:
     for each in look.applied:
         if not each.scaled:
             yield from (slot for slot in each.gradients or () if slot is not None)
-    if not look.applied:
+    if not look.applied and keras.config.dtype_policy().compute_dtype != "float16":
         yield from (Slot(gradient) for _, gradient in look.gradients)

@@ -370,7 +370,7 @@ class KerasHandle(Fitting):
         return before
 
     def _own_step(self, before: Before) -> None:
-        looks = LOOKS.take()
+        looks = [*self._steps.computed, *LOOKS.take()]
         self._look_for_left_out(looks)
         self._rests.end()
         self._steps.end(before, looks, [])
@@ -433,6 +433,7 @@ class KerasHandle(Fitting):
             self._steps.tell_by_hand(looks)
             self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)
+            self._steps.computed = [look for look in looks if look.targets]
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
                 self._steps.models.ran(looks, self._steps.given)
@@ -455,7 +456,9 @@ class KerasHandle(Fitting):
     def _end_refused(self) -> None:
         """Close an eager step that the script did not apply, where it is not finite."""
         look = LOOKS.eager
-        if self._here.depth or not look.targets or look.applied or look.by_hand:
+        if self._here.depth or look.applied or look.by_hand or not self._steps.has_optimizers:
+            return
+        if not (look.targets or look.scalars):
             return
         if self._steps.end_refused(look, lambda: self._with_state(self._begin_step())):
             LOOKS.eager = Look()

@@ -21,7 +21,7 @@ from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
 from mothtrap.adapters.keras.loop_state import restore_loop
 from mothtrap.adapters.keras.own_loops import name_of
-from mothtrap.adapters.keras.refused import unapplied_in
+from mothtrap.adapters.keras.refused import losses_without_gradient, unapplied_in
 from mothtrap.adapters.keras.replaying import ONLY_COMPILED, named, rows_on_the_way, tested
 from mothtrap.adapters.keras.samples import in_variables, samples_of
 from mothtrap.adapters.keras.steps import Before
@@ -60,6 +60,7 @@ class LoopReplay(KerasHandle):
         state = self._loaded.snapshot.state
         assert isinstance(state, dict)
         self._name = str(dict(state["dict"])["name"])
+        self._data: Any = None  # the data set of the step, where its iterator is gone
         super().__init__(job)
         self._steps.loops.required = True
 
@@ -79,6 +80,8 @@ class LoopReplay(KerasHandle):
             found = msgspec.structs.replace(found, exception=f"{type(error).__name__}: {error}")
             place = raised_at(error)
         expected = self._loaded.snapshot.truth
+        if expected is not None and not applied:  # the optimizer is called behind the function
+            expected = msgspec.structs.replace(expected, gradients={})
         result = compared(found, expected, found.values, nonfinite_gradients(applied)[0])
         return msgspec.structs.replace(result, raised_at=place)
 
@@ -103,9 +106,13 @@ class LoopReplay(KerasHandle):
 
     def _with_samples(self, result: ReplayResult, batch: Any) -> ReplayResult:
         """Add what the rows are in the data set, or in the arrays, that the script reads."""
+        leaves = tf.nest.flatten(batch)
+        count = rows_of(batch)
+        batch = [one for one in leaves if isinstance(one, np.ndarray) and len(one.shape[:1]) and len(one) == count]
+        data = DRAWN.data or self._data
         try:
-            if DRAWN.data is not None:
-                names_R = samples_of((DRAWN.data, None), batch, result.rows)
+            if data is not None:
+                names_R = samples_of((data, None), batch, result.rows)
             else:
                 names_R = in_variables(_variables(), batch, result.rows)
         except Exception as err:  # a pipeline of the user's may do anything
@@ -196,6 +203,7 @@ class EagerReplay(LoopReplay):
     def _begin(self) -> None:
         """Put the recorded state in, and watch the operations of the script from here on."""
         self._playback.refuse_conversions("Keras", dtype=False)
+        self._data = DRAWN.data
         self._restore()
         LOOKS.take()
         if self._plan.stop_at:
@@ -216,7 +224,9 @@ class EagerReplay(LoopReplay):
     def _finish(self) -> None:
         """Say what the step came to, if it was made."""
         look = LOOKS.eager
-        if self._watch is not None and look.targets:
+        if self._watch is not None and (look.targets or look.scalars):
+            if not look.targets:
+                look.targets += losses_without_gradient(look)
             watch, self._watch = self._watch, None
             watch.__exit__()
             self._playback.play(lambda: self._seen(watch, look))

@@ -11,7 +11,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
-from mothtrap.adapters.tensorflow.looks import Applied, Look, Slot
+from mothtrap.adapters.tensorflow.looks import Applied, Look, Slot, Target
 
 
 def is_bad(looks: Sequence[Look]) -> bool:
@@ -47,6 +47,12 @@ def unapplied_in(look: Look, given: Collection[int], optimizer: Any) -> Applied 
         return None
     slots: list[Slot | None] = [Slot(gradient) for _, gradient in pairs]
     return Applied(optimizer, [v for v, _ in pairs], slots, scaled=False)
+
+
+def losses_without_gradient(look: Look) -> list[Target]:
+    """Return the losses of an eager tape that are not finite, and of which no gradient was asked."""
+    bad = [(value, place) for value, place in look.scalars if not is_finite(value.numpy())]
+    return [Target(Slot(value), place, scaled=False) for value, place in bad[-1:]]
 
 
 def is_in_half_precision(graph: Any) -> bool:

@@ -24,7 +24,7 @@ from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.modelcalls import ModelCalls
 from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.own_loops import OwnLoops
-from mothtrap.adapters.keras.refused import is_bad, unapplied_in
+from mothtrap.adapters.keras.refused import is_bad, losses_without_gradient, unapplied_in
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
@@ -95,6 +95,7 @@ class Steps:
         asked: takes tensors of steps that collections ask for.
         evaluated: takes those of evaluations.
         loops: holds the state before the steps of custom loops.
+        computed: programs that computed gradients, which no optimizer was given yet.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
@@ -111,6 +112,7 @@ class Steps:
         self.steps_in_branches = False
         self._dropped = 0
         self._counts: Counter[str] = Counter()
+        self.computed: Sequence[Look] = ()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
     @property
@@ -171,6 +173,8 @@ class Steps:
         """Close the steps that a call has made; return whether it has made any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
+        if not count:
+            self._find_unapplied(looks)
         applied = [each for look in looks for each in (*look.applied, *look.in_branches)]
         is_refused = not count and _may_refuse(before, looks) and is_bad(looks)
         skipped = False
@@ -216,6 +220,7 @@ class Steps:
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
         self.loops.release()
+        self.computed = ()
         return True
 
     def end_refused(self, look: Look, begin: Callable[[], Before]) -> bool:
@@ -225,17 +230,24 @@ class Steps:
             look: of the step.
             begin: looks at the state before the step.
         """
-        optimizer = next(iter(self._optimizers), None)
-        if optimizer is None or not any(t.sources & LOOKS.optimized for t in look.targets):
+        if not look.targets:
+            look.targets += losses_without_gradient(look)
+        elif not any(t.sources & LOOKS.optimized for t in look.targets):
             return False
-        applied = unapplied_in(look, LOOKS.optimized, optimizer)
-        look.in_branches = [applied] if applied is not None else []
+        self._find_unapplied([look])
         if not is_bad([look]):
-            look.in_branches = []
             return False
         before = begin()
         before.in_branch = True
         return self.end(before, [look], [])
+
+    def _find_unapplied(self, looks: Sequence[Look]) -> None:
+        """Take the gradients of eager steps that no optimizer was given."""
+        optimizer = next(iter(self._optimizers), None)
+        for look in looks:
+            if look.counter is None and not look.applied:
+                found = unapplied_in(look, LOOKS.optimized, optimizer)
+                look.in_branches = [found] if found is not None else []
 
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
         """Report gradients that no optimizer was ever given."""
@@ -432,8 +444,9 @@ class Steps:
 
 
 def _may_refuse(before: Before, looks: Sequence[Look]) -> bool:
-    """Return whether the script decides in a branch whether an optimizer is applied."""
-    return before.in_branch or any(look.in_branches for look in looks)
+    """Return whether the script, or a loss scale, decides whether an optimizer is applied."""
+    scaled = any(each.scaled for look in looks for each in look.applied)
+    return before.in_branch or scaled or any(look.in_branches for look in looks)
 
 
 def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:

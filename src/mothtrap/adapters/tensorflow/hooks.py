@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, Final, Protocol
 
 import tensorflow as tf
@@ -108,6 +109,7 @@ class Shared:
                 contain(listener.tape_began)
             LOOKS.eager.sources.clear()  # gradients that no assignment has followed
             LOOKS.eager.gradients.clear()
+            LOOKS.eager.scalars = []
             LOOKS.eager.difference = None
         LOOKS.tapes += 1
 
@@ -181,6 +183,21 @@ class _Depth(threading.local):
 
 def _tape_ended(*_: object) -> None:
     LOOKS.tapes = max(0, LOOKS.tapes - 1)
+    if not LOOKS.tapes and tf.executing_eagerly():
+        LOOKS.eager.scalars = _scalars_of(frames.user_frame())
+
+
+def _scalars_of(frame: FrameType | None) -> list[tuple[Any, str | None]]:
+    """Return the scalars that the tape of a frame has recorded, one of which is the loss."""
+    if frame is None:
+        return []
+    place = frames.location(frame)
+    found = [one for one in list(frame.f_locals.values()) if _is_float_scalar(one)]
+    return [(one, place) for one in found if names.is_recorded(one)]
+
+
+def _is_float_scalar(value: Any) -> bool:
+    return isinstance(value, tf.Tensor) and value.shape.rank == 0 and value.dtype.is_floating
 
 
 def _differentiated(
@@ -189,7 +206,10 @@ def _differentiated(
     target = args[0] if args else kwargs.get("target")
     sources = args[1] if len(args) > 1 else kwargs.get("sources")
     look = LOOKS.current()
-    if look is None or not any(map(_is_variable, tf.nest.flatten(sources))):
+    if not any(map(_is_variable, tf.nest.flatten(sources))):
+        return
+    if look is None:
+        _differentiated_in_branch(target, tf.nest.flatten(sources))
         return
     value = original_of(look, target)
     if look.why or not tf.is_tensor(value) or not value.dtype.is_floating:
@@ -213,6 +233,20 @@ def _differentiated(
         if gradient is not None:
             look.gradients.append((source, values_of(gradient)))
     look.flush()
+
+
+def _differentiated_in_branch(target: Any, sources: Sequence[Any]) -> None:
+    """Probe a loss that is only differentiated in a branch, which a script may leave out."""
+    found = LOOKS.around()
+    if found is None or not tf.is_tensor(target) or not target.dtype.is_floating:
+        return
+    graph, look = found
+    if look.why or target.graph is not graph or target.shape.rank != 0:
+        return
+    first = weakref.ref(next(filter(_is_variable, sources)))
+    with graph.as_default():
+        given, place = frozenset(map(id, sources)), frames.user_location()
+        look.add_target(Target(Slot(target), place, False, None, target, given, first, target))
 
 
 def _difference_in(look: Look, loss: Any) -> Broadcast | None:

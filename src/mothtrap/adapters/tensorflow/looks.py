@@ -252,6 +252,7 @@ class Look:
     outside of any tape.
     `gradients`: of a tape, with their variables, while they are known. `in_branches`: gradients that
     an optimizer is given in a branch, which a script may leave out.
+    `scalars`: of an eager tape, with the line where it ended; one of them is the loss.
     `difference`: the latest of an eager step of every prediction and every target, and its line.
     """
 
@@ -278,6 +279,7 @@ class Look:
     asked: list[Asked] = field(default_factory=list)
     evaluates: tuple[Mode, Any] | None = None
     gradients: list[tuple[Any, Any]] = field(default_factory=list)
+    scalars: list[tuple[Any, str | None]] = field(default_factory=list)
     in_branches: list[Applied] = field(default_factory=list)
 
     def add_target(self, target: Target) -> None:
