@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
+from mothtrap.adapters.keras.refused import losses_without_gradient
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Look, Slot
 from mothtrap.adapters.tensorflow.origin import Bad, Place, Search
@@ -48,8 +49,9 @@ class EagerStep:
             self._act()
         finally:
             tf.config.run_functions_eagerly(before)
-        looks = LOOKS.take()
-        return looks[-1] if looks else Look()
+        look = LOOKS.eager
+        LOOKS.take()
+        return look
 
 
 class OperationWatch:
@@ -97,7 +99,7 @@ class OperationWatch:
 
 def _judged(look: Look) -> Iterator[Slot]:
     """Losses, then gradients, but for those under a loss scale, which may overflow."""
-    for target in look.targets:
+    for target in look.targets or losses_without_gradient(look):
         yield target.value
     for each in look.applied:
         if not each.scaled:

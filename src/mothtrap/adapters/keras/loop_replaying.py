@@ -21,7 +21,7 @@ from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
 from mothtrap.adapters.keras.loop_state import restore_loop
 from mothtrap.adapters.keras.own_loops import name_of
-from mothtrap.adapters.keras.refused import losses_without_gradient, unapplied_in
+from mothtrap.adapters.keras.refused import losses_without_gradient
 from mothtrap.adapters.keras.replaying import ONLY_COMPILED, named, rows_on_the_way, tested
 from mothtrap.adapters.keras.samples import in_variables, samples_of
 from mothtrap.adapters.keras.steps import Before
@@ -72,8 +72,10 @@ class LoopReplay(KerasHandle):
 
     def _result(self, looks: Sequence[Look], error: BaseException | None = None) -> ReplayResult:
         """Compare a step with the run."""
-        applied = [a for look in looks for a in (*look.applied, *look.in_branches)]
-        losses = self._steps.losses(Before(location=self._loaded.snapshot.steps[-1].events[0].site), looks)
+        applied = self._steps.gradients_of(looks)
+        losses = self._steps.losses(
+            Before(location=self._loaded.snapshot.steps[-1].events[0].site), looks
+        )
         found = truth(Made(site=None, optimizer="", applied=applied, losses=losses))
         place = None
         if error is not None:
@@ -108,7 +110,11 @@ class LoopReplay(KerasHandle):
         """Add what the rows are in the data set, or in the arrays, that the script reads."""
         leaves = tf.nest.flatten(batch)
         count = rows_of(batch)
-        batch = [one for one in leaves if isinstance(one, np.ndarray) and len(one.shape[:1]) and len(one) == count]
+        batch = [
+            one
+            for one in leaves
+            if isinstance(one, np.ndarray) and len(one.shape[:1]) and len(one) == count
+        ]
         data = DRAWN.data or self._data
         try:
             if data is not None:
@@ -197,6 +203,7 @@ class EagerReplay(LoopReplay):
 
     def __init__(self, job: Job, plan: ReplayPlan) -> None:
         self._watch: OperationWatch | None = None
+        self._is_over = False
         super().__init__(job, plan)
         atexit.register(self._finish)  # of a script that ends itself where a step is not finite
 
@@ -227,14 +234,11 @@ class EagerReplay(LoopReplay):
         if self._watch is not None and (look.targets or look.scalars):
             if not look.targets:
                 look.targets += losses_without_gradient(look)
-            watch, self._watch = self._watch, None
+            watch, self._watch, self._is_over = self._watch, None, True
             watch.__exit__()
             self._playback.play(lambda: self._seen(watch, look))
 
     def _seen(self, watch: OperationWatch, look: Look) -> ReplayResult:
-        if not look.applied:
-            applied = unapplied_in(look, LOOKS.optimized, None)
-            look.in_branches = [applied] if applied is not None else []
         result = self._result([look])
         bad = watch.first_bad(look)
         if not result.nonfinite or not self._plan.narrow or self._plan.debug:
@@ -280,7 +284,8 @@ class BatchReplay(EagerReplay):
         return following
 
     def _is_here(self) -> bool:
-        return self.job.now.step > 0 and frames.user_location() == self._name
+        is_due = self.job.now.step > 0 and not self._is_over
+        return is_due and frames.user_location() == self._name
 
 
 class CountReplay(EagerReplay):
@@ -291,7 +296,8 @@ class CountReplay(EagerReplay):
     def tape_began(self) -> None:
         """Begin at the tape of the step."""
         super().tape_began()
-        if self._watch is None and self.job.now.step == int(self._name):
+        is_due = self._watch is None and not self._is_over
+        if is_due and self.job.now.step == int(self._name):
             self._outcome.note(
                 "the batch is not in the snapshot: the script itself made that of the step with "
                 "the same number"
@@ -305,12 +311,10 @@ def filled(recorded: Any, live: Any) -> Any:
         return live
     if isinstance(recorded, dict) and isinstance(live, Mapping):
         return {key: filled(value, live.get(key)) for key, value in recorded.items()}
-    if isinstance(recorded, list | tuple) and isinstance(live, list | tuple):
-        if len(recorded) == len(live):
-            made = [filled(one, other) for one, other in zip(recorded, live, strict=True)]
-            if hasattr(live, "_fields"):
-                return type(live)(*made)
-            return type(recorded)(made)
+    are_sequences = isinstance(recorded, list | tuple) and isinstance(live, list | tuple)
+    if are_sequences and len(recorded) == len(live):
+        made = [filled(one, other) for one, other in zip(recorded, live, strict=True)]
+        return type(live)(*made) if hasattr(live, "_fields") else type(recorded)(made)
     if isinstance(recorded, np.ndarray | np.generic) and tf.is_tensor(live):
         return tf.convert_to_tensor(recorded)
     return recorded
@@ -341,5 +345,3 @@ def _is_finite(value: Any) -> bool:
     if not isinstance(value, np.ndarray | np.generic) or value.dtype.kind != "f":
         return True
     return bool(np.isfinite(value).all())
-
-

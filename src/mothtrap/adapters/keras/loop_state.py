@@ -67,9 +67,7 @@ class HeldLoop:
         """Return the values for a snapshot; nothing is copied."""
         own = list(zip(self.resources, self.values, strict=True))[: self.own]
         arrays = {f"v{place}": array_of(value) for place, (_, value) in enumerate(own)}
-        pairs = [
-            {"list": [one.name, {"array": f"v{place}"}]} for place, (one, _) in enumerate(own)
-        ]
+        pairs = [{"list": [one.name, {"array": f"v{place}"}]} for place, (one, _) in enumerate(own)]
         tree: Tree = {
             "dict": [
                 ["loop", self.turn.kind],

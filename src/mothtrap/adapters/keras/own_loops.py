@@ -70,7 +70,9 @@ class OwnLoops:
         before = self._readers.get(function)
         known = {id(one.handle): one for one in (before.resources if before else ())}
         for graph in graphs:
-            known |= {id(one.handle): one for one in captured_by(graph) if id(one.handle) not in known}
+            known |= {
+                id(one.handle): one for one in captured_by(graph) if id(one.handle) not in known
+            }
         if known:
             self._readers[function] = Reader(list(known.values()))
 
@@ -141,7 +143,10 @@ class OwnLoops:
         elif sum(one.size_bytes for one in reader.resources) > LARGE_BYTES:
             self.why = LARGE
         else:
-            self.held, self.why = HeldLoop(turn, reader.resources, reader(), own=len(reader.resources)), ""
+            self.held, self.why = (
+                HeldLoop(turn, reader.resources, reader(), own=len(reader.resources)),
+                "",
+            )
 
 
 def name_of(function: Any) -> str:

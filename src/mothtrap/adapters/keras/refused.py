@@ -50,13 +50,11 @@ def unapplied_in(look: Look, given: Collection[int], optimizer: Any) -> Applied 
 
 
 def losses_without_gradient(look: Look) -> list[Target]:
-    """Return the losses of an eager tape that are not finite, and of which no gradient was asked."""
+    """Return the last loss that is not finite of an eager tape without a gradient, if any."""
     bad = [(value, place) for value, place in look.scalars if not is_finite(value.numpy())]
     return [Target(Slot(value), place, scaled=False) for value, place in bad[-1:]]
 
 
 def is_in_half_precision(graph: Any) -> bool:
     """Return whether a program computes anything in 16-bit floating numbers of small range."""
-    return any(
-        output.dtype == tf.float16 for op in graph.get_operations() for output in op.outputs
-    )
+    return any(output.dtype == tf.float16 for op in graph.get_operations() for output in op.outputs)

@@ -35,7 +35,7 @@ from mothtrap.core.snapshots import BatchHanded
 from mothtrap.snapshot.tree import value_of
 from mothtrap.tracing import debugging
 from mothtrap.tracing.comparison import compared, raised_at
-from mothtrap.tracing.playback import Playback, quiet_job, with_rows
+from mothtrap.tracing.playback import Playback, with_rows
 
 ONLY_COMPILED = (
     "done eagerly, operation by operation, the step is finite: only the compiled program makes "
@@ -100,6 +100,7 @@ class ReplayingHandle(KerasHandle):
     def _compiled(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult:
         self._build(model, original, iterator)
         self._restore(model)
+        LOOKS.optimized.update(map(id, model.trainable_variables))
         place = self._running.fit.location if self._running.fit is not None else None
         before = self._steps.begin(model, self._loaded.snapshot.steps[-1].events[0].site or place)
         self._here.depth += 1
@@ -113,7 +114,7 @@ class ReplayingHandle(KerasHandle):
         made = Made(
             site=before.location,
             optimizer="",
-            applied=[each for look in looks for each in look.applied],
+            applied=self._steps.gradients_of(looks),
             losses=self._steps.losses(before, looks),
         )
         found = truth(made)
@@ -251,6 +252,13 @@ def tested(
 
 
 def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
+    """Add the operation that made a step go wrong.
+
+    Args:
+        result: of the step.
+        bad: the operation; None where none was found.
+        holder: the weight or batch that was not finite when the step began; '' for none.
+    """
     told: list[str] = []
     if holder:
         told.append(f"{holder} held what is not finite when the step began")
@@ -270,6 +278,7 @@ def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
 
 
 def location_of(bad: Bad | None) -> str | None:
+    """Return the line of the operation that made a value not finite."""
     return origin_of(bad).place.location if bad is not None else None
 
 

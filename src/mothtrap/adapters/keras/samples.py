@@ -41,9 +41,7 @@ def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[
     return tuple(_in_words(found[position]) for position in range(len(rows)))
 
 
-def in_variables(
-    variables: Mapping[str, Any], batch: Any, rows: Sequence[int]
-) -> tuple[str, ...]:
+def in_variables(variables: Mapping[str, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
     """Return what each of some rows is in an array of the script, in words; '' for not known.
 
     Args:
@@ -70,7 +68,7 @@ def in_variables(
 
 
 def _is_array(value: Any) -> bool:
-    is_array = isinstance(value, np.ndarray) or isinstance(value, tf.Tensor)
+    is_array = isinstance(value, np.ndarray | tf.Tensor)
     return is_array and len(value.shape) > 1 and value.dtype not in (object, tf.string)
 
 

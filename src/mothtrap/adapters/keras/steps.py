@@ -173,9 +173,7 @@ class Steps:
         """Close the steps that a call has made; return whether it has made any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
-        if not count:
-            self._find_unapplied(looks)
-        applied = [each for look in looks for each in (*look.applied, *look.in_branches)]
+        applied = self.gradients_of(looks)
         is_refused = not count and _may_refuse(before, looks) and is_bad(looks)
         skipped = False
         if is_refused and before.model is None:
@@ -234,20 +232,21 @@ class Steps:
             look.targets += losses_without_gradient(look)
         elif not any(t.sources & LOOKS.optimized for t in look.targets):
             return False
-        self._find_unapplied([look])
+        self.gradients_of([look])
         if not is_bad([look]):
             return False
         before = begin()
         before.in_branch = True
         return self.end(before, [look], [])
 
-    def _find_unapplied(self, looks: Sequence[Look]) -> None:
-        """Take the gradients of eager steps that no optimizer was given."""
+    def gradients_of(self, looks: Sequence[Look]) -> list[Applied]:
+        """Return the gradients of a step, also where the script did not apply them."""
         optimizer = next(iter(self._optimizers), None)
         for look in looks:
             if look.counter is None and not look.applied:
                 found = unapplied_in(look, LOOKS.optimized, optimizer)
                 look.in_branches = [found] if found is not None else []
+        return [each for look in looks for each in (*look.applied, *look.in_branches)]
 
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
         """Report gradients that no optimizer was ever given."""

@@ -15,6 +15,7 @@ from mothtrap.adapters.tensorflow.cells import Cell
 from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Replacements
 
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DrawnElement:
     """An element that a loop took from a data set, and the line that took it."""

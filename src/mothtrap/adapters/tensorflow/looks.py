@@ -250,8 +250,8 @@ class Look:
     `sights`: how far layers see along their sequences, with the line that calls each.
     `asked`: tensors that collections ask for. `evaluates`: the mode, and the model that is called
     outside of any tape.
-    `gradients`: of a tape, with their variables, while they are known. `in_branches`: gradients that
-    an optimizer is given in a branch, which a script may leave out.
+    `gradients`: of a tape, with their variables, while they are known. `in_branches`: gradients
+    that an optimizer is given in a branch, which a script may leave out.
     `scalars`: of an eager tape, with the line where it ended; one of them is the loss.
     `difference`: the latest of an eager step of every prediction and every target, and its line.
     """

@@ -1,4 +1,4 @@
-"""Variables that a program or an eager step of TensorFlow uses, read and assigned by their handles."""
+"""Variables that a program or an eager step uses, read and assigned by their handles."""
 
 from __future__ import annotations
 
