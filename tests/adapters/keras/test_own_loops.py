@@ -96,7 +96,8 @@ for given, wanted in data:
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
 """
 LEFT_OUT = EAGER.replace(
-    "    gradients = tape", "    if not np.isfinite(float(loss)):\n        continue\n    gradients = tape"
+    "    gradients = tape",
+    "    if not np.isfinite(float(loss)):\n        continue\n    gradients = tape",
 )
 RAISES = EAGER.replace(
     "    optimizer.apply",
@@ -109,7 +110,8 @@ ARRAYS = EAGER.replace(
     "    given, wanted = x[start : start + 16], y[start : start + 16]",
 )
 SCALED = COMPILED.replace("tape.gradient(loss", "tape.gradient(optimizer.scale_loss(loss)").replace(
-    "\n@tf.function", "\noptimizer = keras.optimizers.LossScaleOptimizer(optimizer)\n\n\n@tf.function"
+    "\n@tf.function",
+    "\noptimizer = keras.optimizers.LossScaleOptimizer(optimizer)\n\n\n@tf.function",
 )
 LOOPS = {
     "eager": EAGER,

@@ -6,6 +6,7 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
@@ -27,6 +28,7 @@ from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
 from mothtrap.adapters.keras.unowned import Unowned
 from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.batches import Batches
+from mothtrap.adapters.tensorflow.broken_records import record_at_fault
 from mothtrap.adapters.tensorflow.cells import LOOKING
 from mothtrap.adapters.tensorflow.errors import explain
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
@@ -119,7 +121,8 @@ class KerasHandle(Fitting):
         error = self.job.ended_by
         if error is None:
             return
-        found = explain(error, self.job.now.step, shapes_of_latest(), self._failed.scene(error))
+        scene = replace(self._failed.scene(error), find_record=record_at_fault)
+        found = explain(error, self.job.now.step, shapes_of_latest(), scene)
         if found is not None:
             self.job.after_end(found)
 

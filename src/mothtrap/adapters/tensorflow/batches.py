@@ -26,16 +26,25 @@ class DrawnElement:
 
 
 class Drawn(threading.local):
-    """The elements that the loop of a thread took from data sets since its last step began."""
+    """The elements that the loop of a thread took from data sets since its last step began.
+
+    Attributes:
+        opened: the data set of the latest iterator, also of one within `fit`.
+    """
 
     def __init__(self) -> None:
         self._latest: DrawnElement | None = None
         self._count = 0
+        self.opened: Any = None
 
     def took(self, iterator: Any, element: Any, *_: object) -> None:
         """Take an element that Python code draws."""
         self._latest = DrawnElement(element, frames.user_location(), weakref.ref(iterator))
         self._count += 1
+
+    def opens(self, _: Any, args: Any, kwargs: Any) -> None:
+        """Take a data set over which an iterator is made."""
+        self.opened = args[0] if args else kwargs.get("dataset")
 
     def take(self) -> DrawnElement | None:
         """Return the one element that is new; None where there are none or several."""
@@ -78,6 +87,7 @@ class Batches:
         """Replace what gives the next element of an iterator."""
         replacements.around(names.iterator_type(), "get_next", None, self._took)
         replacements.around(names.iterator_type(), "__next__", None, DRAWN.took)
+        replacements.around(names.iterator_type(), "_create_iterator", DRAWN.opens, None)
 
     def begin(self, *, wanted: bool) -> None:
         """A train function is called, whose program cannot keep its batch itself, if `wanted`."""
