@@ -30,13 +30,13 @@ from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
 from mothtrap.report.unkept import why_refused, why_unkept
-from mothtrap.session.adapters import triggers
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
 from mothtrap.session.launch import SITE
 from mothtrap.session.replay_start import Start, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
+from mothtrap.session.triggers import triggers
 from mothtrap.snapshot.choosing import Rank, rank
 from mothtrap.snapshot.code_locations import CodeLocations, Moved, moved_since
 from mothtrap.snapshot.format import Stored, load, stored

@@ -20,7 +20,7 @@ from mothtrap.reader.files.statistic_rows import StatisticRows
 from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.reader.run import Run
 from mothtrap.report.aftermath import since_then
-from mothtrap.report.cost import cost_in_words
+from mothtrap.report.cost import cost_of
 from mothtrap.report.ending import ending_word
 from mothtrap.report.failures import Failure
 from mothtrap.report.guarded import Guarded
@@ -172,7 +172,7 @@ def run_answer(
         mothtrap=info.mothtrap if info else "",
         commit=_commit(run),
         overhead=summary.overhead,
-        cost=cost_in_words(summary.overhead, run.steps, len(run.workers)) if run.steps else "",
+        cost=cost_of(summary),
         failures=summary.failures,
         guarded=summary.guarded,
         notes=tuple(_notes(summary)),

@@ -46,7 +46,7 @@ function Alive() {
   if (!about) return html`<strong class="name">${run.value}</strong>`;
   const now = seen.value?.steps ? { ...about, ...seen.value } : about;
   const age = now.now_s - now.active_s + (now.heard ? (performance.now() - now.heard) / 1000 : 0);
-  const overhead = about.steps ? Math.round(about.overhead.ratio * 100) : null;
+  const overhead = about.cost ? Math.round(about.overhead.ratio * 100) : null;
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
     <span>${about.unit} ${number(now.steps)}</span>
