@@ -17,7 +17,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--try", "tries", is_flag=True, help="Run the repaired script in a copy of its folder."
 )
-@click.option("--anyway", is_flag=True, help="With --try: also if somebody else recorded the run.")
+@click.option("--anyway", is_flag=True, help="With --try: also if another user recorded the run.")
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
 @runs_dir_option
 @click.pass_context

@@ -5,7 +5,14 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name, place_called
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    is_alone,
+    last_name,
+    place_called,
+)
 
 
 def place(finding: Finding) -> tuple[str, int]:
@@ -66,7 +73,7 @@ def _without_layer(script: Script, made: cst.Call) -> str:
     around = next((one for one in script.parents(made) if isinstance(one, cst.Call)), None)
     if around is not None and last_name(around.func) == "Sequential":
         args = [one for one in around.args if one.value is not made]
-        if script.is_alone(made) and args:
+        if is_alone(script, made) and args:
             return script.with_statements(without=[made])
         if len(args) == len(around.args) - 1 and args:
             args[-1] = args[-1].with_changes(comma=around.args[-1].comma)

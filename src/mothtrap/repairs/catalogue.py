@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
 import importlib
 from dataclasses import dataclass
@@ -66,7 +67,7 @@ def patch(finding: Finding, file: str, source: str) -> Patch:
 
     try:
         text = module.repair(Script(source), finding)
-        compile(text, file, "exec")
+        ast.parse(text)
     except SyntaxError as err:
         raise NoCertainRepairError("the repaired file would not be valid Python") from err
     return Patch(finding=finding, file=file, text=text, diff=_diff(file, source, text))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around, only
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -26,14 +26,14 @@ def repair(script: Script, finding: Finding) -> str:
     assert isinstance(evaluates.func, cst.Attribute)
     model = code(evaluates.func.value)
     training = only(script.calls("backward"), "call of backward()")
-    loops = script.loops(training)
+    loops = loops_around(script, training)
     if not loops:
         raise NoCertainRepairError("the training step is in no loop")
-    if script.line(evaluates) < script.line(training) and script.loops(evaluates):
+    if script.line(evaluates) < script.line(training) and loops_around(script, evaluates):
         raise NoCertainRepairError(
             f"line {line} sets evaluation mode before the training; decide whether that is meant"
         )
-    inner, shared = loops[0], [one for one in loops if one in script.loops(evaluates)]
+    inner, shared = loops[0], [one for one in loops if one in loops_around(script, evaluates)]
     if inner in shared:
         first = next(iter(inner.body.body))
         return script.with_statements(before=[(first, f"{model}.train()")])

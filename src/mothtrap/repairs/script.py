@@ -78,16 +78,6 @@ class Script:
         parent = next(self.parents(statement))
         return list(parent.body) if isinstance(parent, cst.IndentedBlock | cst.Module) else []
 
-    def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
-        """Return the loops around a node, innermost first, up to the function that it is in."""
-        found: list[cst.For | cst.While] = []
-        for one in self.parents(node):
-            if isinstance(one, cst.FunctionDef | cst.ClassDef | cst.Lambda):
-                break
-            if isinstance(one, cst.For | cst.While):
-                found.append(one)
-        return found
-
     def calls(self, name: str) -> list[cst.Call]:
         """Return the calls of functions and methods with a last name, e.g. `zero_grad`."""
         return [call for call in self.every(cst.Call) if last_name(call.func) == name]
@@ -97,14 +87,6 @@ class Script:
         changed = self.module.deep_replace(old, new)
         assert isinstance(changed, cst.Module)
         return changed.code
-
-    def is_alone(self, node: cst.CSTNode) -> bool:
-        """Return whether the lines of a node have nothing else but a comma and a comment."""
-        lines = self.module.code.split("\n")
-        first, last = self.lines(node).start, self.lines(node).end
-        after = lines[last.line - 1][last.column :].strip().lstrip(",").strip()
-        before = lines[first.line - 1][: first.column].strip()
-        return not before and (not after or after.startswith("#"))
 
     def with_statements(
         self,
@@ -140,6 +122,26 @@ class Script:
     def _indented(self, node: cst.CSTNode, text: str) -> str:
         line = self.module.code.split("\n")[self.line(node) - 1]
         return line[: self._column(node)] + text + self.module.default_newline
+
+
+def loops_around(script: Script, node: cst.CSTNode) -> list[cst.For | cst.While]:
+    """Return the loops around a node, innermost first, up to the function that it is in."""
+    found: list[cst.For | cst.While] = []
+    for one in script.parents(node):
+        if isinstance(one, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            break
+        if isinstance(one, cst.For | cst.While):
+            found.append(one)
+    return found
+
+
+def is_alone(script: Script, node: cst.CSTNode) -> bool:
+    """Return whether the lines of a node have nothing else but a comma and a comment."""
+    lines = script.module.code.split("\n")
+    first, last = script.lines(node).start, script.lines(node).end
+    after = lines[last.line - 1][last.column :].strip().lstrip(",").strip()
+    before = lines[first.line - 1][: first.column].strip()
+    return not before and (not after or after.startswith("#"))
 
 
 def code(node: cst.CSTNode) -> str:

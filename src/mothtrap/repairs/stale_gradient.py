@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only, owner
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around, only, owner
 
 
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
@@ -31,7 +31,7 @@ def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form
 def _in_backward_block(script: Script, call: cst.Call) -> bool:
     """Return whether the statements right before a step include a backward, inside a loop."""
     statement = script.statement(call)
-    if not isinstance(statement, cst.SimpleStatementLine) or not script.loops(call):
+    if not isinstance(statement, cst.SimpleStatementLine) or not loops_around(script, call):
         return False
     if "sched" in code(call).lower():
         return False

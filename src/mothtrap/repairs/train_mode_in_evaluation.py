@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around
 
 _NO_GRADIENT = ("no_grad", "inference_mode")
 
@@ -26,9 +26,9 @@ def repair(script: Script, finding: Finding) -> str:
         raise NoCertainRepairError("the evaluation is in no `with torch.no_grad()` block")
     model = _model(script, line)
     block = blocks[0]
-    loops = script.loops(block)
+    loops = loops_around(script, block)
     trains = [one for one in script.calls("train") if code(one.func) == f"{model}.train"]
-    again = any(script.loops(one) for one in trains)
+    again = any(loops_around(script, one) for one in trains)
     if not again and (not loops or _returns(block)):
         raise NoCertainRepairError(f"decide where {model}.train() must follow the evaluation")
     after = [] if again else [(block, f"{model}.train()")]

@@ -89,7 +89,7 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
         patch: the repair.
         scratch: empty folder for the copy and for the new run.
         timeout_s: longest time of the script.
-        anyway: also if somebody else recorded the run.
+        anyway: also if another user recorded the run.
 
     Raises:
         ReplayError: the script cannot be started, or did not end in time.
@@ -99,7 +99,7 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
         raise ReplayError("the run does not say how its script was started, so it cannot be tried")
     if not (anyway or is_own(info)):
         raise ReplayError(
-            "somebody else recorded this run, and its command would be executed; check "
+            "another user recorded this run, and its command would be executed; check "
             f"`{' '.join(info.command)}` in {info.cwd}, then pass --anyway"
         )
     folder = Path(info.cwd)
