@@ -16,7 +16,10 @@ from mothtrap.cli import main
 from mothtrap.core.config import Config
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/llms.txt")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:^|`|\$ )mothtrap ([a-z]+)", re.MULTILINE)
