@@ -42,6 +42,7 @@ from mothtrap.reader.merging import (
 )
 from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
+from mothtrap.reader.worker_states import Workers, workers_of
 from mothtrap.store.finding_rows import read_rows
 from mothtrap.store.layout import monitor_folder, read_ledger, read_source
 
@@ -170,6 +171,11 @@ class RunFacts:
     def workers(self) -> tuple[int, ...]:
         """Ranks of all attempts, ascending."""
         return self._span.workers
+
+    @property
+    def worker_states(self) -> Workers:
+        """State of each worker of the latest attempt."""
+        return workers_of(self._span.latest)
 
     @property
     def steps(self) -> int:
