@@ -25,6 +25,7 @@ from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
     IdenticalUnits,
+    MaskOfOnes,
     OutputSpread,
     RouterLoad,
     UnitInputs,
@@ -58,7 +59,7 @@ OF_FORWARDS: Final = frozenset(
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
-        *(UnitInputs, IdleOptimizer, UnownedParameter),
+        *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes),
     )
 )
 """Facts that only a forward of a model can show."""

@@ -33,6 +33,7 @@ from mothtrap.core.facts.layers import (
     ForwardScales,
     IdenticalUnits,
     InitialWeights,
+    MaskOfOnes,
     OutputSpread,
     RouterLoad,
     UnitInputs,
@@ -81,7 +82,7 @@ IN_FULL_STEPS: Final = (
     *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
-    *(OutputSpread, RouterLoad, UnitInputs),
+    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes),
     *(
         BatchesLoaded,
         IndicesShared,
