@@ -177,6 +177,19 @@ class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
+    """A recurrence or an attention that takes axis 0 of its input for the sequence.
+
+    The input has the `shape` (sequence, batch, features), as the module sees it (`batch_first` is
+    not set). `location` is the line that made the module.
+    """
+
+    module: str
+    module_type: str
+    shape: tuple[int, ...]
+    location: str | None = None
+
+
 class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
     """The weights of a layer before the first step, with their first gradient.
 

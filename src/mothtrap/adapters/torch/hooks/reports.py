@@ -36,6 +36,7 @@ from mothtrap.core.facts.layers import (
     MaskOfOnes,
     OutputSpread,
     RouterLoad,
+    SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
@@ -82,7 +83,7 @@ IN_FULL_STEPS: Final = (
     *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
-    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes),
+    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
     *(
         BatchesLoaded,
         IndicesShared,
