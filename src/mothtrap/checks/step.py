@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -25,6 +26,7 @@ class Change:
         rows: only these rows of the batch, repeated up to its size.
         rate: factor of all learning rates.
         regularized: False switches weight decay off and dropout to evaluation mode.
+        scheduled: False keeps the learning rate of the recorded step.
         adam: replace the optimizer by Adam with a learning rate of 0.001.
         batches: batches that are used in turn; 1 repeats one batch.
     """
@@ -34,6 +36,7 @@ class Change:
     rows: tuple[int, ...] = ()
     rate: float = 1.0
     regularized: bool = True
+    scheduled: bool = True
     adam: bool = False
     batches: int = 1
 
@@ -45,10 +48,12 @@ class Trial:
     Attributes:
         losses: before each optimizer step; NaN if the loss was not finite.
         ended: why the trial made fewer steps than asked for; empty if it made all.
+        right: share of the class labels that the last step predicted; NaN if the loss has none.
     """
 
     losses: Array
     ended: str = ""
+    right: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,7 @@ def command(
     yours stay as they are.
 
     Options of mothtrap come before the target; everything from the target on goes to it untouched.
-    Exit code 1: a finding is at least as severe as --fail-on.
+    Exit code 1: a finding is at least as severe as --fail-on; 2: nothing could be checked.
 
     \b
     mothtrap check train.py --epochs 3
@@ -82,6 +82,7 @@ def command(
         form_of(report)
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
+    from mothtrap.monitor.catalogue import load_checks
     from mothtrap.session.check import CheckOptions, check
 
     overrides = {
@@ -92,26 +93,35 @@ def command(
     }
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     options = CheckOptions(steps=steps, budget_s=budget, network=network, name=name, report=report)
-    found: list[RunSummary] = []
+    only_rules = bool(config.select) and not load_checks(config)
+    found: list[tuple[RunSummary, str]] = []
     code = check(
         arguments,
         config,
         options,
         warnings=warnings,
         descriptors=descriptors,
-        afterwards=lambda run: found.append(_shown(run)),
+        afterwards=lambda run: found.append(_shown(run, only_rules=only_rules)),
     )
     if not found:
         raise Refusal("nothing was checked")
-    ctx.exit(code or int(fails(found[0], fail_on)))
+    [(summary, why_not)] = found
+    failed = code or int(fails(summary, fail_on))
+    if why_not and not failed:
+        raise Refusal(f"nothing was checked: {why_not}")
+    ctx.exit(failed)
 
 
-def _shown(run: Path) -> RunSummary:
-    """Print what the checks proved, and what they could not decide; return the run."""
+def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
+    """Print what the checks proved, and what they could not decide.
+
+    Returns:
+        The run, and why nothing was checked; empty if something was.
+    """
     from mothtrap.core.facts.checks import CheckResult
     from mothtrap.monitor.catalogue import explains, rule_classes
     from mothtrap.reader.run import open_run
-    from mothtrap.report.checks import lines
+    from mothtrap.report.checks import lines, why_nothing_decided
     from mothtrap.report.style import Style
     from mothtrap.report.summary import summarize
     from mothtrap.store.naming import name_here
@@ -121,4 +131,6 @@ def _shown(run: Path) -> RunSummary:
     results = opened.observations(CheckResult)
     for line in lines(results, rules, Style.of(sys.stderr)) if results else ():
         click.echo(line, err=True)
-    return summarize(opened, explains(rules), called=name_here(run))
+    summary = summarize(opened, explains(rules), called=name_here(run))
+    why_not = why_nothing_decided(results, summary.run.steps)
+    return summary, "" if only_rules and summary.run.steps else why_not

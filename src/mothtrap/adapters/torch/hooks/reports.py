@@ -63,7 +63,7 @@ from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import Resumed, WeightsSaved, WorkerPace
-from mothtrap.core.records import MEASURED
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 

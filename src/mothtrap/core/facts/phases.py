@@ -1,0 +1,34 @@
+"""Facts about where the time of training steps goes."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mothtrap.core.fact import Fact
+
+DATA: Final = "data"
+FORWARD: Final = "forward"
+LOSS: Final = "loss"
+BACKWARD: Final = "backward"
+OPTIMIZER: Final = "optimizer"
+EVALUATION: Final = "evaluation"
+SAVE: Final = "save"
+OTHER: Final = "other"
+OWN: Final = "mothtrap"
+
+PHASES: Final = (DATA, FORWARD, LOSS, BACKWARD, OPTIMIZER, EVALUATION, SAVE, OTHER, OWN)
+"""In the order of a step. `data` waits for a loader, `loss` lies between forward and backward, and
+`other` is everything that no hook sees."""
+
+
+class PhasesTimed(Fact, frozen=True, kw_only=True, tag=True):
+    """Seconds of the training thread by phase, from the end of step `first_step` - 1 to `step`.
+
+    They add up to the wall time. On an accelerator they are times of the host, which may wait for
+    the device in any phase. `idle` is the share of the machine's processors that did nothing.
+    """
+
+    first_step: int
+    seconds: dict[str, float]
+    idle: float = 0.0
+    accelerator: bool = False
