@@ -44,7 +44,7 @@ from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.reader.worker_states import Workers, workers_of
 from mothtrap.store.finding_rows import read_rows
-from mothtrap.store.layout import monitor_folder, read_ledger, read_source
+from mothtrap.store.layout import monitor_folder, read_ledger, read_packages, read_source
 
 CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
@@ -137,6 +137,11 @@ class RunFacts:
         rank = min(self.workers, default=0) if worker is None else worker
         views = self._span.views(rank)
         return read_ledger(views[-1].folder) if views else None
+
+    def packages(self) -> dict[str, str]:
+        """Return the installed packages of the latest attempt by name; empty where not kept."""
+        views = self._span.views(0)
+        return read_packages(views[-1].folder) if views else {}
 
     @property
     def source(self) -> Source | None:
