@@ -16,6 +16,9 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
 from mothtrap.core.run_names import check_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mothtrap.core.facts.checks import CheckResult
     from mothtrap.report.summary import RunSummary
 
 
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 @click.option("--network", is_flag=True, help="Let the script connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html.")
+@click.option(
+    "--layers", metavar="FILE", help="Write the table of layers: a .txt, .json, or .svg file."
+)
 @fail_on_option(default="error")
 @click.pass_context
 def command(
@@ -54,6 +60,7 @@ def command(
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
+    layers: str | None,
     fail_on: str,
 ) -> None:
     """Check a training script before its long run.
@@ -80,6 +87,10 @@ def command(
         from mothtrap.report.formats import form_of
 
         form_of(report)
+    if layers is not None:
+        from mothtrap.report.layer_table import form_of as form_of_layers
+
+        form_of_layers(layers)
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
     from mothtrap.monitor.catalogue import load_checks
@@ -101,7 +112,7 @@ def command(
         options,
         warnings=warnings,
         descriptors=descriptors,
-        afterwards=lambda run: found.append(_shown(run, only_rules=only_rules)),
+        afterwards=lambda run: found.append(_shown(run, layers, only_rules=only_rules)),
     )
     if not found:
         raise Refusal("nothing was checked")
@@ -112,7 +123,7 @@ def command(
     ctx.exit(failed)
 
 
-def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
+def _shown(run: Path, layers: str | None, *, only_rules: bool) -> tuple[RunSummary, str]:
     """Print what the checks proved, and what they could not decide.
 
     Returns:
@@ -131,6 +142,19 @@ def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
     results = opened.observations(CheckResult)
     for line in lines(results, rules, Style.of(sys.stderr)) if results else ():
         click.echo(line, err=True)
+    if layers is not None:
+        _write_layers(results, layers)
     summary = summarize(opened, explains(rules), called=name_here(run))
     why_not = why_nothing_decided(results, summary.run.steps)
     return summary, "" if only_rules and summary.run.steps else why_not
+
+
+def _write_layers(results: Sequence[CheckResult], file: str) -> None:
+    from mothtrap.report.layer_table import write
+
+    rows = next((result.layers for result in results if result.layers), ())
+    if not rows:
+        click.echo("  no table of layers was made: see PRE501 above", err=True)
+        return
+    write(rows, file)
+    click.echo(f"  layers: {file}", err=True)

@@ -1,4 +1,4 @@
-"""What `fit` was given: batches for trials, and data sets for the checks of data."""
+"""Arguments of `fit`: batches for trials, and data sets for the checks of data."""
 
 from __future__ import annotations
 
