@@ -25,7 +25,8 @@ from mothtrap.capture.unheard import Unheard
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.workers import WorkerEnded
-from mothtrap.core.records import MEASURED, RawBlock, Scalar
+from mothtrap.core.measured import MEASURED
+from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 Moment = Literal["begins", "within", "between"]
@@ -198,7 +199,7 @@ class Recorder(Generic[ArrayT]):
         self.sampler.rested(own_s)
         self.steps += step - first
         self.notes.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
-        self.plan.rested(step)
+        self.plan.rested(step, is_full=self.sampler.is_due(step))
 
     def hand_on_logged(self, step: int) -> None:
         """Hand on what users have logged in a step that is not watched."""

@@ -21,7 +21,7 @@ from mothtrap.core.masking import shareable
 from mothtrap.core.probed import UNIT
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_off
-from mothtrap.reader.run_facts import CHECKED_BYTES, damage_first
+from mothtrap.reader.run_facts import CHECKED_BYTES, NOT_EVALUATED, damage_first
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import ended_by_exception, how_it_ended
@@ -219,6 +219,10 @@ def _not_kept(run: Run) -> tuple[NotKept, ...]:
 def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
     off = switched_off(rules)
     text = _found(run, diagnosis, rules, known)
+    is_stored = rules == run.rules  # not those of `mothtrap analyze`
+    if is_stored and counted(run)[0] and (lack := run.unevaluated):
+        failed = f" The job {how_it_ended(run)}." if _failed(run) else ""
+        text = f"{lack}{failed}" if lack == NOT_EVALUATED else f"{lack} {text}"
     return f"{off} {text}" if off else text
 
 

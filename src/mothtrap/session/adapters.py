@@ -7,53 +7,8 @@ from types import ModuleType
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
+from mothtrap.session.triggers import PACKAGE, frameworks
 from mothtrap.tracing.handle import AdapterSpec
-
-PACKAGE = "mothtrap.adapters"
-TRIGGERS = {
-    "sklearn": ("sklearn.linear_model", "sklearn.neural_network"),
-    "lightning": ("lightning.pytorch", "pytorch_lightning"),
-    "transformers": ("transformers.trainer",),
-    "tensorboard": ("torch.utils.tensorboard", "tensorboardX"),
-}
-"""Imports that load an adapter, where nearly every script imports the framework for other parts,
-or where it has another name."""
-TABLE_TRIGGERS = {
-    "sklearn": tuple(
-        f"sklearn.{name}"
-        for name in (
-            *("model_selection", "ensemble", "tree", "svm", "neighbors", "naive_bayes"),
-            *("pipeline", "gaussian_process", "kernel_ridge", "discriminant_analysis"),
-        )
-    )
-}
-"""Further imports in a process that is checked: models that are fitted as a whole."""
-
-
-def triggers(*, tables: bool = False) -> tuple[str, ...]:
-    """Return the imports after which an adapter is to be loaded, that of `framework_of` each.
-
-    Args:
-        tables: also those of models that are fitted as a whole.
-    """
-    further = TABLE_TRIGGERS if tables else {}
-    return tuple(
-        name
-        for each in frameworks()
-        for name in (*TRIGGERS.get(each, (each,)), *further.get(each, ()))
-    )
-
-
-def framework_of(trigger: str) -> str:
-    """Return the framework whose adapter an import loads."""
-    known = (*TRIGGERS.items(), *TABLE_TRIGGERS.items())
-    return next((name for name, of in known if trigger in of), trigger)
-
-
-def frameworks() -> tuple[str, ...]:
-    """Return the names of all frameworks that have an adapter, sorted; imports none."""
-    return registry.names(PACKAGE)
-
 
 _old_forms: set[str] = set()
 """Frameworks of which it was said that their adapter has the old form."""

@@ -15,8 +15,8 @@ from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan
 from mothtrap.core.config import Config
 from mothtrap.core.runs import RunKind
 from mothtrap.monitor.catalogue import rule_classes
-from mothtrap.session.adapters import triggers
 from mothtrap.session.launch import launch
+from mothtrap.session.triggers import triggers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final, Literal
 
 from mothtrap.core.adapters import (
@@ -15,6 +16,7 @@ from mothtrap.core.adapters import (
     SnapshotTaker,
     Surroundings,
 )
+from mothtrap.core.facts.stalls import CollectiveCall
 from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
@@ -121,6 +123,8 @@ class AdapterSpec:
             None = it cannot.
         place: returns the place of this process in its job, and versions; asked again at the
             first step. Default: a process that is alone, and the version of the framework.
+        collective: returns the last collective operation that this process has called, given
+            the innermost frame of its training thread; None = the framework has none.
     """
 
     framework: str
@@ -138,6 +142,7 @@ class AdapterSpec:
     explicit_step: Callable[..., Any] | None = None
     explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
     place: Callable[[], Environment] | None = None
+    collective: Callable[[FrameType], CollectiveCall | None] | None = None
 
     def accepts(self, target: object) -> bool:
         """Return whether an object can be watched."""

@@ -134,16 +134,6 @@ class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     modes: tuple[str, ...]
 
 
-class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a source file around one; `problem` says why there are none."""
-
-    location: str
-    first: int = 1
-    line: int = 0
-    lines: tuple[str, ...] = ()
-    problem: str = ""
-
-
 def run_answer(
     opened: OpenRun, name: str, now_s: float, controls: Callable[[bool], tuple[str, ...]]
 ) -> RunAnswer:

@@ -56,7 +56,7 @@ def _replay(plan: ReplayPlan) -> None:
 
         StandIns(Replacements())
         return
-    from mothtrap.adapters.keras.replaying import begin  # imports TensorFlow
+    from mothtrap.adapters.keras.replay_start import begin  # imports TensorFlow
 
     begin(plan)
 

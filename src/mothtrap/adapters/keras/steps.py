@@ -16,21 +16,25 @@ from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.asked import AskedTensors
 from mothtrap.adapters.keras.evaluated import EvaluatedTensors
 from mothtrap.adapters.keras.forwards import Forwards
-from mothtrap.adapters.keras.guard import Guard, is_finite
+from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
+from mothtrap.adapters.keras.loop_state import HeldLoop
 from mothtrap.adapters.keras.losscalls import LossCalls
 from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.modelcalls import ModelCalls
 from mothtrap.adapters.keras.optimizers import Clipping
+from mothtrap.adapters.keras.own_loops import OwnLoops
+from mothtrap.adapters.keras.refused import is_bad, losses_without_gradient, unapplied_in
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.unapplied import Unapplied
 from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.cells import LOOKING
+from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Applied, Look
 from mothtrap.core.adapters import Job, Losses
-from mothtrap.core.records import logged_name
+from mothtrap.core.measured import logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.identity import ByIdentity
 
@@ -60,7 +64,7 @@ class Before:
     model: Any = None
     returned: Any = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    held: Held | None = None
+    held: Held | HeldLoop | None = None
     why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
     location: str | None = None
@@ -90,12 +94,14 @@ class Steps:
             its number of updates tells whether a call was a step.
         asked: takes tensors of steps that collections ask for.
         evaluated: takes those of evaluations.
+        loops: holds the state before the steps of custom loops.
+        computed: programs that computed gradients, which no optimizer was given yet.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
-        self.asked = AskedTensors(job)
+        self.asked, self.loops = AskedTensors(job), OwnLoops(job, guard)
         self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
@@ -106,6 +112,7 @@ class Steps:
         self.steps_in_branches = False
         self._dropped = 0
         self._counts: Counter[str] = Counter()
+        self.computed: Sequence[Look] = ()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
     @property
@@ -166,14 +173,15 @@ class Steps:
         """Close the steps that a call has made; return whether it has made any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
-        applied = [each for look in looks for each in look.applied]
+        applied = self.gradients_of(looks)
+        is_refused = not count and _may_refuse(before, looks) and is_bad(looks)
         skipped = False
-        if not count and before.in_branch and _has_bad_loss(looks):
+        if is_refused and before.model is None:
             skipped, count = True, 1
         elif not count:
             if before.model is None or self._accumulates(before.model):
                 return False
-            skipped = any(
+            skipped = is_refused or any(
                 isinstance(a.optimizer, keras.optimizers.LossScaleOptimizer) for a in applied
             )
             count = 1
@@ -182,6 +190,7 @@ class Steps:
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
         losses = self.losses(before, looks)
+        is_loop = isinstance(before.held, HeldLoop)
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
         self.calls.evaluations.tell()
@@ -193,7 +202,9 @@ class Steps:
             losses=losses,
             held=before.held,
             why_no_state=before.why_no_state,
+            graph=next(iter(LOOKS.graphs_of(looks)), None) if is_loop else None,
             count=count,
+            refused=is_refused,
             why_no_gradients="" if applied else hidden[-1].why if hidden else NO_GRADIENTS,
         )
         made = self._kept(made, looks, count) if not before.why_no_state else made
@@ -206,7 +217,36 @@ class Steps:
             self.broke(place, made.batch, before.location)
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
+        self.loops.release()
+        self.computed = ()
         return True
+
+    def end_refused(self, look: Look, begin: Callable[[], Before]) -> bool:
+        """Close an eager step that no optimizer was given, if it is not finite; return whether.
+
+        Args:
+            look: of the step.
+            begin: looks at the state before the step.
+        """
+        if not look.targets:
+            look.targets += losses_without_gradient(look)
+        elif not any(t.sources & LOOKS.optimized for t in look.targets):
+            return False
+        self.gradients_of([look])
+        if not is_bad([look]):
+            return False
+        before = begin()
+        before.in_branch = True
+        return self.end(before, [look], [])
+
+    def gradients_of(self, looks: Sequence[Look]) -> list[Applied]:
+        """Return the gradients of a step, also where the script did not apply them."""
+        optimizer = next(iter(self._optimizers), None)
+        for look in looks:
+            if look.counter is None and not look.applied:
+                found = unapplied_in(look, LOOKS.optimized, optimizer)
+                look.in_branches = [found] if found is not None else []
+        return [each for look in looks for each in (*look.applied, *look.in_branches)]
 
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
         """Report gradients that no optimizer was ever given."""
@@ -236,6 +276,8 @@ class Steps:
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
         """Add what the program has kept of a step that is not finite, or was asked for."""
+        if isinstance(made.held, HeldLoop):
+            return made
         keepers = [look for look in looks if look.keeper is not None]
         if len(keepers) != 1:
             return made if made.held is not None else replace(made, why_no_state=NO_KEEPER)
@@ -400,10 +442,10 @@ class Steps:
             self._job.scalar("clip_limit", name, clip.limit)
 
 
-def _has_bad_loss(looks: Sequence[Look]) -> bool:
-    """Return whether a loss is not finite, for which a script may have left out the update."""
-    targets = [target for look in looks for target in look.targets]
-    return any(not is_finite(each.value.read()) for each in targets)
+def _may_refuse(before: Before, looks: Sequence[Look]) -> bool:
+    """Return whether the script, or a loss scale, decides whether an optimizer is applied."""
+    scaled = any(each.scaled for look in looks for each in look.applied)
+    return before.in_branch or scaled or any(look.in_branches for look in looks)
 
 
 def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:

@@ -44,6 +44,7 @@ from mothtrap.core.facts.optimizers import (
     IdleOptimizer,
     OptimizerFacts,
     RoundedUpdates,
+    ScheduleEnded,
     UnownedParameter,
     UpdateDirection,
 )
@@ -63,7 +64,9 @@ OF_FORWARDS: Final = frozenset(
 """Facts that only a forward of a model can show."""
 OF_BACKWARDS: Final = frozenset((LossCall, TokenShares, LossesKept, GradientsCleared))
 """Facts that only a backward can show."""
-OF_OPTIMIZERS: Final = frozenset((ClippedLate, OptimizerFacts, RoundedUpdates, UpdateDirection))
+OF_OPTIMIZERS: Final = frozenset(
+    (ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection)
+)
 """Facts that only a step of an optimizer, or an update by hand, can show."""
 
 

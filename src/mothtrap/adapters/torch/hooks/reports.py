@@ -53,6 +53,7 @@ from mothtrap.core.facts.optimizers import (
     IdleOptimizer,
     OptimizerFacts,
     RoundedUpdates,
+    ScheduleEnded,
     UnownedParameter,
     UpdateDirection,
 )
@@ -60,7 +61,7 @@ from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import Resumed, WeightsSaved, WorkerPace
-from mothtrap.core.records import MEASURED
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 
@@ -71,6 +72,7 @@ IN_EACH_STEP: Final = (
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
+    ScheduleEnded,
     *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""
