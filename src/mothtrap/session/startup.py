@@ -52,7 +52,7 @@ def attach(framework: str, began_s: float | None = None) -> None:
         parsed.install(parser)  # also where a parser was imported before anything of ours
     name = framework_of(framework)
     if name in _begun or is_too_early(framework):
-        return  # begun by another import of the same framework, maybe one that the adapter makes itself
+        return  # begun by another import, maybe one that the adapter makes itself
     _begun.add(name)
     try:
         _attach(name)

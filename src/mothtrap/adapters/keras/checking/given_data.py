@@ -74,8 +74,6 @@ class GivenData:
         self._validation = given.get("validation_data")
         self._split = float(given.get("validation_split") or 0.0)
         self._size = int(given.get("batch_size") or BATCH_SIZE)
-        self._weight = given.get("sample_weight")
-        self.is_weighted = any(given.get(k) is not None for k in ("class_weight", "sample_weight"))
 
     @property
     def has_arrays(self) -> bool:
