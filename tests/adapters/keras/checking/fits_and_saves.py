@@ -26,6 +26,5 @@ model.fit(
         keras.callbacks.ModelCheckpoint("best.weights.h5", save_weights_only=True),
         keras.callbacks.ModelCheckpoint("last.keras"),
         keras.callbacks.CSVLogger("history.csv"),
-        keras.callbacks.TensorBoard("logs"),
     ],
 )

@@ -145,8 +145,10 @@ class KerasChecking:
             return
         if self._steps:
             self._hold()
-        else:
+        elif self._model is None:
             self._unmade("no call of `fit` of a Keras model was observed")
+        else:
+            self._unmade("the script ended within the first step of `fit`")
 
     def _unmade(self, why: str, *, in_time: bool = True) -> None:
         self._over = True
