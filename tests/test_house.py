@@ -27,6 +27,7 @@ PACKAGE = "mothtrap"
 LAYERS = {
     "cli": 9,
     "web": 8,
+    "agents": 8,
     "testing": 8,
     "session": 7,
     "notebook": 7,
@@ -35,6 +36,7 @@ LAYERS = {
     "exports": 6,
     "adapters": 5,
     "rules": 5,
+    "repairs": 5,
     "actions": 5,
     "checks": 4,
     "behavior": 5,

@@ -67,7 +67,7 @@ def test_what_was_given_up_is_listed_with_its_reasons_the_most_first() -> None:
         "  not kept: tensors (5): late",
         "  not kept: steps (4): writer queue full",
         "  not kept: mine (1): its budget_mb is used up",
-        "  not kept: 2 more (mothtrap show --format json says why)",
+        "  not kept: 2 more (mothtrap show --format json --all says why)",
     ]
     assert [(lost.what, lost.count) for lost in summary.not_kept[2:]] == [
         ("mine", 1),
@@ -87,7 +87,7 @@ def test_the_whole_lists_what_was_not_seen() -> None:
     lines = text.state_lines(summary_of(HandMadeRun(blind=blind)))
     assert "  not seen: layer0: compiled" in lines
     assert sum(line.startswith("  not seen: layer") for line in lines) == text.MAX_BLIND
-    assert "  not seen: 2 more (mothtrap show --format json lists all)" in lines
+    assert "  not seen: 2 more (mothtrap show --format json --all lists all)" in lines
 
 
 def test_ranks_are_shown_as_ranges() -> None:

@@ -109,7 +109,7 @@ def test_the_fact_says_what_was_done(name: str, action: str) -> None:
 
 def test_a_step_that_was_applied_all_the_same_is_reported() -> None:
     skip, _ = policy("skip")
-    fact = skip.fact(bad_loss(math.nan, None), 4, [], was_applied=True)
+    fact = skip.fact(bad_loss(math.nan, None), 4, [], action="reported")
     assert fact.action == "reported"
 
 

@@ -44,7 +44,7 @@ from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.reader.worker_states import Workers, workers_of
 from mothtrap.store.finding_rows import read_rows
-from mothtrap.store.layout import monitor_folder, read_ledger, read_source
+from mothtrap.store.layout import monitor_folder, read_ledger, read_packages, read_source
 
 CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
@@ -137,6 +137,11 @@ class RunFacts:
         rank = min(self.workers, default=0) if worker is None else worker
         views = self._span.views(rank)
         return read_ledger(views[-1].folder) if views else None
+
+    def packages(self) -> dict[str, str]:
+        """Return the installed packages of the latest attempt by name; empty where not kept."""
+        views = self._span.views(0)
+        return read_packages(views[-1].folder) if views else {}
 
     @property
     def source(self) -> Source | None:
@@ -281,7 +286,7 @@ class RunFacts:
     @property
     def overhead(self) -> Overhead:
         """The cost of mothtrap, summed over workers; of one that did not close, by its steps."""
-        own_s = capture_s = asked_s = wall_s = 0.0
+        own_s = capture_s = asked_s = wall_s = start_s = beside_s = 0.0
         gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
@@ -291,12 +296,15 @@ class RunFacts:
                 capture_s += sum(end.capture_s for end in ends)
                 asked_s += sum(end.asked_s for end in ends)
                 wall_s += sum(end.wall_s for end in ends)
+                start_s += sum(end.start_s for end in ends)
+                beside_s += sum(end.beside_s for end in ends)
             else:
                 all_ended = False
                 own_s += self._sum(rank, "own_s")
                 wall_s += self._sum(rank, "step_s")
         if not all_ended:
             wall_s += sum(gap.seconds for gap in gaps)
+        workers, launcher_s = max(1, len(self.workers)), self.end.launcher_s if self.end else 0.0
         limit = self.info.config.get("overhead") if self.info else None
         return Overhead(
             ratio=(own_s - asked_s) / wall_s if wall_s > 0 else 0.0,
@@ -307,6 +315,11 @@ class RunFacts:
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
             unwatched=sum(gap.count for gap in gaps),
+            added_seconds=(own_s - asked_s + start_s + beside_s) / workers + launcher_s,
+            start_seconds=start_s,
+            beside_seconds=beside_s,
+            launcher_seconds=launcher_s,
+            wall_seconds=wall_s / workers,
         )
 
     @property

@@ -20,6 +20,7 @@ WORDS = {
     "skipped": "left out by the guard",
     "stopped": "not applied, and the job stopped by the guard",
     "raised": "not applied, and an error raised by the guard",
+    "refused": "left out by the script",
 }
 
 

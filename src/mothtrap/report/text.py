@@ -9,12 +9,13 @@ from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus, RunKind
 from mothtrap.report.aftermath import in_words, saved_in_words
 from mothtrap.report.boosting import boosting_lines
-from mothtrap.report.cost import cost_in_words
+from mothtrap.report.cost import cost_of
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.live_line import layers_in_words
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
 from mothtrap.report.verdict import alarms
@@ -84,9 +85,10 @@ def state_lines(
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)
-    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
-        run = summary.run
-        cost = cost_in_words(summary.overhead, run.steps, len(run.workers))
+    if summary.phases:
+        lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
+    cost = cost_of(summary)
+    if cost:
         lines += wrapped(f"  overhead: {cost}", indent="    ")
     return lines
 
@@ -173,7 +175,7 @@ def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
-        lines.append(f"  not seen: {more} more (mothtrap show --format json lists all)")
+        lines.append(f"  not seen: {more} more (mothtrap show --format json --all lists all)")
     return lines
 
 
@@ -184,5 +186,5 @@ def _not_kept(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = sum(lost.count for lost in summary.not_kept[MAX_NOT_KEPT:])
     if more:
-        lines.append(f"  not kept: {more:,} more (mothtrap show --format json says why)")
+        lines.append(f"  not kept: {more:,} more (mothtrap show --format json --all says why)")
     return lines

@@ -7,8 +7,11 @@ starts, so that the job does not wait for them. It also imports what the verdict
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import psutil
 
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.core.config import Config
@@ -34,11 +37,13 @@ class BesideJob:
 
     Attributes:
         children: takes the process id of the job.
+        ended_s: when the job had ended, by `time.monotonic`.
     """
 
     def __init__(self, attempt: Path, config: Config, *, compacts: bool) -> None:
         self._attempt, self._config, self._compacts = attempt, config, compacts
         self.children: list[int] = []
+        self.ended_s = self._made_s = time.monotonic()
         self._sampler: MachineSampler | None = None
         self._compactor: Compactor | None = None
         self._executor: Executor | None = None
@@ -99,12 +104,20 @@ class BesideJob:
 
     def job_ended(self) -> None:
         """Wait for writers, and end everything but the actions."""
+        self.ended_s = time.monotonic()
         self._thread.join()
         if self._sampler is not None:
             self._sampler.close()
         wait_for_writers(self.latest, WRITERS_TIMEOUT_S)
         if self._supervision is not None:
             self._supervision.close()
+
+    @property
+    def launcher_s(self) -> float:
+        """Seconds that this process took before the job began, and since it has ended."""
+        started_s = float(psutil.Process().create_time())
+        before_s = time.time() - started_s - (time.monotonic() - self._made_s)
+        return before_s + time.monotonic() - self.ended_s
 
     def close_actions(self) -> None:
         """Run the actions that the end of the job asks for, and end."""

@@ -114,12 +114,20 @@ def launch(
         environ = child_environment(attempt, config) | dict(variables(attempt))
         code = run_command(command, environ, descriptors, beside.children)
         beside.job_ended()
+    from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
+
     code = config.stop_exit_code if beside.was_killed else _asked_for(code, attempt.parent, config)
     source.close()
     reserve.release(attempt)
     _store_end(beside, code)
+    written_s = time.monotonic()
     beside.close_actions()
-    _say_how_it_went(attempt.parent, config, after_verdict, report)
+    say_verdict(attempt.parent, config, since_s=written_s)
+    if after_verdict is not None:
+        after_verdict(attempt.parent)
+    say_how_to_go_on(attempt.parent)
+    if report is not None:
+        write_report(attempt.parent, config, report)
     if uploader is not None:
         uploader.finish()
     beside.compact()
@@ -158,21 +166,9 @@ def _store_end(beside: BesideJob, code: int) -> None:
             lost=beside.lost,
             order_seen=beside.order_seen,
             files=layout.stored_files(beside.latest),
+            launcher_s=beside.launcher_s,
         )
         layout.write_end(beside.latest, end)
-
-
-def _say_how_it_went(
-    run: Path, config: Config, after_verdict: Callable[[Path], None] | None, report: str | None
-) -> None:
-    from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
-
-    say_verdict(run, config)
-    if after_verdict is not None:
-        after_verdict(run)
-    say_how_to_go_on(run)
-    if report is not None:
-        write_report(run, config, report)
 
 
 def _take_part(

@@ -7,6 +7,7 @@ import functools
 import os
 import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from mothtrap.session.adapters import load
 from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
-from mothtrap.session.triggers import framework_of
+from mothtrap.session.triggers import framework_of, is_too_early
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
@@ -37,23 +38,29 @@ _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""
 
 
-def attach(framework: str) -> None:
+def attach(framework: str, began_s: float | None = None) -> None:
     """Install the hooks of a framework in a process that `mothtrap run` started.
 
     All frameworks that a process imports take part in one job. In a process that
     `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
+
+    Args:
+        framework: whose import this follows.
+        began_s: when the imports of mothtrap for it began, by `time.perf_counter`.
     """
     for parser in parsed.PARSERS:
         parsed.install(parser)  # also where a parser was imported before anything of ours
     name = framework_of(framework)
-    if name in _begun:
-        return  # by another import of the same framework, maybe one that the adapter makes itself
+    if name in _begun or is_too_early(framework):
+        return  # begun by another import, maybe one that the adapter makes itself
     _begun.add(name)
     try:
         _attach(name)
     except BaseException:
         _begun.discard(name)  # it may be imported again
         raise
+    if _process and began_s is not None:
+        _process[0].start_s += time.perf_counter() - began_s
 
 
 def _attach(framework: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mothtrap.core import registry
 
 PACKAGE = "mothtrap.adapters"
@@ -13,16 +15,50 @@ TRIGGERS = {
 }
 """Imports that load an adapter, where nearly every script imports the framework for other parts,
 or where it has another name."""
+TABLE_TRIGGERS = {
+    "sklearn": tuple(
+        f"sklearn.{name}"
+        for name in (
+            *("model_selection", "ensemble", "tree", "svm", "neighbors", "naive_bayes"),
+            *("pipeline", "gaussian_process", "kernel_ridge", "discriminant_analysis"),
+        )
+    )
+}
+"""Further imports in a process that is checked: models that are fitted as a whole."""
 
 
-def triggers() -> tuple[str, ...]:
-    """Return the imports after which an adapter is to be loaded, that of `framework_of` each."""
-    return tuple(name for each in frameworks() for name in TRIGGERS.get(each, (each,)))
+def triggers(*, tables: bool = False) -> tuple[str, ...]:
+    """Return the imports after which an adapter is to be loaded, that of `framework_of` each.
+
+    Args:
+        tables: also those of models that are fitted as a whole.
+    """
+    further = TABLE_TRIGGERS if tables else {}
+    return tuple(
+        name
+        for each in frameworks()
+        for name in (*TRIGGERS.get(each, (each,)), *further.get(each, ()))
+    )
 
 
 def framework_of(trigger: str) -> str:
     """Return the framework whose adapter an import loads."""
-    return next((name for name, of in TRIGGERS.items() if trigger in of), trigger)
+    known = (*TRIGGERS.items(), *TABLE_TRIGGERS.items())
+    return next((name for name, of in known if trigger in of), trigger)
+
+
+def is_too_early(trigger: str) -> bool:
+    """Return whether an adapter cannot be imported yet, after an import of `TABLE_TRIGGERS`.
+
+    Modules that are still being imported may import this one. The adapter is loaded after one of
+    them.
+    """
+    of = next((name for name, names in TABLE_TRIGGERS.items() if trigger in names), None)
+    if of is None:
+        return False
+    others = [name for name in list(sys.modules) if name.startswith(f"{of}.") and name != trigger]
+    specs = (getattr(sys.modules.get(name), "__spec__", None) for name in others)
+    return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def frameworks() -> tuple[str, ...]:

@@ -42,6 +42,7 @@ from mothtrap.session.ending import told
 from mothtrap.session.job_stop import JobStop
 from mothtrap.session.ledger import LedgerKeeper
 from mothtrap.session.live_monitor import LiveMonitor
+from mothtrap.session.own_threads import own_threads_s
 from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
@@ -79,6 +80,7 @@ class Worker:
         job: the one of this process.
         adapters: those of all frameworks that take part in it.
         record: keeps what the script logs beside numbers and tensors.
+        start_s: seconds that the imports of mothtrap took.
     """
 
     def __init__(
@@ -93,7 +95,7 @@ class Worker:
         is_compared: Callable[[], bool] = lambda: False,
     ) -> None:
         self._last_word, self._launched, self._is_compared = last_word, launched, is_compared
-        self._is_job = is_job
+        self._is_job, self.start_s = is_job, 0.0
         self._afterwards: list[Callable[[], object]] = []
         self._attempt, self.config, self._say = attempt, config, say
         self._rules = (
@@ -299,6 +301,8 @@ class Worker:
             capture_s=self.recorder.captures.cost_s,
             asked_s=self.recorder.plan.budgets.asked_s,
             wall_s=self.recorder.times.wall_s,
+            start_s=self.start_s,
+            beside_s=own_threads_s(),
             exception=exception,
             location=location,
             at_s=time.time(),

@@ -156,7 +156,7 @@ class GuardPolicy:
         optimizers: Sequence[str],
         *,
         applied: Sequence[str] = (),
-        was_applied: bool = False,
+        action: Literal["reported", "refused"] | None = None,
     ) -> StepGuarded:
         """Return the record of an unsound step.
 
@@ -165,11 +165,12 @@ class GuardPolicy:
             step: its number.
             optimizers: optimizers that did not step, or would not have.
             applied: other optimizers of the step, which had already stepped.
-            was_applied: the policy could not be kept: the whole step was applied.
+            action: `reported` where the policy had no effect and the step was applied, `refused`
+                where the script itself did not apply it; None for the action of the policy.
         """
         return StepGuarded(
             step=step,
-            action="reported" if was_applied else ACTIONS[self.name],
+            action=action or ACTIONS[self.name],
             fault=fault.kind,
             reason=fault.reason,
             optimizers=tuple(optimizers),

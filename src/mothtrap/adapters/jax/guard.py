@@ -74,7 +74,8 @@ class Guard:
         if not policy.acts and fault.kind != "norm":
             return  # rules report it
         named = () if applied and policy.acts else (layout.function,)
-        self._job.fact(policy.fact(fault, step, named, was_applied=applied))
+        action = "reported" if applied else None
+        self._job.fact(policy.fact(fault, step, named, action=action))
         if not applied:
             policy.announce(fault, step, onset=onset)
 

@@ -1,8 +1,9 @@
-"""One training step of a model, done eagerly from a given state and batch."""
+"""A training step done eagerly, with an eye on each of its operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import keras
@@ -10,6 +11,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
+from mothtrap.adapters.keras.refused import losses_without_gradient
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Look, Slot
 from mothtrap.adapters.tensorflow.origin import Bad, Place, Search
@@ -18,47 +20,65 @@ from mothtrap.tracing.replacements import Replacements
 
 
 class EagerStep:
-    """A step that can be done once.
+    """A step that can be repeated.
 
     Args:
-        model: compiled.
-        batch: tensors, in the form that `train_step` is given.
-        restore: gives the model the state from which the step begins.
+        act: does it.
+        restore: puts the state back from which the step begins.
     """
 
-    def __init__(self, model: Any, batch: Any, restore: Callable[[Any], None]) -> None:
-        self._model, self._batch, self._restore = model, batch, restore
-        self._layers: list[Any] = []
-        self._called = frames.user_location()
+    def __init__(self, act: Callable[[], object], restore: Callable[[], object]) -> None:
+        self._act, self._restore = act, restore
 
     def first_bad(self) -> Bad | None:
         """Do the step and return what made its loss, else its gradients, not finite."""
-        search = Search(self._place)
-        replacements = Replacements(lambda act, *args: act(*args))
-        replacements.around(keras.layers.Layer, "__call__", self._entered, self._left)
-        try:
-            with search.listening():
-                look = self._look()
-        finally:
-            replacements.undo()
-        found = (search.of(slot.tensor) for slot in _judged(look))
-        return next((bad for bad in found if bad is not None), None)
+        with OperationLog() as watch:
+            look = self._look()
+        return watch.first_bad(look)
 
     def is_bad(self) -> bool:
         """Do the step; return whether its loss or a gradient is not finite."""
         return not all(is_finite(slot.read()) for slot in _judged(self._look()))
 
     def _look(self) -> Look:
-        self._restore(self._model)
+        self._restore()
         before = tf.config.functions_run_eagerly()
         tf.config.run_functions_eagerly(True)
         LOOKS.take()
         try:
-            self._model.train_step(self._batch)
+            self._act()
         finally:
             tf.config.run_functions_eagerly(before)
-        looks = LOOKS.take()
-        return looks[-1] if looks else Look()
+        look = LOOKS.eager
+        LOOKS.take()
+        return look
+
+
+class OperationLog:
+    """Records eager operations, as a context manager or between `__enter__` and `__exit__`."""
+
+    def __init__(self) -> None:
+        self._layers: list[Any] = []
+        self._called = frames.user_location()
+        self._search = Search(self._place)
+        self._open = ExitStack()
+
+    def __enter__(self) -> OperationLog:
+        """Begin to record."""
+        replacements = Replacements(lambda act, *args: act(*args))
+        self._open.callback(replacements.undo)
+        replacements.around(keras.layers.Layer, "__call__", self._entered, self._left)
+        self._open.enter_context(self._search.listening())
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop recording."""
+        self._open.close()
+
+    def first_bad(self, look: Look) -> Bad | None:
+        """Return what made the loss of a recorded step, else its gradients, not finite."""
+        found = (self._search.of(slot.tensor) for slot in _judged(look))
+        return next((bad for bad in found if bad is not None), None)
 
     def _place(self) -> Place:
         """The user's line that runs; within a layer of the library that which made the layer."""
@@ -79,8 +99,10 @@ class EagerStep:
 
 def _judged(look: Look) -> Iterator[Slot]:
     """Losses, then gradients, but for those under a loss scale, which may overflow."""
-    for target in look.targets:
+    for target in look.targets or losses_without_gradient(look):
         yield target.value
     for each in look.applied:
         if not each.scaled:
             yield from (slot for slot in each.gradients or () if slot is not None)
+    if not look.applied and keras.config.dtype_policy().compute_dtype != "float16":
+        yield from (Slot(gradient) for _, gradient in look.gradients)

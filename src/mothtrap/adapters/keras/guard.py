@@ -13,6 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from mothtrap.adapters.keras import optimizers
+from mothtrap.adapters.keras.loop_state import FIRST
 from mothtrap.adapters.keras.taker import KerasSnapshotTaker, Made
 from mothtrap.adapters.tensorflow.batches import SEVERAL
 from mothtrap.adapters.tensorflow.looks import Applied
@@ -59,11 +60,12 @@ class Guard:
     def judge(self, made: Made) -> bool:
         """Judge a step that was made; return whether it was taken back."""
         step, policy = self._job.now.step, self.policy
-        if why := SEVERAL if made.count > 1 else made.why_no_state:
-            self._job.settings.no_effect("on_nonfinite", why)
-        if made.why_no_state and self._taker.active:
-            self._job.settings.no_effect("snapshots", made.why_no_state)
         fault = self._fault(made)
+        is_first = made.why_no_state == FIRST and fault is None  # the next step has a state
+        if (why := SEVERAL if made.count > 1 else made.why_no_state) and not is_first:
+            self._job.settings.no_effect("on_nonfinite", why)
+        if made.why_no_state and self._taker.active and not is_first:
+            self._job.settings.no_effect("snapshots", made.why_no_state)
         if fault is None:
             self._job.contain_part("snapshots", self._taker.sound, made)
             return False
@@ -71,9 +73,11 @@ class Guard:
         if onset:
             self._job.contain_part("snapshots", self._taker.unsound, made, fault.reason)
         if not policy.acts or made.held is None or made.count > 1:
-            if fault.kind == "norm":  # no rule knows the limit
+            if made.refused:
+                self._job.fact(policy.fact(fault, step, (made.optimizer,), action="refused"))
+            elif fault.kind == "norm":  # no rule knows the limit
                 optimizers = (made.optimizer,)
-                self._job.fact(policy.fact(fault, step, optimizers, was_applied=True))
+                self._job.fact(policy.fact(fault, step, optimizers, action="reported"))
             return False
         made.held.put_back()
         self._job.fact(policy.fact(fault, step, (made.optimizer,)))

@@ -6,12 +6,13 @@ import os
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import keras
 import tensorflow as tf
 
-from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras import names, optimizers
 from mothtrap.adapters.keras.failed_fits import FailedFits
 from mothtrap.adapters.keras.fits import Fit, weights_by_class
 from mothtrap.adapters.keras.fitting import Fitting
@@ -27,6 +28,7 @@ from mothtrap.adapters.keras.tracing import Tracing, shapes_of_latest
 from mothtrap.adapters.keras.unowned import Unowned
 from mothtrap.adapters.tensorflow import names as tensorflow_names
 from mothtrap.adapters.tensorflow.batches import Batches
+from mothtrap.adapters.tensorflow.broken_records import record_at_fault
 from mothtrap.adapters.tensorflow.cells import LOOKING
 from mothtrap.adapters.tensorflow.errors import explain
 from mothtrap.adapters.tensorflow.hooks import LOOKS, SHARED
@@ -68,7 +70,7 @@ class KerasHandle(Fitting):
         self._tracing = Tracing(job, self._steps)
         self._rests = Rests(job, FAMILY, self._may_rest)
         self._loop_rests = LoopRests(
-            self._rests, self._steps, self._tell_evaluations, self._began_late
+            self._rests, self._steps, self._passing_began, self._began_late
         )
         self._steps.broke = self._models.broke
         self._here, self._failed = _Thread(), FailedFits()
@@ -92,6 +94,7 @@ class KerasHandle(Fitting):
 
     def end(self) -> None:
         """Report the last evaluations."""
+        self._end_refused()
         self._rests.end()
         self._tell_evaluations()
 
@@ -118,7 +121,8 @@ class KerasHandle(Fitting):
         error = self.job.ended_by
         if error is None:
             return
-        found = explain(error, self.job.now.step, shapes_of_latest(), self._failed.scene(error))
+        scene = replace(self._failed.scene(error), find_record=record_at_fault)
+        found = explain(error, self.job.now.step, shapes_of_latest(), scene)
         if found is not None:
             self.job.after_end(found)
 
@@ -343,23 +347,47 @@ class KerasHandle(Fitting):
                 here.applying -= 1
             if before is not None:
                 handle.job.contain(handle._own_step, before)
+                ending = handle.take_ending()
+                if ending is not None:
+                    raise ending
             return result
 
         return apply
 
     def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
         """Take what an optimizer is given; return the state where this call is a step itself."""
-        self._steps.saw_update()
+        self._steps.updates = True
+        own = getattr(optimizers.innermost(optimizer), "_trainable_variables", ())
+        LOOKS.optimized.update(map(id, variables or own))
         self._tracing.applied(optimizer, list(gradients), variables)
         if self._here.depth or not tf.executing_eagerly():
             return None
-        return self._begin_step(location=frames.user_location())
+        before = self._begin_step(location=frames.user_location())
+        self._steps.loops.applying(optimizer, variables or ())
+        return self._with_state(before)
+
+    def _with_state(self, before: Before) -> Before:
+        """Add the state that is held of a custom loop."""
+        if self._guard.needs_state:
+            before.held, before.why_no_state = self._steps.loops.held, self._steps.loops.why
+        return before
 
     def _own_step(self, before: Before) -> None:
-        looks = LOOKS.take()
+        looks = [*self._steps.computed, *LOOKS.take()]
         self._look_for_left_out(looks)
         self._rests.end()
         self._steps.end(before, looks, [])
+        for each in (each for look in looks for each in look.applied):
+            self._steps.loops.stepped(each.optimizer, each.variables)
+
+    def take_ending(self) -> BaseException | None:
+        """Return what is to end the job, after a step of a custom loop; None for nothing."""
+        if self._here.depth:
+            return None
+        ending, self._guard.ending = self._guard.ending, None
+        if isinstance(ending, SystemExit):
+            self.job.ends_here()
+        return ending
 
     def _look_for_left_out(self, looks: list[Look]) -> None:
         self.job.contain_part("unowned", self._unowned.step, looks, self._steps.given)
@@ -374,12 +402,19 @@ class KerasHandle(Fitting):
     def began(self) -> None:
         """Look at the state before a function that may make a step."""
         if not self._here.depth:
-            self._here.function = self._begin_step()
+            before = self._begin_step()
+            self._steps.loops.call_began(LOOKS.owner)
+            self._here.function = self._with_state(before)
             if self._steps.evaluated.began():
                 LOOKING.set(True)
 
+    def _passing_began(self) -> None:
+        """Hold the state before a call that goes by unwatched."""
+        self._tell_evaluations()
+        self._steps.loops.call_began(LOOKS.owner)
+
     def _began_late(self) -> None:
-        self._here.function = self._steps.begin_late(None, None)
+        self._here.function = self._with_state(self._steps.begin_late(None, None))
 
     def ended(self, function: Any, traces: int, looks: list[Look]) -> bool:
         """Make a step of a function in which an optimizer was applied."""
@@ -387,6 +422,9 @@ class KerasHandle(Fitting):
         before, self._here.function = self._here.function, None
         if before is None or self._here.depth:
             return False
+        if any(look.targets for look in looks):
+            loops = self._steps.loops
+            self.job.contain_part("state", loops.call_ended, function, looks, traces)
         hidden = LOOKS.hidden()
         seen = any(look.applied for look in (*looks, *hidden))
         before.in_branch = not seen and self._steps.steps_in_branches
@@ -398,6 +436,7 @@ class KerasHandle(Fitting):
             self._steps.tell_by_hand(looks)
             self.job.contain_part("tensors of evaluations", self._steps.evaluated.ran, looks)
             self._steps.unapplied.ran(function, looks)
+            self._steps.computed = [look for look in looks if look.targets]
             if self._steps.has_optimizers:
                 self._steps.calls.ran(looks)
                 self._steps.models.ran(looks, self._steps.given)
@@ -411,8 +450,21 @@ class KerasHandle(Fitting):
         return has_stepped
 
     def tape_began(self) -> None:
-        """Tell of a step that the script has made by hand: others end with their optimizer."""
+        """Tell of a step that the script made by hand, or did not apply; hold what comes next."""
         self._steps.tell_by_hand([LOOKS.eager])
+        self._end_refused()
+        if not self._here.depth:
+            self.job.contain_part("state", self._steps.loops.tape_began)
+
+    def _end_refused(self) -> None:
+        """Close an eager step that the script did not apply, where it is not finite."""
+        look = LOOKS.eager
+        if self._here.depth or look.applied or look.by_hand or not self._steps.has_optimizers:
+            return
+        if not (look.targets or look.scalars):
+            return
+        if self._steps.end_refused(look, lambda: self._with_state(self._begin_step())):
+            LOOKS.eager = Look()
 
 
 class _Thread(threading.local):

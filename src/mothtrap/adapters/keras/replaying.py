@@ -22,6 +22,7 @@ from mothtrap.adapters.keras.eager_step import EagerStep
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
+from mothtrap.adapters.keras.refused import gradients_of
 from mothtrap.adapters.keras.samples import samples_of
 from mothtrap.adapters.keras.state import Held, hold, restore, variables_of
 from mothtrap.adapters.keras.steps import Before
@@ -35,20 +36,12 @@ from mothtrap.core.snapshots import BatchHanded
 from mothtrap.snapshot.tree import value_of
 from mothtrap.tracing import debugging
 from mothtrap.tracing.comparison import compared, raised_at
-from mothtrap.tracing.playback import Playback, quiet_job, with_rows
+from mothtrap.tracing.playback import Playback, with_rows
 
 ONLY_COMPILED = (
     "done eagerly, operation by operation, the step is finite: only the compiled program makes "
     "what is not"
 )
-
-
-def begin(plan: ReplayPlan) -> None:
-    """Play a snapshot to the script that is about to run."""
-    tf.get_logger().setLevel("INFO")
-    if plan.dtype:
-        keras.config.set_floatx(plan.dtype)  # models are made with it, and states converted
-    ReplayingHandle(quiet_job("keras"), plan)
 
 
 class ReplayingHandle(KerasHandle):
@@ -108,6 +101,7 @@ class ReplayingHandle(KerasHandle):
     def _compiled(self, model: Any, original: Callable[..., Any], iterator: Any) -> ReplayResult:
         self._build(model, original, iterator)
         self._restore(model)
+        LOOKS.optimized.update(map(id, model.trainable_variables))
         place = self._running.fit.location if self._running.fit is not None else None
         before = self._steps.begin(model, self._loaded.snapshot.steps[-1].events[0].site or place)
         self._here.depth += 1
@@ -121,7 +115,7 @@ class ReplayingHandle(KerasHandle):
         made = Made(
             site=before.location,
             optimizer="",
-            applied=[each for look in looks for each in look.applied],
+            applied=gradients_of(looks),
             losses=self._steps.losses(before, looks),
         )
         found = truth(made)
@@ -161,33 +155,38 @@ class ReplayingHandle(KerasHandle):
     def _narrowed(self, model: Any, result: ReplayResult) -> ReplayResult:
         self._here.depth += 1  # no step is to be made of what is done here
         holder = self._holder(model)
-        bad = EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
+        bad = self._eager(model).first_bad()
         if bad is None and not holder and self._leave_out_dropouts(model):
-            bad = EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
+            bad = self._eager(model).first_bad()
         if self._plan.debug:
-            self._debug(model, self._plan.stop_at or _location(bad))
+            self._debug(model, self._plan.stop_at or location_of(bad))
             return result
         origin = origin_of(bad) if bad is not None else None
         if self._plan.test_file:
-            result = self._tested(result, origin, Path(self._plan.test_file))
+            path = Path(self._plan.test_file)
+            result = tested(result, origin, path, self._plan.step, self._outcome.note)
         if bad is None and not holder:
             return msgspec.structs.replace(result, told=(ONLY_COMPILED,))
-        found = _named(result, origin, holder)
+        found = named(result, origin, holder)
         count = rows_of(self._batch)
         if count < 2 or holder.startswith("weight"):
             return found
         suspects = found.suspects
         if bad is not None and not suspects:
-            suspects = _rows_on_the_way(bad, count)
+            suspects = rows_on_the_way(bad, count)
 
         def trial(rows: Sequence[int], *, repeat: bool) -> bool | None:
             chosen = np.resize(rows, count).tolist() if repeat else list(rows)
             try:
-                return EagerStep(model, tensors_of(self._batch, chosen), self._restore).is_bad()
+                return self._eager(model, chosen).is_bad()
             except Exception:  # the model cannot do with such a batch
                 return None
 
         return self._with_samples(with_rows(found, trial, count, suspects))
+
+    def _eager(self, model: Any, rows: Sequence[int] | None = None) -> EagerStep:
+        batch = tensors_of(self._batch, rows)
+        return EagerStep(lambda: model.train_step(batch), lambda: self._restore(model))
 
     def _with_samples(self, result: ReplayResult) -> ReplayResult:
         """Add what the rows are in the arrays or files that `fit` was given."""
@@ -201,23 +200,11 @@ class ReplayingHandle(KerasHandle):
         samples = names_R if known else ()
         return msgspec.structs.replace(result, samples=samples, told=(*result.told, *told))
 
-    def _tested(self, result: ReplayResult, bad: Bad | None, path: Path) -> ReplayResult:
-        """Write a test of the operation that was found, or say why there is none."""
-        if bad is None or not bad.tensors:
-            return msgspec.structs.replace(result, untested=as_test.NO_OPERATION)
-        place = f" ({bad.place.location})" if bad.place.location else ""
-        title = f"Step {self._plan.step}: {bad.told}{place} makes what is not finite."
-        try:
-            self._outcome.note(as_test.write(path, bad.operation, bad.tensors, bad.attrs, title))
-        except as_test.NotWrittenError as err:
-            return msgspec.structs.replace(result, untested=str(err))
-        return result
-
     def _debug(self, model: Any, location: str | None) -> None:
         """Do the step once more, with a debugger before a line."""
         if location is not None:
             debugging.stop_before(location)
-            EagerStep(model, tensors_of(self._batch), self._restore).first_bad()
+            self._eager(model).first_bad()
 
     def _leave_out_dropouts(self, model: Any) -> bool:
         """Switch dropouts off, for a program of XLA's, which draws other numbers; if there are."""
@@ -242,7 +229,37 @@ class ReplayingHandle(KerasHandle):
         return ""
 
 
-def _named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
+def tested(
+    result: ReplayResult, bad: Bad | None, path: Path, step: int, note: Callable[[str], None]
+) -> ReplayResult:
+    """Write a test of the operation that was found, or say why there is none.
+
+    Args:
+        result: of the step.
+        bad: the operation; None where none was found.
+        path: of the test.
+        step: number of the step.
+        note: takes what was written.
+    """
+    if bad is None or not bad.tensors:
+        return msgspec.structs.replace(result, untested=as_test.NO_OPERATION)
+    place = f" ({bad.place.location})" if bad.place.location else ""
+    title = f"Step {step}: {bad.told}{place} makes what is not finite."
+    try:
+        note(as_test.write(path, bad.operation, bad.tensors, bad.attrs, title))
+    except as_test.NotWrittenError as err:
+        return msgspec.structs.replace(result, untested=str(err))
+    return result
+
+
+def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
+    """Add the operation that made a step go wrong.
+
+    Args:
+        result: of the step.
+        bad: the operation; None where none was found.
+        holder: the weight or batch that was not finite when the step began; '' for none.
+    """
     told: list[str] = []
     if holder:
         told.append(f"{holder} held what is not finite when the step began")
@@ -261,11 +278,12 @@ def _named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
     )
 
 
-def _location(bad: Bad | None) -> str | None:
+def location_of(bad: Bad | None) -> str | None:
+    """Return the line of the operation that made a value not finite."""
     return origin_of(bad).place.location if bad is not None else None
 
 
-def _rows_on_the_way(bad: Bad, count: int) -> tuple[int, ...]:
+def rows_on_the_way(bad: Bad, count: int) -> tuple[int, ...]:
     """Rows of the nearest operation whose first axis is that of the batch."""
     waiting, seen = [bad], set[int]()
     while waiting:

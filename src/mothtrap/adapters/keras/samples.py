@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -39,6 +39,37 @@ def samples_of(data: tuple[Any, Any], batch: Any, rows: Sequence[int]) -> tuple[
     for position, name in every:
         found[position].append(name)
     return tuple(_in_words(found[position]) for position in range(len(rows)))
+
+
+def in_variables(variables: Mapping[str, Any], batch: Any, rows: Sequence[int]) -> tuple[str, ...]:
+    """Return what each of some rows is in an array of the script, in words; '' for not known.
+
+    Args:
+        variables: of the script, by name.
+        batch: that the rows are of; where it holds no array, it is found among the variables.
+        rows: their positions.
+    """
+    leaves = [leaf for leaf in tf.nest.flatten(batch) if isinstance(leaf, np.ndarray) and leaf.ndim]
+    arrays = {name: one for name, one in variables.items() if _is_array(one)}
+    found = ["" for _ in rows]
+    for part in leaves or [np.asarray(one) for one in arrays.values()]:
+        if len(part) <= max(rows, default=0) or part.ndim < 2:
+            continue
+        for name, array in arrays.items():
+            if len(array) <= len(part) or tuple(array.shape[1:]) != part.shape[1:]:
+                continue
+            for position, row in enumerate(rows):
+                same = _rows_of([array], [[part[row]]])
+                indices = [text.split()[1] for _, text in same]
+                if indices and not found[position]:
+                    told = [f"sample {index} of {name}" for index in indices]
+                    found[position] = _in_words(told)
+    return tuple(found)
+
+
+def _is_array(value: Any) -> bool:
+    is_array = isinstance(value, np.ndarray | tf.Tensor)
+    return is_array and len(value.shape) > 1 and value.dtype not in (object, tf.string)
 
 
 def _arrays(data: tuple[Any, Any]) -> list[Any]:

@@ -16,18 +16,22 @@ from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.asked import AskedTensors
 from mothtrap.adapters.keras.evaluated import EvaluatedTensors
 from mothtrap.adapters.keras.forwards import Forwards
-from mothtrap.adapters.keras.guard import Guard, is_finite
+from mothtrap.adapters.keras.guard import Guard
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
+from mothtrap.adapters.keras.loop_state import HeldLoop
 from mothtrap.adapters.keras.losscalls import LossCalls
 from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.modelcalls import ModelCalls
 from mothtrap.adapters.keras.optimizers import Clipping
+from mothtrap.adapters.keras.own_loops import OwnLoops
+from mothtrap.adapters.keras.refused import gradients_of, is_bad, losses_without_gradient
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
 from mothtrap.adapters.keras.unapplied import Unapplied
 from mothtrap.adapters.keras.weights import Weights
 from mothtrap.adapters.tensorflow.cells import LOOKING
+from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Applied, Look
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.measured import logged_name
@@ -60,7 +64,7 @@ class Before:
     model: Any = None
     returned: Any = None
     metrics: Mapping[str, Any] = field(default_factory=dict)
-    held: Held | None = None
+    held: Held | HeldLoop | None = None
     why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
     location: str | None = None
@@ -90,22 +94,26 @@ class Steps:
             its number of updates tells whether a call was a step.
         asked: takes tensors of steps that collections ask for.
         evaluated: takes those of evaluations.
+        updates: an optimizer was given gradients, in whatever branch of a program.
+        loops: holds the state before the steps of custom loops.
+        computed: programs that computed gradients, which no optimizer was given yet.
     """
 
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
-        self.asked = AskedTensors(job)
+        self.asked, self.loops = AskedTensors(job), OwnLoops(job, guard)
         self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
         self._optimizers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
         self._trained: dict[str, ByIdentity[Any, int]] = {}
-        self._looked_into = self.was_plain = self._updates = False
+        self._looked_into = self.was_plain = self.updates = False
         self.steps_in_branches = False
         self._dropped = 0
         self._counts: Counter[str] = Counter()
+        self.computed: Sequence[Look] = ()
         self.broke: Callable[[int, Any, str | None], None] = lambda *_: None
 
     @property
@@ -123,10 +131,6 @@ class Steps:
         """Return the identities of the variables that optimizers hold."""
         inner = [optimizers.innermost(one) for one in self._optimizers]
         return frozenset(id(v) for one in inner for v in getattr(one, "_trainable_variables", ()))
-
-    def saw_update(self) -> None:
-        """Take that an optimizer is given gradients, in whatever branch of a program."""
-        self._updates = True
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
         """Look at the state before a call."""
@@ -166,14 +170,15 @@ class Steps:
         """Close the steps that a call has made; return whether it has made any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
-        applied = [each for look in looks for each in look.applied]
+        applied = gradients_of(looks, next(iter(self._optimizers), None))
+        is_refused = not count and _may_refuse(before, looks) and is_bad(looks)
         skipped = False
-        if not count and before.in_branch and _has_bad_loss(looks):
+        if is_refused and before.model is None:
             skipped, count = True, 1
         elif not count:
             if before.model is None or self._accumulates(before.model):
                 return False
-            skipped = any(
+            skipped = is_refused or any(
                 isinstance(a.optimizer, keras.optimizers.LossScaleOptimizer) for a in applied
             )
             count = 1
@@ -182,6 +187,7 @@ class Steps:
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
         losses = self.losses(before, looks)
+        is_loop = isinstance(before.held, HeldLoop)
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
         self.calls.evaluations.tell()
@@ -193,7 +199,9 @@ class Steps:
             losses=losses,
             held=before.held,
             why_no_state=before.why_no_state,
+            graph=next(iter(LOOKS.graphs_of(looks)), None) if is_loop else None,
             count=count,
+            refused=is_refused,
             why_no_gradients="" if applied else hidden[-1].why if hidden else NO_GRADIENTS,
         )
         made = self._kept(made, looks, count) if not before.why_no_state else made
@@ -206,13 +214,33 @@ class Steps:
             self.broke(place, made.batch, before.location)
         self.was_plain = count == 1 and len(looks) == 1 and bool(applied) and not skipped
         self._job.step(losses, skipped=skipped, optimizer=name)
+        self.loops.release()
+        self.computed = ()
         return True
+
+    def end_refused(self, look: Look, begin: Callable[[], Before]) -> bool:
+        """Close an eager step that no optimizer was given, if it is not finite; return whether.
+
+        Args:
+            look: of the step.
+            begin: looks at the state before the step.
+        """
+        if not look.targets:
+            look.targets += losses_without_gradient(look)
+        elif not any(t.sources & LOOKS.optimized for t in look.targets):
+            return False
+        gradients_of([look], next(iter(self._optimizers), None))
+        if not is_bad([look]):
+            return False
+        before = begin()
+        before.in_branch = True
+        return self.end(before, [look], [])
 
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
         """Report gradients that no optimizer was ever given."""
-        self._updates |= any(look.by_hand for look in looks)
+        self.updates |= any(look.by_hand for look in looks)
         targets = [target for look in looks for target in look.targets]
-        if self._updates or not targets or any(iterations(one) for one in self._optimizers):
+        if self.updates or not targets or any(iterations(one) for one in self._optimizers):
             return
         self._dropped += 1
         name = f"{type(before.model).__name__}.train_step"
@@ -236,6 +264,8 @@ class Steps:
 
     def _kept(self, made: Made, looks: Sequence[Look], count: int) -> Made:
         """Add what the program has kept of a step that is not finite, or was asked for."""
+        if isinstance(made.held, HeldLoop):
+            return made
         keepers = [look for look in looks if look.keeper is not None]
         if len(keepers) != 1:
             return made if made.held is not None else replace(made, why_no_state=NO_KEEPER)
@@ -400,10 +430,10 @@ class Steps:
             self._job.scalar("clip_limit", name, clip.limit)
 
 
-def _has_bad_loss(looks: Sequence[Look]) -> bool:
-    """Return whether a loss is not finite, for which a script may have left out the update."""
-    targets = [target for look in looks for target in look.targets]
-    return any(not is_finite(each.value.read()) for each in targets)
+def _may_refuse(before: Before, looks: Sequence[Look]) -> bool:
+    """Return whether the script, or a loss scale, decides whether an optimizer is applied."""
+    scaled = any(each.scaled for look in looks for each in look.applied)
+    return before.in_branch or scaled or any(look.in_branches for look in looks)
 
 
 def _optimizer_of(look: Look, sources: Collection[int] = ()) -> Any:

@@ -15,6 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.keras import optimizers
+from mothtrap.adapters.keras.loop_state import HeldLoop, in_snapshot, on_host
 from mothtrap.adapters.keras.state import Held, array_of
 from mothtrap.adapters.tensorflow.batches import Batches, stateful_randomness
 from mothtrap.adapters.tensorflow.looks import Applied
@@ -42,8 +43,10 @@ class Made:
         held: the state before the step; None where it is not known, for the reason
             `why_no_state`.
         step, batch, graph, kept_losses: of the step that its program has kept (`keeping.KeptCall`),
-            which may be an earlier one of the call; None where it has kept none.
+            which may be an earlier one of the call; None where it has kept none. `graph` is also
+            that of a custom loop.
         count: of steps that the call made.
+        refused: the script itself did not apply it.
         why_no_gradients: why its gradients are not known; empty where they are.
     """
 
@@ -51,13 +54,14 @@ class Made:
     optimizer: str
     applied: Sequence[Applied]
     losses: Sequence[Losses]
-    held: Held | None = None
+    held: Held | HeldLoop | None = None
     why_no_state: str = ""
     step: int | None = None
     batch: Any = None
     graph: Any = None
     kept_losses: Sequence[Losses] = ()
     count: int = 1
+    refused: bool = False
     why_no_gradients: str = ""
 
     def is_within(self, limit: float) -> bool:
@@ -105,9 +109,11 @@ class KerasSnapshotTaker(SnapshotsOfSteps):
             return made.why_no_state
         if why := self.why_too_large(held.size_bytes):
             return why
-        if made.step is None:
+        if isinstance(held, HeldLoop):
+            batch = on_host(held.turn.given)
+        elif made.step is None:
             batch, program = self._batches.latest(), self._batches.program()
-        if batch is None:
+        if batch is None and not isinstance(held, HeldLoop):
             return f"batch not seen: {self._batches.why}"
         stateful = stateful_randomness(program) if program is not None else ()
         note = ""
@@ -152,7 +158,8 @@ def _kept(step: int, batch: object, made: Made) -> KeptStep:
         arrays[key] = array_of(value)
         return {"array": key}
 
-    maker = TreeMaker(lambda _: None, keep)
+    is_loop = isinstance(made.held, HeldLoop)
+    maker = TreeMaker(in_snapshot if is_loop else lambda _: None, keep)
     tree = maker.tree(batch)
     recorded = RecordedStep(
         step=step,

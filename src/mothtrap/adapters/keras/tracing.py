@@ -15,6 +15,7 @@ from mothtrap.adapters.keras import layers, losses, names, optimizers
 from mothtrap.adapters.keras.causality import sight_of
 from mothtrap.adapters.keras.keeping import Keeper, is_sound, losses_in, wanted
 from mothtrap.adapters.keras.outside import Outside, input_slot, shape_of
+from mothtrap.adapters.keras.refused import is_in_half_precision
 from mothtrap.adapters.keras.steps import Steps
 from mothtrap.adapters.tensorflow import hooks
 from mothtrap.adapters.tensorflow import names as tensorflow_names
@@ -83,6 +84,7 @@ class Tracing:
             if is_root:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)
                 here.called_at = contain(frames.user_location)
+                contain(root_called, self)
             here.depth += 1
             training = contain(names.training_flag, kwargs)
             try:
@@ -100,6 +102,7 @@ class Tracing:
 
         after, model_called, outside = self._layer_called, self._model_called, self._outside
         contain_part, asked = self._job.contain_part, self._take_whole
+        root_called = self._steps.loops.called
         return call
 
     def _take_whole(
@@ -265,6 +268,7 @@ class Tracing:
             with tf.init_scope():
                 self._steps.applied(optimizer, keras_variables)
         if look is None:
+            self._job.contain_part("gradients", self._applied_in_branch, optimizer, keras_variables)
             return
         pairs = zip(keras_variables, gradients, strict=False)
         missing = [variable for variable, gradient in pairs if gradient is None]
@@ -285,6 +289,37 @@ class Tracing:
             squares = Slot(squares) if squares is not None else None
         applied = Applied(optimizer, keras_variables, slots, is_scaled, tuple(missing), squares)
         look.applied.append(applied)
+
+    def _applied_in_branch(self, optimizer: Any, variables: Sequence[Any]) -> None:
+        """Probe, in the program around a branch, the gradients that the branch applies.
+
+        Whether the branch runs is up to the script; the gradients are there in any case.
+        """
+        found = LOOKS.around()
+        if found is None:
+            return
+        graph, look = found
+        if look.why or any(each.optimizer is optimizer for each in look.in_branches):
+            return
+        known = {id(source): gradient for source, gradient in look.gradients}
+        known |= {id(layers.as_keras(source)): known[id(source)] for source, _ in look.gradients}
+        pairs = [(v, known[id(v)]) for v in variables if id(v) in known]
+        if not pairs or any(gradient.graph is not graph for _, gradient in pairs):
+            return
+        if is_in_half_precision(graph):
+            return  # the script may scale the loss itself
+        is_scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        with graph.as_default():
+            values = [gradient for _, gradient in pairs]
+            squares = None if is_scaled else _half_squares(values)
+            sound = self._sound(look, squares)
+            slots: list[Slot | None] = [Slot(value, behind=look) for value in values]
+            look.flush(also=wanted(sound))
+            if look.keeper is not None:
+                look.keeper.applying(sound)
+            squares = Slot(squares) if squares is not None else None
+        applied = Applied(optimizer, [v for v, _ in pairs], slots, is_scaled, (), squares)
+        look.in_branches.append(applied)
 
     def _sound(self, look: Look, squares: Any) -> Any:
         """Return whether losses and gradients of a program are sound; None for an eager step."""

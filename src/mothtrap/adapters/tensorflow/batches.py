@@ -2,14 +2,63 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Iterator
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Final
 
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
 from mothtrap.adapters.tensorflow.cells import Cell
+from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Replacements
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DrawnElement:
+    """An element that a loop took from a data set, and the line that took it."""
+
+    element: Any
+    location: str | None
+    iterator: weakref.ref[Any]
+
+
+class Drawn(threading.local):
+    """The elements that the loop of a thread took from data sets since its last step began.
+
+    Attributes:
+        opened: the data set of the latest iterator, also of one within `fit`.
+    """
+
+    def __init__(self) -> None:
+        self._latest: DrawnElement | None = None
+        self._count = 0
+        self.opened: Any = None
+
+    def took(self, iterator: Any, element: Any, *_: object) -> None:
+        """Take an element that Python code draws."""
+        self._latest = DrawnElement(element, frames.user_location(), weakref.ref(iterator))
+        self._count += 1
+
+    def opens(self, _: Any, args: Any, kwargs: Any) -> None:
+        """Take a data set over which an iterator is made."""
+        self.opened = args[0] if args else kwargs.get("dataset")
+
+    def take(self) -> DrawnElement | None:
+        """Return the one element that is new; None where there are none or several."""
+        count, self._count = self._count, 0
+        return self._latest if count == 1 else None
+
+    @property
+    def data(self) -> Any:
+        """The data set of the latest element; None where no element was drawn."""
+        iterator = self._latest.iterator() if self._latest is not None else None
+        return names.data_of(iterator) if iterator is not None else None
+
+
+DRAWN: Final = Drawn()
 
 SEVERAL = "one call makes several steps (steps_per_execution)"
 REPLICAS = "the step runs on several replicas"
@@ -37,6 +86,8 @@ class Batches:
     def install(self, replacements: Replacements) -> None:
         """Replace what gives the next element of an iterator."""
         replacements.around(names.iterator_type(), "get_next", None, self._took)
+        replacements.around(names.iterator_type(), "__next__", None, DRAWN.took)
+        replacements.around(names.iterator_type(), "_create_iterator", DRAWN.opens, None)
 
     def begin(self, *, wanted: bool) -> None:
         """A train function is called, whose program cannot keep its batch itself, if `wanted`."""

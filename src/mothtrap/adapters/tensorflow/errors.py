@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mothtrap.adapters.tensorflow.loss_shapes import explain_loss
@@ -166,6 +166,54 @@ MESSAGES: Final = (
         "`from_tensor_slices` and functions that use an array make it a constant.",
     ),
     _of(
+        "record",
+        r"(truncated|corrupted) record at (\d+)",
+        "a TFRecord file is {damage} at byte {1}{record}",
+        "Write or copy the file again: compare its size and checksum with those of the source. "
+        "`data.ignore_errors()` leaves out what cannot be read, and hides it.",
+    ),
+    _of(
+        "element",
+        r"(?:Feature: (\S+) \(data type: \w+\) is required but could not be found"
+        r"|Key: (\S+?)\. +(?:Can't parse serialized Example"
+        r"|Data types don't match[^\n]*|Number of \w+ values != expected[^\n]*)"
+        r"|Could not parse example input)",
+        "a serialized `tf.train.Example` does not have what the parser expects{feature}{record}",
+        "Compare the features of this record with the description that is given to "
+        "`tf.io.parse_single_example`; a feature with a `default_value` may be missing, and one of "
+        "any length is a `tf.io.VarLenFeature`.",
+    ),
+    _of(
+        "element",
+        r"Input to DecodeRaw has length (\d+) that is not a multiple of (\d+)",
+        "a record of {0} bytes is decoded to values of {1} bytes each{record}",
+        "The record is cut short, or was written with another dtype.",
+    ),
+    _of(
+        "element",
+        r"slice index (-?\d+) of dimension (\d+) out of bounds",
+        "position {0} of axis {1} is taken of a tensor that is shorter{record}",
+        "Positions are counted from 0. Check `tf.shape(x)[{1}]` before, or leave such elements out "
+        "with `filter`; `x[{0} : {0} + 1]` is empty instead of an error.",
+    ),
+    _of(
+        "shape",
+        r"Cannot (?:add tensor to the batch|batch tensors with different shapes).*?"
+        rf"(?:{SHAPE}, \[batch\]: |had shape {SHAPE} and element \d+ had shape ){SHAPE}",
+        "elements of different shapes, one of them ({2}), are put into one batch",
+        "Use `padded_batch`, or give all elements one shape in `map`.",
+    ),
+    _of(
+        "data",
+        r"(?:[Ff]ailed to serialize the input pipeline graph|Serialization error while trying to "
+        r"register a dataset|Cannot serialize the dataset)(?:: *([^\n\[]+))?",
+        "the pipeline cannot be written down as a graph, which `save`, `tf.data.service`, and "
+        "distribution need: {0}",
+        "Functions of Python (`tf.py_function`, `tf.numpy_function`, `from_generator`) and tables "
+        "are not part of a graph: use operations of TensorFlow in `map`, or write the elements to "
+        "TFRecord files first.",
+    ),
+    _of(
         "data",
         r"Data cardinality is ambiguous.*?'?x'? sizes: ([\d, ]+).*?'?y'? sizes: ([\d, ]+)",
         "x has {0} rows and y has {1}",
@@ -232,6 +280,8 @@ MESSAGES: Final = (
         "`{0}` raised: {1}",
     ),
 )
+RECORD_KINDS: Final = ("record", "element")
+"""Kinds of messages that are about one record: a damaged one, or one that a function refuses."""
 _COLORS = re.compile(r"\x1b\[\d*m")
 _NODE = re.compile(r"Detected at node (\S+) defined at")
 _BRACED_NODE = re.compile(r"\[\[{{node ([^}]*)}}\]\]")
@@ -274,12 +324,14 @@ def explain(
         found = message.pattern.search(text)
         if found is None:
             continue
+        if message.kind in RECORD_KINDS:
+            scene = replace(scene, record=scene.find_record(message.kind))
         groups = [group or "?" for group in found.groups()]
         layer, words = _words(message, groups, node.group(1) if node else "", scene)
         return ScriptFailed(
             step=step,
             mode=Mode.TRAIN,
-            kind=message.kind,
+            kind="data" if message.kind in RECORD_KINDS else message.kind,
             error=_line(error, text, found.start("line" if message.kind == "other" else 0)),
             sentence=message.sentence.format(*groups, **words),
             module=layer or module,
@@ -309,6 +361,10 @@ def _words(
         words["parts"] = str(len(_PART.findall(groups[0])))
     if scene.loss:
         words["loss"] = f"`{scene.loss}`"
+    words["damage"] = "cut short" if groups[:1] == ["truncated"] else "damaged"
+    words["record"] = f", in {scene.record}" if scene.record else ""
+    feature = next((group for group in groups if group != "?"), "")
+    words["feature"] = f": feature `{feature}`" if feature else ""
     words["none"] = (
         "`fit` was given no labels (`y`), which the loss needs"
         if scene.unlabeled

@@ -63,6 +63,9 @@ class TensorFlowHandle(ObservingHandle):
         """Make a step of the eager tape before this function, if there was one."""
         self.tape_began()
 
+    def take_ending(self) -> None:
+        """Return None: steps of such loops are not taken back."""
+
     def interrupted(self) -> None:
         """Make a step of the eager tape, as another framework goes on."""
         self.tape_began()
@@ -136,6 +139,8 @@ class TensorFlowHandle(ObservingHandle):
             )
 
     def _is_watched(self, variable: Any) -> bool:
+        if id(variable) in LOOKS.optimized:
+            return False  # an optimizer makes the steps
         return not self._only or id(variable) in self._only
 
     def _name(self, variable: Any) -> str:

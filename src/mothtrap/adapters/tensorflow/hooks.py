@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Sequence
+from types import FrameType
 from typing import Any, Final, Protocol
 
 import tensorflow as tf
@@ -39,6 +40,9 @@ class Listener(Protocol):
 
     def tape_began(self) -> None:
         """Hear that an outermost tape begins to record, eagerly."""
+
+    def take_ending(self) -> BaseException | None:
+        """Return what is to be raised into the training behind a function; None for nothing."""
 
 
 class Sampling(Protocol):
@@ -104,6 +108,8 @@ class Shared:
             for listener, contain in self._listeners:
                 contain(listener.tape_began)
             LOOKS.eager.sources.clear()  # gradients that no assignment has followed
+            LOOKS.eager.gradients.clear()
+            LOOKS.eager.scalars = []
             LOOKS.eager.difference = None
         LOOKS.tapes += 1
 
@@ -114,6 +120,8 @@ class Shared:
             if self.passing:
                 return original(function, *args, **kwargs)
             is_outermost = depth.now == 0 and tf.executing_eagerly()
+            if is_outermost:
+                LOOKS.owner, LOOKS.given = function, (args, kwargs)
             sampling, traces = self.sampling if is_outermost else None, None
             if sampling is not None and self._contained(sampling.passes, function):
                 self.passing = True
@@ -121,8 +129,6 @@ class Shared:
                 sampling = None
                 traces = self._contained(self._began, function) if is_outermost else None
             depth.now += 1
-            if is_outermost:
-                LOOKS.owner = function
             try:
                 result = original(function, *args, **kwargs)
             except BaseException as err:
@@ -131,16 +137,25 @@ class Shared:
             finally:
                 depth.now -= 1
                 if is_outermost:
-                    LOOKS.owner = None
+                    LOOKS.owner = LOOKS.given = None
                 if sampling is not None:
                     self.passing = False
             if sampling is not None:
                 self._contained(self._passed, sampling, function, result)
             elif traces is not None:
                 self._contained(self._ended, function, traces)
+            if is_outermost:
+                self._raise_ending()
             return result
 
         return call
+
+    def _raise_ending(self) -> None:
+        """Raise what is to end the job, after a step that is not sound."""
+        for listener, contain in self._listeners:
+            ending = contain(listener.take_ending)
+            if ending is not None:
+                raise ending
 
     def _passed(self, sampling: Sampling, function: Any, result: Any) -> None:
         if not sampling.passed(result):
@@ -168,6 +183,21 @@ class _Depth(threading.local):
 
 def _tape_ended(*_: object) -> None:
     LOOKS.tapes = max(0, LOOKS.tapes - 1)
+    if not LOOKS.tapes and tf.executing_eagerly():
+        LOOKS.eager.scalars = _scalars_of(frames.user_frame())
+
+
+def _scalars_of(frame: FrameType | None) -> list[tuple[Any, str | None]]:
+    """Return the scalars that the tape of a frame has recorded, one of which is the loss."""
+    if frame is None:
+        return []
+    place = frames.location(frame)
+    found = [one for one in list(frame.f_locals.values()) if _is_float_scalar(one)]
+    return [(one, place) for one in found if names.is_recorded(one)]
+
+
+def _is_float_scalar(value: Any) -> bool:
+    return isinstance(value, tf.Tensor) and value.shape.rank == 0 and value.dtype.is_floating
 
 
 def _differentiated(
@@ -176,7 +206,10 @@ def _differentiated(
     target = args[0] if args else kwargs.get("target")
     sources = args[1] if len(args) > 1 else kwargs.get("sources")
     look = LOOKS.current()
-    if look is None or not any(map(_is_variable, tf.nest.flatten(sources))):
+    if not any(map(_is_variable, tf.nest.flatten(sources))):
+        return
+    if look is None:
+        _differentiated_in_branch(target, tf.nest.flatten(sources))
         return
     value = original_of(look, target)
     if look.why or not tf.is_tensor(value) or not value.dtype.is_floating:
@@ -197,7 +230,23 @@ def _differentiated(
             look.plain.append((source, Slot(values_of(gradient))))
         else:
             look.sources.append((source, values_of(gradient)))
+        if gradient is not None:
+            look.gradients.append((source, values_of(gradient)))
     look.flush()
+
+
+def _differentiated_in_branch(target: Any, sources: Sequence[Any]) -> None:
+    """Probe a loss that is only differentiated in a branch, which a script may leave out."""
+    found = LOOKS.around()
+    if found is None or not tf.is_tensor(target) or not target.dtype.is_floating:
+        return
+    graph, look = found
+    if look.why or target.graph is not graph or target.shape.rank != 0:
+        return
+    first = weakref.ref(next(filter(_is_variable, sources)))
+    with graph.as_default():
+        given, place = frozenset(map(id, sources)), frames.user_location()
+        look.add_target(Target(Slot(target), place, False, None, target, given, first, target))
 
 
 def _difference_in(look: Look, loss: Any) -> Broadcast | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -249,6 +250,9 @@ class Look:
     `sights`: how far layers see along their sequences, with the line that calls each.
     `asked`: tensors that collections ask for. `evaluates`: the mode, and the model that is called
     outside of any tape.
+    `gradients`: of a tape, with their variables, while they are known. `in_branches`: gradients
+    that an optimizer is given in a branch, which a script may leave out.
+    `scalars`: of an eager tape, with the line where it ended; one of them is the loss.
     `difference`: the latest of an eager step of every prediction and every target, and its line.
     """
 
@@ -274,6 +278,9 @@ class Look:
     difference: tuple[Any, str | None] | None = None
     asked: list[Asked] = field(default_factory=list)
     evaluates: tuple[Mode, Any] | None = None
+    gradients: list[tuple[Any, Any]] = field(default_factory=list)
+    scalars: list[tuple[Any, str | None]] = field(default_factory=list)
+    in_branches: list[Applied] = field(default_factory=list)
 
     def add_target(self, target: Target) -> None:
         """Add a loss; one that a persistent tape differentiates again is the same loss."""
@@ -313,17 +320,18 @@ class Look:
             return False
         count = int(self.counter.read())
         ran, self.ran = count != self.ran, count
-        for each in self.applied:
+        for each in (*self.applied, *self.in_branches):
             each.found = None
         return ran
 
     def forget(self) -> None:
         """Let go of what is needed only while the program is traced."""
-        if not self.made and not self.waiting:
+        if not self.made and not self.waiting and not self.gradients:
             return
         self.made.clear()
         self.held.clear()
         self.sources.clear()
+        self.gradients.clear()
         for target in self.targets:
             target.tensor = target.original = None
         if self.waiting:  # in a graph within this one, which nothing flushed
@@ -342,12 +350,16 @@ class Looks(threading.local):
         tapes: gradient tapes that are recording.
         calls: of programs, since it was last asked what ran.
         owner: the function that is called, whose programs may be traced.
+        given: the arguments of this function, as `(args, kwargs)`.
+        optimized: identities of variables that an optimizer was given.
     """
 
     def __init__(self) -> None:
         self.eager = Look()
         self.tapes = self.calls = 0
         self.owner: Any = None
+        self.given: Any = None
+        self.optimized: set[int] = set()
         self._alone: weakref.ref[Look] | None = None
         self._times = 0
         self._programs: list[tuple[weakref.ref[Any], weakref.ref[Look]]] = []  # graph and look
@@ -378,6 +390,17 @@ class Looks(threading.local):
             look.counter.count()
         self._keep(graph, look)
         return look
+
+    def around(self) -> tuple[Any, Look] | None:
+        """Return the program around the branch or loop that is being traced, and its look."""
+        graph = tf.compat.v1.get_default_graph()
+        while graph is not None and not names.is_function_graph(graph):
+            graph = getattr(graph, "outer_graph", None)
+        return next((pair for pair in self._live() if pair[0] is graph), None)
+
+    def graphs_of(self, looks: Sequence[Look]) -> list[Any]:
+        """Return the graphs of the programs that some looks belong to."""
+        return [graph for graph, look in self._live() if any(look is one for one in looks)]
 
     def _keep(self, graph: Any, look: Look) -> None:
         """Keep a look for as long as its function, or as it is one of the latest.

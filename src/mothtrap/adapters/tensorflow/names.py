@@ -46,6 +46,11 @@ def iterator_type() -> Any:
     return iterator_ops.OwnedIterator
 
 
+def data_of(iterator: Any) -> Any:
+    """Return the data set that an iterator reads; None where it does not say."""
+    return getattr(iterator, "_dataset", None)
+
+
 def is_function_graph(graph: Any) -> bool:
     """Return whether a graph is the body of a function, and not of a branch or a loop in one."""
     return type(graph).__name__ == "FuncGraph"

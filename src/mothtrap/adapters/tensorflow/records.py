@@ -63,20 +63,20 @@ def records_of(data: Any, rows: Sequence[Row]) -> Iterator[tuple[int, str]]:
         tensors = [one for one in tf.nest.flatten(element) if one is not None]
         return name, tf.stack([_is_among(row, tensors) for row in rows])
 
-    every = _named(data).map(_as_it_is(compared), num_parallel_calls=tf.data.AUTOTUNE)
+    every = named(data).map(_as_it_is(compared), num_parallel_calls=tf.data.AUTOTUNE)
     until = time.monotonic() + SECONDS
     for name_N, is_like_NR in every.ignore_errors().batch(TOGETHER).as_numpy_iterator():
         for record, row in np.argwhere(is_like_NR):
-            yield int(row), _told(name_N[record])
+            yield int(row), told(name_N[record])
         if time.monotonic() > until:
             return
 
 
-def _named(data: Any) -> Any:
+def named(data: Any) -> Any:
     """Return a data set of the names and elements of another one, or more, in any order."""
     kind, given = names.transformation(data), names.inputs_of(data)
     if kind in UNCHANGED:
-        return _named(given[0])
+        return named(given[0])
     if kind in _CARRIED:
         return _CARRIED[kind](data)
     if given:
@@ -125,7 +125,7 @@ def _flattened(data: Any) -> Any:
     function = _converted(names.function_of(data))
 
     def opened(name: Any, element: Any) -> Any:
-        inner = _named(function(*_unpacked(element)))
+        inner = named(function(*_unpacked(element)))
         return inner.map(lambda own, one: (tf.strings.join([name, own], BETWEEN), one))
 
     return _given(data).flat_map(_as_it_is(opened))
@@ -133,7 +133,7 @@ def _flattened(data: Any) -> Any:
 
 def _zipped(data: Any) -> Any:
     inner = names.zipped(data)
-    every = tf.data.Dataset.zip(tuple(map(_named, tf.nest.flatten(inner))))
+    every = tf.data.Dataset.zip(tuple(map(named, tf.nest.flatten(inner))))
 
     def joined(*named: Any) -> tuple[Any, Any]:
         return named[0][0], tf.nest.pack_sequence_as(inner, [one for _, one in named])
@@ -143,15 +143,15 @@ def _zipped(data: Any) -> Any:
 
 def _concatenated(data: Any) -> Any:
     first, second = names.inputs_of(data)
-    return _named(first).concatenate(_named(second))
+    return named(first).concatenate(named(second))
 
 
 def _skipped(data: Any) -> Any:
     """Return what `skip` leaves of the elements of files: a header is not to be parsed."""
     [given] = names.inputs_of(data)
     if any(names.transformation(one) in OTHERS_LEFT for one in names.every_part(given)):
-        return _named(given)
-    return _named(given).skip(names.count_of(data))
+        return named(given)
+    return named(given).skip(names.count_of(data))
 
 
 _CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
@@ -161,7 +161,7 @@ _CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
     "PaddedBatch": _batched,
     "FlatMap": _flattened,
     "Interleave": _flattened,
-    "TFRecordFiles": lambda data: _named(names.read_by(data)),
+    "TFRecordFiles": lambda data: named(names.read_by(data)),
     "Zip": _zipped,
     "Concatenate": _concatenated,
     "Skip": _skipped,
@@ -170,7 +170,7 @@ _CARRIED: Final[dict[str, Callable[[Any], Any]]] = {
 
 def _given(data: Any) -> Any:
     [given] = names.inputs_of(data)
-    return _named(given)
+    return named(given)
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -221,6 +221,7 @@ def are_same(one: Any, other: Any) -> Any:
     return (one == other) | ((one != one) & (other != other))
 
 
-def _told(name: bytes) -> str:
+def told(name: bytes) -> str:
+    """Return the name of an element in words: `record 17 of data/part-2.tfrecord`."""
     parts = dict.fromkeys(name.decode(errors="replace").split(BETWEEN))
     return " of ".join(part for part in reversed(parts) if part)

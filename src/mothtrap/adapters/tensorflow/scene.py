@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 
@@ -26,6 +26,9 @@ class Scene:
         loss: name of the function that the model was compiled with; empty where that is unknown.
         loss_at: the line of `compile`.
         unlabeled: whether `fit` was given arrays without labels.
+        find_record: looks for the record of a file at which a pipeline failed. It gets `record`
+            for a damaged file, `element` for a function that failed, and returns words or ''.
+        record: what it has found.
     """
 
     layers: tuple[MadeLayer, ...] = ()
@@ -33,6 +36,8 @@ class Scene:
     loss: str = ""
     loss_at: str | None = None
     unlabeled: bool = False
+    find_record: Callable[[str], str] = lambda _: ""
+    record: str = ""
 
     def layer(self, name: str) -> MadeLayer | None:
         """Return the only layer of a name; None where there are several, or none."""

@@ -72,12 +72,13 @@ def _check(
     checks: Sequence[Check],
     finish: Callable[[Sequence[CheckResult], str], object],
     leave: Callable[[], object],
+    pause: Callable[[], object],
     files: Any = None,
 ) -> None:
     """Check the script of this process; see `session.checked_process`."""
     from mothtrap.adapters.torch.checking.beginning import begin
 
-    begin(plan, checks, finish, leave, files)
+    begin(plan, checks, finish, leave, pause, files)
 
 
 def _explicit_step(

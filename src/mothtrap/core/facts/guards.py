@@ -10,14 +10,15 @@ from mothtrap.core.fact import Fact
 class StepGuarded(Fact, frozen=True, kw_only=True, tag=True):
     """A step that was not sound, and what the guard did with it.
 
-    `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not).
+    `action`: `reported` (it was applied), `skipped`, `stopped`, `raised` (it was not), `refused`
+    (the script itself did not apply it).
     `fault`: `loss`, `gradient` (not finite), `norm` (of the gradients, too large), `worker`
     (unsound on another worker); `reason` says it in words. `parameters` are those whose
     gradients are concerned, nearest to the loss first, at most a few of `concerned`.
     `optimizers` are those that did not step; `applied` others of the step that already had.
     """
 
-    action: Literal["reported", "skipped", "stopped", "raised"]
+    action: Literal["reported", "skipped", "stopped", "raised", "refused"]
     fault: Literal["loss", "gradient", "norm", "worker"]
     reason: str
     optimizers: tuple[str, ...] = ()

@@ -13,6 +13,7 @@ import importlib.machinery
 import importlib.util
 import os
 import sys
+import time
 from contextlib import suppress
 
 _PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
@@ -80,10 +81,11 @@ def _see_parser(name: str) -> None:
 def _attach(framework: str) -> None:
     collects = gc.isenabled()
     gc.disable()  # a collection amid our imports walks all objects of the framework: 0.1 s of torch
+    began_s = time.perf_counter()
     try:
         from mothtrap.session.startup import attach
 
-        attach(framework)
+        attach(framework, began_s)
     except Exception as err:
         _say(f"cannot watch {framework} in this process ({type(err).__name__}: {err})")
         with suppress(Exception):  # the same may keep this from being imported

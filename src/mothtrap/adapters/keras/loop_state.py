@@ -1,0 +1,120 @@
+"""State with which a step of a custom loop begins: variables, and the batch or the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import tensorflow as tf
+
+from mothtrap.adapters.keras.state import array_of
+from mothtrap.adapters.tensorflow.resources import Resource
+from mothtrap.core.snapshot_orders import StateCopy
+from mothtrap.core.snapshots import Array, Tree
+from mothtrap.snapshot.tree import values_of
+
+Kind = Literal["function", "batch", "count"]
+"""Where a replay begins the step: at a call of a function, where a data set gives a batch, or at
+the tape of the step with the same number."""
+FIRST: Final = "the first step of a custom loop has yet to create its variables"
+KEPT_TYPES: Final = (np.ndarray, np.generic, bytes, bytearray, complex, slice, range)
+"""Types of arguments that a snapshot stores, beside tensors, numbers, texts, and containers."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Turn:
+    """One step of a custom loop, as a replay finds it again.
+
+    Attributes:
+        kind: see `Kind`.
+        name: the function, the line that takes the batch, or the number of the step.
+        given: the arguments as `(args, kwargs)`, the batch, or None.
+    """
+
+    kind: Kind
+    name: str
+    given: Any
+
+
+@dataclass(slots=True, eq=False)
+class HeldLoop:
+    """Variables of a loop with the values that they had; see `state.Held`.
+
+    Attributes:
+        turn: the step that begins with these values.
+        own: number of the variables, the first ones, that a replay needs: an optimizer that is
+            called behind the step has the others.
+    """
+
+    turn: Turn
+    resources: Sequence[Resource]
+    values: Sequence[Any]
+    own: int
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all values."""
+        return sum(one.size_bytes for one in self.resources)
+
+    def put_back(self) -> None:
+        """Give the variables the values that they had."""
+        for resource, value in zip(self.resources, self.values, strict=True):
+            resource.assign(value)
+
+    def copy(self) -> StateCopy:
+        """Return the values for a snapshot; nothing is copied."""
+        own = list(zip(self.resources, self.values, strict=True))[: self.own]
+        arrays = {f"v{place}": array_of(value) for place, (_, value) in enumerate(own)}
+        pairs = [{"list": [one.name, {"array": f"v{place}"}]} for place, (one, _) in enumerate(own)]
+        tree: Tree = {
+            "dict": [
+                ["loop", self.turn.kind],
+                ["name", self.turn.name],
+                ["variables", {"list": pairs}],
+            ]
+        }
+        return StateCopy(make=lambda: (tree, ()), arrays=arrays)
+
+
+def in_snapshot(value: Any) -> Tree:
+    """Return the tree of an argument that no snapshot stores; None for one that can be stored."""
+    if isinstance(value, KEPT_TYPES):
+        return None
+    return {"opaque": f"{type(value).__module__}.{type(value).__qualname__}"}
+
+
+def on_host(given: Any) -> Any:
+    """Return arguments or a batch with arrays in place of the tensors."""
+
+    def converted(leaf: Any) -> Any:
+        return leaf.numpy() if isinstance(leaf, tf.Tensor) and hasattr(leaf, "numpy") else leaf
+
+    return tf.nest.map_structure(converted, given)
+
+
+def restore_loop(
+    resources: Sequence[Resource], tree: Tree, arrays: Mapping[str, Array]
+) -> list[str]:
+    """Give the variables of a loop the values of a snapshot.
+
+    Variables of the same name and shape are paired in their order.
+
+    Returns:
+        Names of the recorded variables that the loop lacks.
+    """
+    assert isinstance(tree, dict)
+    waiting: dict[tuple[str, tuple[int, ...]], list[Resource]] = {}
+    for resource in resources:
+        waiting.setdefault((resource.name, resource.shape), []).append(resource)
+    missing = []
+    for each in dict(tree["dict"])["variables"]["list"]:
+        name, leaf = each["list"]
+        value = values_of(arrays[leaf["array"]])
+        found = waiting.get((name, tuple(value.shape)))
+        if found:
+            found.pop(0).assign(value)
+        else:
+            missing.append(name)
+    return missing
