@@ -198,9 +198,8 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
-        for part in (self._stop, self._stalls):
-            if part is not None:
-                part.close()
+        for part in filter(None, (self._stop, self._stalls)):
+            part.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
         self.recorder.ends = True
@@ -352,8 +351,8 @@ class Worker:
         )
 
     def _watch_for_stalls(self, attempt: Path) -> StallObserver:
-        folder, collective = worker_folder(attempt, self._rank), self.adapters.collective
-        return StallObserver(folder, self._rank, lambda: self.recorder.steps, collective)
+        folder, steps = worker_folder(attempt, self._rank), lambda: self.recorder.steps
+        return StallObserver(folder, self._rank, steps, self.adapters.collective)
 
     def _connected_stop(self, environment: Environment) -> JobStop:
         stop = JobStop.of(self.config, self.adapters, environment)
