@@ -198,7 +198,7 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
-        for part in filter(None, (self._stop, self._stalls)):
+        for part in [each for each in (self._stop, self._stalls) if each is not None]:
             part.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
