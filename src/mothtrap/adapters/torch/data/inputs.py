@@ -110,7 +110,9 @@ class InputObserver:
         if len(arguments) < len(every):
             self._tell_unread(inner, every)
         loaders, light = self.loaders, trains and self._job.light
-        source = loaders.used(arguments, trains=trains) if loaders.latest is not None else None
+        source = None
+        if loaders.latest is not None:
+            source = loaders.used(arguments, trains=trains, use=use)
         if trains and self._job.grouper.step != self._step:
             self._step = self._job.grouper.step
             self._first = weakref.ref(module)
@@ -119,8 +121,6 @@ class InputObserver:
         if loaders.made or not light:
             part = loaders.provenance.called
             self._job.contain_part("samples", part, arguments, trains, first, use)
-        if use is not None and source is not None and loaders.latest is not None:
-            use.then(functools.partial(loaders.settled, loaders.latest))
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
         if not first:
