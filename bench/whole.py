@@ -1,4 +1,4 @@
-"""What `mothtrap run` adds to whole programs, and what it says that it adds.
+"""Time that `mothtrap run` adds to whole programs, and the time that it reports.
 
 Each program runs in pairs of whole processes, plain and watched, in turns. The table has the
 median of the differences in wall and processor time with the lowest and highest, and the time
@@ -49,7 +49,7 @@ class Took:
 
 @dataclass(frozen=True, kw_only=True)
 class Added:
-    """What watching added to a program: medians over the pairs, and all differences."""
+    """Time that watching added to a program: medians over the pairs, and all differences."""
 
     name: str
     plain_s: float

@@ -8,7 +8,7 @@ import pytest
 
 from mothtrap.capture.phase_clock import EVERY, PhaseClock
 from mothtrap.capture.step_times import StepTimes
-from mothtrap.core.facts.phases import BACKWARD, DATA, OTHER
+from mothtrap.core.phases import BACKWARD, DATA, OTHER
 
 
 class Cpu(NamedTuple):

@@ -5,8 +5,9 @@ from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import LoaderBegan
-from mothtrap.core.facts.phases import PHASES, PhasesTimed
+from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.phases import PHASES
 from mothtrap.rules.waits_for_data import WaitsForData
 
 

@@ -8,15 +8,8 @@ from typing import Any
 import psutil
 
 from mothtrap.capture.step_times import StepTimes
-from mothtrap.core.facts.phases import (
-    EVALUATION,
-    FORWARD,
-    LOSS,
-    OTHER,
-    OWN,
-    PHASES,
-    PhasesTimed,
-)
+from mothtrap.core.facts.phases import PhasesTimed
+from mothtrap.core.phases import EVALUATION, FORWARD, LOSS, OTHER, OWN, PHASES
 
 EVERY, EVERY_S = 100, 30.0
 """Steps, or seconds, that one fact sums up; chosen by hand."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from mothtrap.core.facts.phases import DATA, OWN, PHASES, PhasesTimed
+from mothtrap.core.facts.phases import PhasesTimed
+from mothtrap.core.phases import DATA, OWN, PHASES
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
-from mothtrap.core.facts.phases import DATA, OWN, PhasesTimed
+from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.phases import DATA, OWN
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window

@@ -2,23 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from mothtrap.core.fact import Fact
-
-DATA: Final = "data"
-FORWARD: Final = "forward"
-LOSS: Final = "loss"
-BACKWARD: Final = "backward"
-OPTIMIZER: Final = "optimizer"
-EVALUATION: Final = "evaluation"
-SAVE: Final = "save"
-OTHER: Final = "other"
-OWN: Final = "mothtrap"
-
-PHASES: Final = (DATA, FORWARD, LOSS, BACKWARD, OPTIMIZER, EVALUATION, SAVE, OTHER, OWN)
-"""In the order of a step. `data` waits for a loader, `loss` lies between forward and backward, and
-`other` is everything that no hook sees."""
 
 
 class PhasesTimed(Fact, frozen=True, kw_only=True, tag=True):

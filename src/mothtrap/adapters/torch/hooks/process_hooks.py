@@ -25,7 +25,7 @@ from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled
 from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
-from mothtrap.core.facts.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
+from mothtrap.core.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
 from mothtrap.tracing.read_ahead import when_handed
 from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.unseen import unseen
