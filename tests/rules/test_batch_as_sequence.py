@@ -49,6 +49,18 @@ def test_stays_quiet(shape: tuple[int, ...], prediction: tuple[int, ...]) -> Non
     assert check(shape, prediction) == []
 
 
+def test_a_look_at_an_evaluation_does_not_count() -> None:
+    every = [
+        SequenceAxes(step=step, module="rnn", module_type="LSTM", shape=(rows, 12, 8))
+        for step, rows in enumerate([32, 200, 32, 32])
+    ]
+    losses = [
+        LossCall(step=step, operation="cross_entropy", prediction_shape=(32, 4))
+        for step in range(4)
+    ]
+    assert BatchAsSequence().check(window(*every, *losses))
+
+
 def test_needs_two_looks_and_such_a_module() -> None:
     with pytest.raises(NotEnoughData):
         check((32, 12, 8), (32, 4), steps=1)

@@ -29,8 +29,9 @@ class BatchAsSequence(Rule):
         prediction depends on the other rows of its batch.
 
     Fires:
-        Warning when in `looks` steps every loss has as many rows as axis 0 of the input, more
-        than one entry lies along axis 1, and no axis of the prediction is as long as that.
+        Warning when in `looks` steps, and `share` of those that were looked at, every loss has as
+        many rows as axis 0 of the input, more than one entry lies along axis 1, and no axis of
+        the prediction is as long as that.
 
     Stays quiet:
         Batches of one sequence, losses over every position, batches as large as the sequence is
@@ -53,6 +54,9 @@ class BatchAsSequence(Rule):
     explains = ("loss_not_decreasing", "stuck_at_chance", "overfit")
 
     looks: int = threshold(2, unit="steps", source="chosen by hand: sizes agree by chance once")
+    share: float = threshold(
+        0.75, unit="of the looks", source="chosen by hand: some looks are at an evaluation"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the axes of each module with the rows of the losses of the same step."""
@@ -71,7 +75,11 @@ class BatchAsSequence(Rule):
         }
         if all(len(verdicts) < self.looks for verdicts in judged.values()):
             raise NotEnoughData(f"fewer than {self.looks} steps show the loss beside the module")
-        wrong = [m for m, found in judged.items() if len(found) >= self.looks and all(found)]
+        wrong = [
+            module
+            for module, found in judged.items()
+            if sum(found) >= max(self.looks, self.share * len(found))
+        ]
         return [self._finding(window, seen[wrong[0]], wrong)] if wrong else []
 
     def _finding(self, window: Window, seen: list[SequenceAxes], wrong: list[str]) -> Finding:

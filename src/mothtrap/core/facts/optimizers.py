@@ -148,7 +148,7 @@ class ClippedLate(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ScheduleEnded(Fact, frozen=True, kw_only=True, tag=True):
-    """How far a learning rate schedule came by the end of the job.
+    """Calls that a learning rate schedule got by the end of the job, and those that it plans for.
 
     Its `argument` says that it plans for `planned` calls. It got `calls` of them while the job made
     `steps` optimizer steps and `passes` over the training data (0 = not known).

@@ -237,3 +237,4 @@ def test_inputs_of_an_unmarked_evaluation_are_described_apart() -> None:
     found = [one for one in seen.observed(InputDistribution) if isinstance(one, InputDistribution)]
     assert {one.std > 50 for one in found if one.mode is Mode.EVAL} == {True}
     assert [one.rows for one in found if one.mode is Mode.EVAL] == [20, 20, 20]
+    assert {one.rows for one in found if one.mode is Mode.TRAIN} == {10}

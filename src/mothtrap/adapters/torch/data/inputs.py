@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import torch
 from torch import nn
 
@@ -109,7 +110,9 @@ class InputObserver:
         if len(arguments) < len(every):
             self._tell_unread(inner, every)
         loaders, light = self.loaders, trains and self._job.light
-        source = loaders.used(arguments, trains=trains) if loaders.latest is not None else None
+        source = None
+        if loaders.latest is not None:
+            source = loaders.used(arguments, trains=trains, use=use)
         if trains and self._job.grouper.step != self._step:
             self._step = self._job.grouper.step
             self._first = weakref.ref(module)
@@ -118,8 +121,6 @@ class InputObserver:
         if loaders.made or not light:
             part = loaders.provenance.called
             self._job.contain_part("samples", part, arguments, trains, first, use)
-        if use is not None and source is not None and loaders.latest is not None:
-            use.then(functools.partial(loaders.settled, loaders.latest))
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
         if not first:
@@ -138,11 +139,13 @@ class InputObserver:
         called = self._called.get(module)
         if called is None:
             called = self._called[module] = _Called()
-        if not light and self._is_summarized(called, trains):
-            self._summarize(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
-        if use is not None and use.is_expected:
+        due = not light and self._is_summarized(called, trains)
+        facts = self._summaries(inner, arguments, trains=trains, place=place) if due else []
+        if use is None or not (use.is_expected or facts):
+            self._report(facts)
+        else:
             given = [(name, UnchangedRef(tensor)) for name, tensor in arguments]
-            use.then(functools.partial(self._settled, called, OwnRef(inner), given, place))
+            use.then(functools.partial(self._settled, called, OwnRef(inner), given, facts))
         self.overlap.called(inner, arguments, source, trains=trains, use=use)
 
     def _settled(
@@ -150,15 +153,29 @@ class InputObserver:
         called: _Called,
         module: OwnRef[nn.Module],
         given: Sequence[tuple[str, UnchangedRef]],
-        place: str | None,
+        facts: list[InputDistribution],
         evaluated: bool,
     ) -> None:
-        """Summarize the inputs of a forward that was an evaluation, if they are still there."""
+        """Report the inputs of a forward, now that it is known what it was for.
+
+        Inputs of an evaluation that were not summarized when it ran are so now, if they are still
+        there.
+        """
+        if not evaluated:
+            self._report(facts)
+            return
         inner = module()
-        if evaluated and inner is not None and self._is_summarized(called, trains=False):
+        if inner is None or not self._is_summarized(called, trains=False):
+            return
+        if not facts:
             found = [(name, reference()) for name, reference in given]
             there = [(name, tensor) for name, tensor in found if tensor is not None]
-            self._summarize(inner, there, Mode.EVAL, place)
+            facts = self._summaries(inner, there, trains=False)
+        self._report([msgspec.structs.replace(fact, mode=Mode.EVAL) for fact in facts])
+
+    def _report(self, facts: list[InputDistribution]) -> None:
+        for fact in facts:
+            self._job.recorder.notes.observe(fact)
 
     def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
         """Say once of each kind of tensor that looks at the data pass over it.
@@ -225,25 +242,32 @@ class InputObserver:
         called.eval_told += due
         return due and called.eval_told <= EVAL_MOST
 
-    def _summarize(
-        self, inner: nn.Module, arguments: list[Argument], mode: Mode, place: str | None = None
-    ) -> None:
+    def _summaries(
+        self,
+        inner: nn.Module,
+        arguments: list[Argument],
+        *,
+        trains: bool,
+        place: str | None = None,
+    ) -> list[InputDistribution]:
+        """Return the distribution of each argument, and report those that are not finite."""
+        mode = Mode.TRAIN if trains else Mode.EVAL
         chosen = [
             (name, tensor)
             for name, tensor in arguments
             if tensor.is_floating_point() and tensor.ndim and 0 < tensor.numel() <= MAX_ELEMENTS
         ]
         if not chosen:
-            return
+            return []
         path = self._job.book.module_name(inner)
         location = place or frames.user_location()
         rows_TF = arithmetic.summarize([t for _, t in chosen], ("nan", "inf", "mean", "std"))
-        std_T = derive(rows_TF, "std")
+        std_T, facts = derive(rows_TF, "std"), []
         for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):
             if row_F[COLUMN["nan"]] or row_F[COLUMN["inf"]]:
                 self._tell_nonfinite(path, name, tensor, mode, location)
                 continue
-            self._job.recorder.notes.observe(
+            facts.append(
                 InputDistribution(
                     step=self._job.grouper.step,
                     mode=mode,
@@ -255,6 +279,7 @@ class InputObserver:
                     location=location,
                 )
             )
+        return facts
 
     def _tell_nonfinite(
         self, path: str, name: str, tensor: torch.Tensor, mode: Mode, location: str | None

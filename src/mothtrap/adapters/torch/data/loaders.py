@@ -34,6 +34,7 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 
@@ -75,6 +76,7 @@ class LoaderObserver:
         latest: the batch that was loaded last; None before the first, and once a pass ended.
         provenance: knows which samples each step trained on.
         made: loaders that were seen so far.
+        passes_trained: passes of the loader that is trained on most.
     """
 
     def __init__(self, job: Job, thread: Callable[[], int], digests: DigestObserver) -> None:
@@ -83,7 +85,7 @@ class LoaderObserver:
         self._passes: ByIdentity[object, _Pass] = ByIdentity()
         self._found: list[NonfiniteInput] = []
         self._shared = SharedIndices(job)
-        self.made = 0
+        self.made = self.passes_trained = 0
         self.provenance = ProvenanceObserver(job)
         self.latest: Batch | None = None
 
@@ -179,7 +181,7 @@ class LoaderObserver:
 
     # What the training makes of it
 
-    def used(self, arguments: Placed, *, trains: bool) -> Source | None:
+    def used(self, arguments: Placed, *, trains: bool, use: Use | None = None) -> Source | None:
         """A model is called; return the loader that its arguments came from, if one.
 
         Known by their sizes: on the way they may be moved, flattened or normalized.
@@ -198,24 +200,18 @@ class LoaderObserver:
         if not trains and batch.trains:
             return None  # after a backward tensors of the same sizes may be given by hand
         batch.trains = trains  # a teacher may see it before the model that is trained
+        if use is not None:
+            use.then(functools.partial(self._settled, batch.source))
         return batch.source
-
-    def settled(self, batch: Batch, evaluated: bool) -> None:
-        """It is known what a forward with a batch of a loader was for."""
-        if evaluated and not batch.source.evaluated:
-            batch.source.evaluated = True
-            self._shared.compare(batch.source)
-
-    def passes_trained(self) -> int:
-        """Return how often the loader that is trained on most was gone through."""
-        passes = [source.passes for _, source in self._sources.items() if source.trained]
-        return max(passes, default=0)
 
     def trained_on(self) -> None:
         """A backward begins: the latest batch is trained on."""
         self._job.contain_part("samples", self.provenance.backward_began)
         batch = self.latest
-        if batch is not None and batch.trains and not batch.source.trained:
+        if batch is None or not batch.trains:
+            return
+        self.passes_trained = max(self.passes_trained, batch.source.passes)
+        if not batch.source.trained:
             batch.source.trained = True
             self._shared.compare(batch.source)
 
@@ -231,6 +227,12 @@ class LoaderObserver:
         return batch.told
 
     # How
+
+    def _settled(self, source: Source, evaluated: bool) -> None:
+        """It is known whether a forward with a batch of a loader was an evaluation."""
+        if evaluated and not source.evaluated:
+            source.evaluated = True
+            self._shared.compare(source)
 
     def _settle(self) -> None:
         """The latest batch is done with: one that no model was trained on was evaluated."""

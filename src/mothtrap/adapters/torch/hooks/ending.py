@@ -49,7 +49,7 @@ class Ending:
 
     def _report_schedules(self) -> None:
         job, steps = self._job, self._job.grouper.steps_applied
-        ended = list(self.schedules.ended(steps, self._forwards.inputs.loaders.passes_trained()))
+        ended = list(self.schedules.ended(steps, self._forwards.inputs.loaders.passes_trained))
         if ended:
             key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
             job.recorder.evaluation(key, (), tuple(ended))

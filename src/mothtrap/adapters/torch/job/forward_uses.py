@@ -1,4 +1,4 @@
-"""What forwards with a graph turn out to be for: training, an evaluation, or something else.
+"""Purpose of forwards with a graph: training, an evaluation, or something else.
 
 A script may evaluate without `torch.no_grad()` and without `model.eval()`. Such a forward looks
 like one of training until the step is over. Then it is known whether a backward went through its

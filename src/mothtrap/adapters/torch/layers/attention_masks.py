@@ -33,6 +33,6 @@ def given_to(
         return None
     for name, place in (("attn_mask", _PLACE), ("key_padding_mask", _PADDING_PLACE)):
         mask = kwargs.get(name, args[place] if len(args) > place else None)
-        if is_of_ones(mask):
+        if isinstance(mask, torch.Tensor) and is_of_ones(mask):
             return mask
     return None
