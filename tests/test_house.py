@@ -36,6 +36,7 @@ LAYERS = {
     "exports": 6,
     "adapters": 5,
     "rules": 5,
+    "repairs": 5,
     "actions": 5,
     "checks": 4,
     "behavior": 5,

@@ -27,6 +27,7 @@ COMMANDS = [
     "diff",
     "doctor",
     "export",
+    "fix",
     "gc",
     "group",
     "help",

@@ -174,7 +174,7 @@ def _require(allowed: bool, what: str, option: str) -> None:
 
 
 def _own_only(start: Start) -> None:
-    """Refuse the command of a run that somebody else recorded: an agent cannot confirm it."""
+    """Refuse the command of a run that another user recorded: an agent cannot confirm it."""
     if start.foreign:
         raise PermissionError(
             f"this run was recorded on {start.foreign}; the user must replay it in a terminal"

@@ -50,7 +50,7 @@ def source_lines(run: Run, finding: Finding) -> SourceAnswer:
     file, _, number = location.rpartition(":")
     if not file or not number.isdecimal():
         return SourceAnswer(location=location, problem="This finding has no place in the source.")
-    text, problem = _unchanged(run, file)
+    text, problem = unchanged_source(run, file)
     if text is None:
         return SourceAnswer(location=location, problem=problem)
     every, line = without_secrets(text).splitlines(), int(number)
@@ -61,8 +61,8 @@ def source_lines(run: Run, finding: Finding) -> SourceAnswer:
     return SourceAnswer(location=location, first=first, line=line, lines=lines)
 
 
-def _unchanged(run: Run, file: str) -> tuple[str | None, str]:
-    """The text of a file as it was in the run, or why there is none."""
+def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
+    """Return the text of a file if it is as it was in the run, else None and the reason."""
     try:
         ledger = run.ledger()
     except MothtrapError:
