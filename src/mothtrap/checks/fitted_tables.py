@@ -137,7 +137,8 @@ class _Codes:
 
 
 def _size(x: Any) -> int:
-    return int(getattr(x, "shape", (len(x) if hasattr(x, "__len__") else 0,))[0])
+    shape = getattr(x, "shape", ())
+    return int(shape[0]) if shape else len(x) if hasattr(x, "__len__") else 0
 
 
 def _columns(x: Any) -> int:

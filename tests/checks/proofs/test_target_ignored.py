@@ -25,3 +25,13 @@ def test_a_loss_of_the_targets_is_no_fault() -> None:
 def test_equal_targets_are_not_judged() -> None:
     batches = [(x, torch.ones_like(y)) for x, y in table()]
     assert result("PRE107", network(), batches, nn.CrossEntropyLoss()).state == "not_applicable"
+
+
+def test_a_model_that_predicts_the_same_for_each_row_is_not_judged() -> None:
+    model = network()
+    last = model[-1]
+    assert isinstance(last, nn.Linear)
+    nn.init.zeros_(last.weight)
+    made = result("PRE107", model, table(), nn.CrossEntropyLoss())
+    assert made.state == "not_enough_data"
+    assert "predicts the same" in made.reason

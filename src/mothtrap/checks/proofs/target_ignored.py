@@ -30,7 +30,8 @@ class TargetIgnored(Check):
         with the targets moved by one row. Each of the two trials may take `seconds`.
 
     Stays quiet:
-        Batches whose targets are all equal; losses that are not computed by a loss function of the
+        Batches whose targets are all equal, and predictions that are `alike` for all rows: moving
+        the targets then changes nothing. Losses that are not computed by a loss function of the
         framework.
 
     What to do:
@@ -48,6 +49,7 @@ class TargetIgnored(Check):
     uses = ("step", "trials")
     passed = "the loss depends on the targets"
     costs = 2
+    alike: float = threshold(1e-5, unit="of the predictions", source="rounding of float32")
     seconds: float = threshold(15.0, unit="seconds", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
@@ -57,12 +59,15 @@ class TargetIgnored(Check):
             raise NotApplicable("no call of a loss function with a target for each row was seen")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
+        rows = loss.prediction.reshape(len(loss.prediction), -1)
+        if np.ptp(rows, axis=0).max(initial=0.0) <= self.alike * np.abs(rows).max(initial=0.0):
+            raise NotEnoughData("the model predicts the same for each row")
         limit = min(self.seconds, subject.left_s / 2)
         usual = subject.step.train(Change(), 2, limit).losses
         moved = subject.step.train(Change(targets="permuted"), 2, limit).losses
         if len(usual) < 2 or len(moved) < 2:
             raise NotEnoughData("the trial made no two steps")
-        if np.array_equal(usual, moved):
+        if np.array_equal(usual, moved) and np.isfinite(usual).all():
             yield Found(
                 step=0,
                 severity="error",
