@@ -58,7 +58,7 @@ HANGS = [
 HEALTHY = [
     *(Case("healthy_slow_loader", 2, 0), Case("healthy_evaluation", 2, 0)),
     *(Case("healthy_checkpoint", 2, 0), Case("healthy_long_steps", 2, 1)),
-    Case("healthy_evaluation", 4, 2),
+    *(Case("healthy_evaluation", 4, 2), Case("healthy_gathers", 2, 0)),
 ]
 
 

@@ -145,7 +145,13 @@ def test_documented_names_are_imported_from_public_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["mothtrap.core.texts", "mothtrap.report.record", "mothtrap.report.style"]
+    "module",
+    [
+        "mothtrap.core.texts",
+        "mothtrap.report.phases",
+        "mothtrap.report.record",
+        "mothtrap.report.style",
+    ],
 )
 def test_examples_in_docstrings_are_true(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(module))

@@ -60,6 +60,8 @@ PLANTED = (
     exactly("wrong_sign", "LOS410", 0),
     exactly("evaluation_unchanged", "LOS413", 10, severity="warning"),
     exactly("loss_unchanged", "LOS414", 0),
+    exactly("mask_of_ones", "STR722", 0),
+    exactly("batch_as_sequence", "STR723", 0, layer="rnn", severity="warning"),
     exactly("sigmoid_before_bce_with_logits", "STR702", 0),
     exactly("softmax_before_cross_entropy", "STR701", 0),
     exactly("loss_broadcast", "STR706", 0),

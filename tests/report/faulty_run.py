@@ -42,6 +42,7 @@ class HandMadeRun:
     stop_reason: str | None = None
     replay: StoredReplay | None = None
     probed: Probed | None = None
+    unevaluated: str = ""
 
     def damage_within(self, limit_bytes: int) -> tuple[str, ...]:
         """The damage, whatever the limit."""

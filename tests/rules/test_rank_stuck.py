@@ -20,7 +20,7 @@ def started(size: int) -> WorkerStarted:
 
 
 def state(rank: int, call: CollectiveCall | None = None, **more: object) -> WorkerStalled:
-    values = {"step": 8, "waited_s": 31.0, "is_idle": True, "function": "step"}
+    values = {"step": 8, "waited_s": 31.0, "is_idle": True, "still_s": 30.0, "function": "step"}
     values |= {"location": "train.py:9", "collective": call}
     return WorkerStalled(rank=rank, **(values | more))  # type: ignore[arg-type]
 
@@ -68,11 +68,22 @@ def test_quiet_until_all_workers_have_said_where_they_are() -> None:
 
 def test_a_worker_that_has_ended() -> None:
     ended = WorkerEnded(
-        step=9, steps=9, own_s=0.0, wall_s=1.0, exception="ValueError: no", location="train.py:3"
+        step=9,
+        steps=9,
+        own_s=0.0,
+        wall_s=1.0,
+        exception="ValueError: no",
+        location="train.py:3",
+        at_s=100.0,
     )
-    (found,) = check((state(0, waits()),), (ended,))
+    assert check((state(0, waits(), at_s=104.0),), (ended,)) == [], "it may end as well"
+    (found,) = check((state(0, waits(), at_s=106.0),), (ended,))
     assert (found.workers, found.location) == ((1,), "train.py:3")
     assert found.message.startswith("worker 1 has ended with ValueError: no, but worker 0 has")
+
+
+def test_workers_that_call_further_collectives_are_not_stuck() -> None:
+    assert check((state(0, waits(14), still_s=1.0),), (state(1, waits(13), still_s=1.0),)) == []
 
 
 def test_a_collective_that_one_worker_leaves_out() -> None:

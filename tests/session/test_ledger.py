@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,7 @@ def test_a_run_has_a_ledger(tmp_path: Path) -> None:
     assert [*facts["sources"]] == ["train.py"]
     assert ledger.arguments == ("train.py", "--seed", "7")
     assert "hidden" not in (path / "1" / "w0" / "ledger.json").read_text()
+    assert open_run(path).packages()["torch"] == version("torch")
     source = open_run(path).source
     assert source is not None
     assert "not a git repository" in source.error

@@ -14,6 +14,7 @@ from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.snapshots import RecordedStep, Snapshot
 from mothtrap.session import replay as replays
 from mothtrap.session.replay import ReplayOptions, choose, replay
+from mothtrap.session.record.packages import lock_lines
 from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot import format as files
 
@@ -119,6 +120,16 @@ def test_a_script_that_is_younger_than_the_run_is_told_of(tmp_path: Path) -> Non
     assert changed_sources(tmp_path / "run", one) == ["train.py"]
     told = list(differences_here(tmp_path / "run", one))
     assert told == ["train.py was changed after the run began", "the run used Python 2.7.18"]
+
+
+def test_installed_packages_that_differ_are_told_of(tmp_path: Path) -> None:
+    worker = tmp_path / "run" / "1" / "w0"
+    worker.mkdir(parents=True)
+    lines = [*lock_lines(), "lost-package==1.2"]
+    (worker / "packages.txt").write_text("\n".join(lines))
+    one = snapshot(3, cwd=str(tmp_path))
+    [told] = list(differences_here(tmp_path / "run", one))
+    assert told == "installed packages differ: lost-package 1.2 (here none)"
 
 
 def test_files_are_looked_at_in_the_folder_in_which_the_script_is_started(tmp_path: Path) -> None:

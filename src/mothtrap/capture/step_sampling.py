@@ -15,7 +15,7 @@ from collections import deque
 from statistics import fmean, median
 
 CREDIT_S = 1.0
-"""What watching may cost before the budget counts; chosen by hand: a short job is watched whole."""
+"""Seconds that watching may cost before the budget counts; chosen by hand."""
 FIRST_STEPS = 64
 """Steps at the start that are watched, whatever they cost, as in `depths.py`."""
 DENSE_STEPS, SPARSEST = 2000, 20

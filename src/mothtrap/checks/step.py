@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.core.facts.checks import LayerRow
+
 Array = npt.NDArray[Any]
 NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
 """Loss functions of a regression."""
@@ -178,6 +180,9 @@ class Forward(Protocol):
         seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
         """Return the output of each module call, in order of their ends."""
+
+    def layers(self) -> Sequence[LayerRow]:
+        """Return the layers without layers inside, and those with parameters of their own."""
 
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""

@@ -42,8 +42,9 @@ from mothtrap.reader.merging import (
 )
 from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
+from mothtrap.reader.worker_states import Workers, workers_of
 from mothtrap.store.finding_rows import read_rows
-from mothtrap.store.layout import monitor_folder, read_ledger, read_source
+from mothtrap.store.layout import monitor_folder, read_ledger, read_packages, read_source
 
 CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
@@ -137,6 +138,11 @@ class RunFacts:
         views = self._span.views(rank)
         return read_ledger(views[-1].folder) if views else None
 
+    def packages(self) -> dict[str, str]:
+        """Return the installed packages of the latest attempt by name; empty where not kept."""
+        views = self._span.views(0)
+        return read_packages(views[-1].folder) if views else {}
+
     @property
     def source(self) -> Source | None:
         """The script's repository at the start of the latest attempt; None = unknown.
@@ -170,6 +176,11 @@ class RunFacts:
     def workers(self) -> tuple[int, ...]:
         """Ranks of all attempts, ascending."""
         return self._span.workers
+
+    @property
+    def worker_states(self) -> Workers:
+        """State of each worker of the latest attempt."""
+        return workers_of(self._span.latest)
 
     @property
     def steps(self) -> int:

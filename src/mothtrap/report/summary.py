@@ -29,6 +29,7 @@ from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.ignored import Ignored, ignored
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
+from mothtrap.report.phases import phase_shares
 from mothtrap.report.record import RunRecord
 from mothtrap.report.source import lines_at
 from mothtrap.report.style import count_of
@@ -93,6 +94,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     as it was when the job began; `ending` says how a job ended that failed; `boosted` are
     models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
     there where it was asked for; `after` says what came after the onset of errors and warnings.
+    `phases` are the shares of the training time by phase.
     """
 
     run: RunFacts
@@ -118,6 +120,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replay: StoredReplay | None = None
     record: RunRecord | None = None
     after: tuple[Aftermath, ...] = ()
+    phases: dict[str, float] = {}
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
@@ -197,6 +200,7 @@ def summarize(
         boosted=boosted_models(run),
         replay=run.replay,
         after=aftermaths(run, _serious(diagnosis)),
+        phases=phase_shares(run),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
     return shareable(summary)

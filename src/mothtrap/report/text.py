@@ -15,6 +15,7 @@ from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.live_line import layers_in_words
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
 from mothtrap.report.verdict import alarms
@@ -84,6 +85,8 @@ def state_lines(
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)
+    if summary.phases:
+        lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
     cost = cost_of(summary)
     if cost:
         lines += wrapped(f"  overhead: {cost}", indent="    ")

@@ -12,6 +12,7 @@ from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import replay_command
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.record import duration
 from mothtrap.report.style import (
     PLAIN,
@@ -31,6 +32,8 @@ MAX_OTHERS = 4
 """Root warnings, and notes, that are named; chosen by hand."""
 LONG_RUN_S = 600.0
 """Training time from which the overhead is a share; seconds say more of a shorter run."""
+WORTH_TIMING_S = 60.0
+"""Training time from which the verdict says where it went; chosen by hand."""
 WORTH_NAMING = 0.0005
 """Share of the training time from which captures that a user asked for are named: 0.1 % rounded."""
 MAX_PART = 40
@@ -71,6 +74,8 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     lines += _wrap_all(ignored_lines(summary.ignored, style))
     lines += alarms(summary, style)
     lines += following if not roots else []
+    if summary.phases and summary.overhead.wall_seconds >= WORTH_TIMING_S:
+        lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
     footer = _footer(summary, with_counts=bool(roots))
     if shown and not _is_bare(summary):
         footer.append(f"mothtrap show {style.safe(shown)}")

@@ -15,6 +15,12 @@ from mothtrap.core.window import Window
 
 Stalls = Mapping[int, WorkerStalled]
 Ends = Mapping[int, WorkerEnded]
+STILL_S = 4.0
+"""Time for which workers must have waited in one collective; chosen by hand: states of workers are
+of different moments."""
+SETTLED_S = 5.0
+"""Time for which workers must have waited on after another one has ended; chosen by hand, five
+renewals of their states."""
 MAX_NAMED = 8
 """Workers that a message names; chosen by hand."""
 
@@ -37,7 +43,8 @@ class RankStuck(Rule):
 
     Stays quiet:
         Slow workers: one that computes, reads, or writes is not stuck, however long the others
-        wait for it. Jobs of one worker. When steps come again the finding becomes a note.
+        wait for it. Workers that go on to call collectives, as in an evaluation. Jobs of one
+        worker. When steps come again the finding becomes a note.
 
     What to do:
         - Call collectives on all workers in the same order: never inside `if rank == 0`.
@@ -75,6 +82,8 @@ class RankStuck(Rule):
         waiting = {r: s for r, s in stalled.items() if s.collective and s.collective.waits}
         if not waiting or len(stalled) + len(ends) < size:
             return []  # some still make steps, or have not said where they are
+        if any(each.still_s < STILL_S for each in waiting.values()):
+            return []  # they call further collectives: an evaluation, perhaps
         found = _message(stalled, waiting, ends)
         return [self._finding(window, stalled, *found)] if found is not None else []
 
@@ -105,6 +114,9 @@ def _message(
         rank = min(late)
         return sorted(late), _elsewhere(late, waiting), late[rank].location
     if ends:
+        newest_s = max(end.at_s for end in ends.values())
+        if any(each.at_s < newest_s + SETTLED_S for each in waiting.values()):
+            return None  # they may go on, or end as well, and have not said so yet
         rank = min(ends)
         return sorted(ends), _ended(ends, waiting), ends[rank].location
     if behind:

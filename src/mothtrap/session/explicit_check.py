@@ -15,6 +15,7 @@ from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.findings import Finding, Findings, Severity
 from mothtrap.monitor.catalogue import load_checks, rule_classes
 from mothtrap.report.checks import lines
+from mothtrap.report.layer_table import as_text
 from mothtrap.report.style import PLAIN
 from mothtrap.session.adapters import load
 from mothtrap.tracing.handle import AdapterSpec
@@ -47,6 +48,11 @@ class CheckReport:
     def figures(self) -> dict[str, dict[str, float]]:
         """Numbers of the checks by code and name."""
         return {result.code: result.figures for result in self.results if result.figures}
+
+    def table(self) -> str:
+        """Return the table of layers as text; empty if PRE501 did not make it."""
+        rows = next((result.layers for result in self.results if result.layers), ())
+        return as_text(rows) if rows else ""
 
     def __str__(self) -> str:
         told = [_line(found) for found in self.findings]

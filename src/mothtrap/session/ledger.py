@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -13,10 +14,11 @@ from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.working_folder import working_folder
+from mothtrap.session.record import packages
 from mothtrap.session.record.data_files import data_files
 from mothtrap.session.record.settings import Settings, seen_now, settle
 from mothtrap.session.surroundings import python_facts
-from mothtrap.store.layout import write_ledger
+from mothtrap.store.layout import PACKAGES, write_ledger
 
 TIMEOUT_S = 10.0
 """Longest wait for the ledger at the end of a process; chosen by hand: it takes 0.2 s."""
@@ -55,6 +57,8 @@ class LedgerKeeper:
     def _keep(self) -> None:
         try:
             write_ledger(self._folder, self._ledger())
+            if self._rank == 0:  # the workers of a job share their environment, as a rule
+                packages.write(self._folder / PACKAGES)
         except Exception as err:
             self._failed(err)
 
@@ -70,6 +74,8 @@ class LedgerKeeper:
                 missing["random"] = in_one_line(err)
         settings = self._settings(missing)
         parts.append({"parameters": settings.values})
+        if image := packages.container_image(os.environ):
+            parts.append({"environment": {"container.image": image}})
         try:
             parts.append({"data": data_files(self._folder.parents[1])})
         except Exception as err:

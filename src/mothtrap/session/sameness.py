@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.snapshots import Snapshot
+from mothtrap.session.record.packages import container_image, lock_lines
 from mothtrap.session.surroundings import installed_versions
 from mothtrap.store import layout
 from mothtrap.store.source_digests import digests_of
@@ -36,6 +38,29 @@ def differences_here(run: Path, snapshot: Snapshot, folder: str | None = None) -
     for name, version in snapshot.versions.items():
         if here.get(name, version) != version:
             yield f"the run used {name} {version}, here it is {here[name] or 'not installed'}"
+    attempt = layout.attempt_folder(run, snapshot.attempt)
+    yield from _packages(layout.read_packages(layout.worker_folder(attempt, 0)), snapshot.versions)
+    yield from _image(_ledger(layout.worker_folder(attempt, snapshot.worker)))
+
+
+def _packages(then: Mapping[str, str], known: Iterable[str]) -> Iterator[str]:
+    """Yield one line about installed packages that differ, but for those that are known."""
+    if not then:
+        return
+    now = layout.packages_in(lock_lines())
+    names = sorted({*then, *now} - {name.replace("_", "-").lower() for name in known})
+    other = [name for name in names if then.get(name) != now.get(name)]
+    if other:
+        told = [f"{one} {then.get(one, 'none')} (here {now.get(one, 'none')})" for one in other]
+        more = f" and {len(told) - SHOWN} more" if len(told) > SHOWN else ""
+        yield f"installed packages differ: {', '.join(told[:SHOWN])}{more}"
+
+
+def _image(ledger: Ledger | None) -> Iterator[str]:
+    then = ledger.facts.get("environment", {}).get("container.image") if ledger else None
+    now = container_image(os.environ)
+    if (then or now) and ledger is not None and then != now:
+        yield f"the run used the container image {then or 'none'}, here it is {now or 'none'}"
 
 
 def changed_sources(run: Path, snapshot: Snapshot, folder: str | None = None) -> list[str]:

@@ -72,7 +72,8 @@ class StallWatch:
         self._longest_s = 0.0
         self._work: tuple[float, float] | None = None
         self._worked_s = clock()
-        self._place: tuple[object, int] | None = None
+        self._place: tuple[object, int, int] | None = None
+        self._placed_s = clock()
         self._is_written = False
         self._ends = threading.Event()
         if begins:
@@ -80,8 +81,10 @@ class StallWatch:
             thread.start()
 
     def close(self) -> None:
-        """Look no more."""
+        """Look no more; a worker that closes its run is not stalled."""
         self._ends.set()
+        if self._is_written:
+            self._write(self._clock(), None)
 
     def _run(self) -> None:
         with suppress(Exception):  # a worker without this file is reported as unknown
@@ -121,9 +124,11 @@ class StallWatch:
 
     def _is_still(self, frame: FrameType, now_s: float) -> bool:
         """Return whether nothing happened since the last look."""
-        users = frames.user_frame_of(frame) or frame
-        place = users.f_code, users.f_lineno
+        users, call = frames.user_frame_of(frame) or frame, self._collective(frame)
+        place = users.f_code, users.f_lineno, call.number if call is not None else 0
         same, self._place = place == self._place, place
+        if not same:
+            self._placed_s = now_s
         before, since_s = self._work, now_s - self._worked_s
         self._work, self._worked_s = _work(), now_s
         if before is None or not same or since_s <= 0:
@@ -138,10 +143,12 @@ class StallWatch:
             rank=self._rank,
             waited_s=now_s - self._moved_s,
             is_idle=is_idle,
+            still_s=now_s - self._placed_s,
             function=users.f_code.co_name if users is not None else "",
             location=frames.location(users),
             collective=self._collective(frame) if frame is not None else None,
             has_resumed=frame is None,
+            at_s=time.time(),
             stack=_stack(frame),
         )
         write_stall(self._folder, state)

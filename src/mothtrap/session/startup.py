@@ -20,7 +20,7 @@ from mothtrap.session.adapters import load
 from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
-from mothtrap.session.triggers import framework_of
+from mothtrap.session.triggers import framework_of, is_too_early
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
@@ -51,8 +51,8 @@ def attach(framework: str, began_s: float | None = None) -> None:
     for parser in parsed.PARSERS:
         parsed.install(parser)  # also where a parser was imported before anything of ours
     name = framework_of(framework)
-    if name in _begun:
-        return  # by another import of the same framework, maybe one that the adapter makes itself
+    if name in _begun or is_too_early(framework):
+        return  # begun by another import, maybe one that the adapter makes itself
     _begun.add(name)
     try:
         _attach(name)

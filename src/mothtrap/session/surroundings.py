@@ -9,7 +9,7 @@ import re
 import site
 import sys
 import sysconfig
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 import psutil
@@ -140,6 +140,16 @@ def _held(module: object) -> Mapping[str, object]:
 def _installed() -> dict[str, str]:
     """Versions by normalized name of what lies in the folders of installed packages."""
     found: dict[str, str] = {}
+    for name, version, _ in package_folders():
+        found.setdefault(name, version)
+    return found
+
+
+def package_folders() -> Iterator[tuple[str, str, str]]:
+    """Yield normalized name, version, and folder of each installed package.
+
+    A package may be installed twice; the first one is the one that is imported.
+    """
     for folder in _folders():
         try:
             names = os.listdir(folder)
@@ -148,8 +158,7 @@ def _installed() -> dict[str, str]:
         for name in names:
             match = re.fullmatch(r"(.+?)-([^-]+)(?:-py[\d.]+)?\.(?:dist|egg)-info", name)
             if match:
-                found.setdefault(_normal(match.group(1)), match.group(2))
-    return found
+                yield _normal(match.group(1)), match.group(2), os.path.join(folder, name)
 
 
 def _is_importable(name: str) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from mothtrap.core import registry
 
 PACKAGE = "mothtrap.adapters"
@@ -43,6 +45,20 @@ def framework_of(trigger: str) -> str:
     """Return the framework whose adapter an import loads."""
     known = (*TRIGGERS.items(), *TABLE_TRIGGERS.items())
     return next((name for name, of in known if trigger in of), trigger)
+
+
+def is_too_early(trigger: str) -> bool:
+    """Return whether an adapter cannot be imported yet, after an import of `TABLE_TRIGGERS`.
+
+    Modules that are still being imported may import this one. The adapter is loaded after one of
+    them.
+    """
+    of = next((name for name, names in TABLE_TRIGGERS.items() if trigger in names), None)
+    if of is None:
+        return False
+    others = [name for name in list(sys.modules) if name.startswith(f"{of}.") and name != trigger]
+    specs = (getattr(sys.modules.get(name), "__spec__", None) for name in others)
+    return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def frameworks() -> tuple[str, ...]:

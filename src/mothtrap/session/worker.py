@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -304,6 +305,7 @@ class Worker:
             beside_s=own_threads_s(),
             exception=exception,
             location=location,
+            at_s=time.time(),
         )
 
     def _open(self) -> None:

@@ -9,6 +9,7 @@
     RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
     RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
+    RUN/<attempt>/w<rank>/packages.txt         installed packages, in the format of `pip freeze`
     RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/<attempt>/m<id>/rows-<seq>.arrow       rows of the user's data that findings are about
@@ -55,6 +56,7 @@ TIMED = "time_"
 """Begins the name of a table whose rows go by time, and belong to no step."""
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
+PACKAGES = "packages.txt"
 MAX_WORKERS = 100_000
 MAX_DESCRIPTION_BYTES = 64 << 20
 """Size up to which a description is read; chosen by hand, far above any that is written."""
@@ -279,6 +281,21 @@ def read_source(attempt: Path) -> Source | None:
 def write_ledger(worker: Path, ledger: Ledger) -> None:
     """Write `ledger.json` of a worker."""
     _replace(worker / LEDGER, jsonable.encode(ledger))
+
+
+def read_packages(worker: Path) -> dict[str, str]:
+    """Read `packages.txt`: the version of each package, or `@ url`; empty when absent."""
+    try:
+        text = read_plain(worker / PACKAGES, MAX_DESCRIPTION_BYTES).decode(errors="replace")
+    except OSError:
+        return {}
+    return packages_in(text.splitlines())
+
+
+def packages_in(lines: Iterable[str]) -> dict[str, str]:
+    """Return the version of each package of a lock file, or `@ url`."""
+    pairs = (re.split("==| (?=@ )", line, maxsplit=1) for line in lines)
+    return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
 def read_ledger(worker: Path) -> Ledger | None:

@@ -26,6 +26,7 @@ from mothtrap.report.failures import Failure
 from mothtrap.report.guarded import Guarded
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, unit_of
 from mothtrap.statistics.summary import STATISTICS
@@ -76,6 +77,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mothtrap: str
     commit: str
     overhead: Overhead
+    time: str
     cost: str
     failures: tuple[Failure, ...]
     guarded: tuple[Guarded, ...]
@@ -173,6 +175,7 @@ def run_answer(
         commit=_commit(run),
         overhead=summary.overhead,
         cost=cost_of(summary),
+        time=phases_in_words(summary.phases),
         failures=summary.failures,
         guarded=summary.guarded,
         notes=tuple(_notes(summary)),

@@ -81,6 +81,7 @@ class Application:
             Route("/", self._static),
             Route("/api/runs", self._caught(self._list)),
             Route("/api/runs.csv", self._caught(self._csv)),
+            Route("/api/associations", self._caught(self._associations)),
             Route("/api/compare", self._caught(self._compare)),
             Route(FACTS, self._caught(self._run)),
             Route("/api/findings", self._caught(self._findings)),
@@ -234,6 +235,11 @@ class Application:
         text = await self._do(lambda: self._runs.csv(query))
         headers = {"content-disposition": 'attachment; filename="runs.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
+
+    async def _associations(self, request: Request) -> Response:
+        query = request.query_params.get("query", "")
+        rows = await self._do(lambda: self._runs.associations(query))
+        return await _json([row._asdict() for row in rows])
 
     async def _record(self, request: Request) -> Response:
         return await _json(await self._of(request, record_api.record_answer))

@@ -7,10 +7,17 @@ from math import comb
 import pytest
 from tests.report.faulty_run import exploding
 
-from mothtrap.core.findings import Severity
-from mothtrap.monitor.stored.associations import associations
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.ledger import LedgerValue
+from mothtrap.monitor.stored.associations import Association, faults_of
+from mothtrap.monitor.stored.associations import associations as compare
 
 FAULT = (exploding(),)
+Runs = list[tuple[dict[str, LedgerValue], tuple[Finding, ...]]]
+
+
+def associations(runs: Runs, names: tuple[str, ...]) -> tuple[Association, ...]:
+    return compare([(options, faults_of(findings)) for options, findings in runs], names)
 
 
 def test_a_value_that_all_faulty_runs_have_comes_first() -> None:

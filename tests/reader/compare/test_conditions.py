@@ -90,6 +90,19 @@ def test_a_commit_and_what_is_not_committed_are_told(tmp_path: Path) -> None:
     assert found["sources: uncommitted changes"][1].startswith("train.py ")
 
 
+def test_installed_packages_that_differ_are_told_once(tmp_path: Path) -> None:
+    first, second = stored(tmp_path, "a", facts=FACTS), stored(tmp_path, "b", facts=FACTS)
+    assert told(first, second) == {}
+    for run, own in ((first, "1"), (second, "2")):
+        text = f"extra-package=={own}\nsame==1\nonly-{own} @ git+https://host/only@{own}\n"
+        (run.path / "1" / "w0" / "packages.txt").write_text(text)
+    assert told(first, second) == {
+        "packages: extra-package": ("1", "2"),
+        "packages: only-1": ("@ git+https://host/only@1", ""),
+        "packages: only-2": ("", "@ git+https://host/only@2"),
+    }
+
+
 def test_a_damaged_ledger_leaves_the_rest(tmp_path: Path) -> None:
     first = stored(tmp_path, "a", facts=FACTS)
     second = stored(tmp_path, "b", facts=FACTS, rate=0.2)

@@ -20,7 +20,7 @@ from mothtrap.tracing.replacements import Replacements
 
 
 class EagerStep:
-    """A step that can be done again and again.
+    """A step that can be repeated.
 
     Args:
         act: does it.
@@ -32,7 +32,7 @@ class EagerStep:
 
     def first_bad(self) -> Bad | None:
         """Do the step and return what made its loss, else its gradients, not finite."""
-        with OperationWatch() as watch:
+        with OperationLog() as watch:
             look = self._look()
         return watch.first_bad(look)
 
@@ -54,7 +54,7 @@ class EagerStep:
         return look
 
 
-class OperationWatch:
+class OperationLog:
     """Records eager operations, as a context manager or between `__enter__` and `__exit__`."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class OperationWatch:
         self._search = Search(self._place)
         self._open = ExitStack()
 
-    def __enter__(self) -> OperationWatch:
+    def __enter__(self) -> OperationLog:
         """Begin to record."""
         replacements = Replacements(lambda act, *args: act(*args))
         self._open.callback(replacements.undo)

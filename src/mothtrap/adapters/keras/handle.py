@@ -356,7 +356,7 @@ class KerasHandle(Fitting):
 
     def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
         """Take what an optimizer is given; return the state where this call is a step itself."""
-        self._steps.saw_update()
+        self._steps.updates = True
         own = getattr(optimizers.innermost(optimizer), "_trainable_variables", ())
         LOOKS.optimized.update(map(id, variables or own))
         self._tracing.applied(optimizer, list(gradients), variables)

@@ -16,12 +16,12 @@ import msgspec
 import numpy as np
 import tensorflow as tf
 
-from mothtrap.adapters.keras.eager_step import EagerStep, OperationWatch
+from mothtrap.adapters.keras.eager_step import EagerStep, OperationLog
 from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
 from mothtrap.adapters.keras.loop_state import restore_loop
 from mothtrap.adapters.keras.own_loops import name_of
-from mothtrap.adapters.keras.refused import losses_without_gradient
+from mothtrap.adapters.keras.refused import gradients_of, losses_without_gradient
 from mothtrap.adapters.keras.replaying import ONLY_COMPILED, named, rows_on_the_way, tested
 from mothtrap.adapters.keras.samples import in_variables, samples_of
 from mothtrap.adapters.keras.steps import Before
@@ -42,7 +42,7 @@ from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 
 
 class LoopReplay(KerasHandle):
-    """What all replays of custom loops share.
+    """Common parts of all replays of custom loops.
 
     Args:
         job: captures nothing.
@@ -72,7 +72,7 @@ class LoopReplay(KerasHandle):
 
     def _result(self, looks: Sequence[Look], error: BaseException | None = None) -> ReplayResult:
         """Compare a step with the run."""
-        applied = self._steps.gradients_of(looks)
+        applied = gradients_of(looks)
         losses = self._steps.losses(
             Before(location=self._loaded.snapshot.steps[-1].events[0].site), looks
         )
@@ -202,7 +202,7 @@ class EagerReplay(LoopReplay):
     """Lets an eager loop make the recorded step at one of its turns."""
 
     def __init__(self, job: Job, plan: ReplayPlan) -> None:
-        self._watch: OperationWatch | None = None
+        self._watch: OperationLog | None = None
         self._is_over = False
         super().__init__(job, plan)
         atexit.register(self._finish)  # of a script that ends itself where a step is not finite
@@ -215,7 +215,7 @@ class EagerReplay(LoopReplay):
         LOOKS.take()
         if self._plan.stop_at:
             debugging.stop_before(self._plan.stop_at)
-        self._watch = OperationWatch()
+        self._watch = OperationLog()
         self._watch.__enter__()
 
     def _applying(self, optimizer: Any, gradients: Any, variables: Any) -> Before | None:
@@ -238,7 +238,7 @@ class EagerReplay(LoopReplay):
             watch.__exit__()
             self._playback.play(lambda: self._seen(watch, look))
 
-    def _seen(self, watch: OperationWatch, look: Look) -> ReplayResult:
+    def _seen(self, watch: OperationLog, look: Look) -> ReplayResult:
         result = self._result([look])
         bad = watch.first_bad(look)
         if not result.nonfinite or not self._plan.narrow or self._plan.debug:

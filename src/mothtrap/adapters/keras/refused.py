@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -11,6 +11,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.keras import layers
 from mothtrap.adapters.keras.guard import is_finite
+from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Applied, Look, Slot, Target
 
 
@@ -34,15 +35,22 @@ def is_bad(looks: Sequence[Look]) -> bool:
     )
 
 
-def unapplied_in(look: Look, given: Collection[int], optimizer: Any) -> Applied | None:
-    """Return the gradients of an eager step that no optimizer was given; None for none.
+def gradients_of(looks: Sequence[Look], optimizer: Any = None) -> list[Applied]:
+    """Return the gradients of a step, also where the script did not apply them.
 
     Args:
-        look: of the step.
-        given: identities of the variables that optimizers hold.
-        optimizer: that would have applied them.
+        looks: of the step.
+        optimizer: that would have applied those of an eager step; None where that is unknown.
     """
-    pairs = [(layers.as_keras(v), g) for v, g in look.gradients if id(v) in given]
+    for look in looks:
+        if look.counter is None and not look.applied:
+            found = _unapplied_in(look, optimizer)
+            look.in_branches = [found] if found is not None else []
+    return [each for look in looks for each in (*look.applied, *look.in_branches)]
+
+
+def _unapplied_in(look: Look, optimizer: Any) -> Applied | None:
+    pairs = [(layers.as_keras(v), g) for v, g in look.gradients if id(v) in LOOKS.optimized]
     if not pairs or keras.config.dtype_policy().compute_dtype == "float16":
         return None
     slots: list[Slot | None] = [Slot(gradient) for _, gradient in pairs]

@@ -22,6 +22,7 @@ from mothtrap.adapters.keras.eager_step import EagerStep
 from mothtrap.adapters.keras.fits import Fit
 from mothtrap.adapters.keras.guard import nonfinite_gradients
 from mothtrap.adapters.keras.handle import KerasHandle
+from mothtrap.adapters.keras.refused import gradients_of
 from mothtrap.adapters.keras.samples import samples_of
 from mothtrap.adapters.keras.state import Held, hold, restore, variables_of
 from mothtrap.adapters.keras.steps import Before
@@ -114,7 +115,7 @@ class ReplayingHandle(KerasHandle):
         made = Made(
             site=before.location,
             optimizer="",
-            applied=self._steps.gradients_of(looks),
+            applied=gradients_of(looks),
             losses=self._steps.losses(before, looks),
         )
         found = truth(made)

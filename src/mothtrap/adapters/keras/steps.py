@@ -24,7 +24,7 @@ from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.modelcalls import ModelCalls
 from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.own_loops import OwnLoops
-from mothtrap.adapters.keras.refused import is_bad, losses_without_gradient, unapplied_in
+from mothtrap.adapters.keras.refused import gradients_of, is_bad, losses_without_gradient
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
 from mothtrap.adapters.keras.state import Held, hold, read, size_of, variables_of
 from mothtrap.adapters.keras.taker import Made
@@ -94,6 +94,7 @@ class Steps:
             its number of updates tells whether a call was a step.
         asked: takes tensors of steps that collections ask for.
         evaluated: takes those of evaluations.
+        updates: an optimizer was given gradients, in whatever branch of a program.
         loops: holds the state before the steps of custom loops.
         computed: programs that computed gradients, which no optimizer was given yet.
     """
@@ -108,7 +109,7 @@ class Steps:
         self._sees_losses: weakref.WeakKeyDictionary[Any, bool] = weakref.WeakKeyDictionary()
         self._facts = optimizers.OptimizerLedger(job)
         self._trained: dict[str, ByIdentity[Any, int]] = {}
-        self._looked_into = self.was_plain = self._updates = False
+        self._looked_into = self.was_plain = self.updates = False
         self.steps_in_branches = False
         self._dropped = 0
         self._counts: Counter[str] = Counter()
@@ -130,10 +131,6 @@ class Steps:
         """Return the identities of the variables that optimizers hold."""
         inner = [optimizers.innermost(one) for one in self._optimizers]
         return frozenset(id(v) for one in inner for v in getattr(one, "_trainable_variables", ()))
-
-    def saw_update(self) -> None:
-        """Take that an optimizer is given gradients, in whatever branch of a program."""
-        self._updates = True
 
     def begin(self, model: Any = None, location: str | None = None) -> Before:
         """Look at the state before a call."""
@@ -173,7 +170,7 @@ class Steps:
         """Close the steps that a call has made; return whether it has made any."""
         stepped = {one: self._delta(one, before) for one in self._optimizers if one.built}
         count = max(stepped.values(), default=0)
-        applied = self.gradients_of(looks)
+        applied = gradients_of(looks, next(iter(self._optimizers), None))
         is_refused = not count and _may_refuse(before, looks) and is_bad(looks)
         skipped = False
         if is_refused and before.model is None:
@@ -232,27 +229,18 @@ class Steps:
             look.targets += losses_without_gradient(look)
         elif not any(t.sources & LOOKS.optimized for t in look.targets):
             return False
-        self.gradients_of([look])
+        gradients_of([look], next(iter(self._optimizers), None))
         if not is_bad([look]):
             return False
         before = begin()
         before.in_branch = True
         return self.end(before, [look], [])
 
-    def gradients_of(self, looks: Sequence[Look]) -> list[Applied]:
-        """Return the gradients of a step, also where the script did not apply them."""
-        optimizer = next(iter(self._optimizers), None)
-        for look in looks:
-            if look.counter is None and not look.applied:
-                found = unapplied_in(look, LOOKS.optimized, optimizer)
-                look.in_branches = [found] if found is not None else []
-        return [each for look in looks for each in (*look.applied, *look.in_branches)]
-
     def _tell_dropped(self, before: Before, looks: Sequence[Look]) -> None:
         """Report gradients that no optimizer was ever given."""
-        self._updates |= any(look.by_hand for look in looks)
+        self.updates |= any(look.by_hand for look in looks)
         targets = [target for look in looks for target in look.targets]
-        if self._updates or not targets or any(iterations(one) for one in self._optimizers):
+        if self.updates or not targets or any(iterations(one) for one in self._optimizers):
             return
         self._dropped += 1
         name = f"{type(before.model).__name__}.train_step"

@@ -28,18 +28,23 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
         waited_s: seconds since its last step.
         is_idle: for the last seconds its processes used hardly any processor time, read and wrote
             nothing, and its training thread stayed in the same line.
+        still_s: seconds for which the training thread was in the same line, and called no further
+            collective.
         function: in which the training thread is, of the user's own code.
         location: `file:line` in it.
         collective: the last collective that it has called; None: it has called none.
         has_resumed: a step was made since; the worker is not stalled any more.
+        at_s: Unix time of this state, which is renewed every second.
         stack: of the training thread, the innermost call first: `function file:line`.
     """
 
     rank: int
     waited_s: float
     is_idle: bool = False
+    still_s: float = 0.0
     function: str = ""
     location: str | None = None
     collective: CollectiveCall | None = None
     has_resumed: bool = False
+    at_s: float = 0.0
     stack: tuple[str, ...] = ()

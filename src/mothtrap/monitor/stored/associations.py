@@ -43,26 +43,33 @@ class Association(NamedTuple):
 
 
 Options = Mapping[str, LedgerValue]
+Faults = Mapping[str, str]
+"""Codes of the rules that found an error or a warning, and their names."""
+
+
+def faults_of(findings: Iterable[Finding]) -> dict[str, str]:
+    """Return code and name of the findings that are more than notes."""
+    return {f.code: f.name for f in findings if f.severity is not Severity.INFO}
 
 
 def associations(
-    runs: Iterable[tuple[Options, Sequence[Finding]]], names: Sequence[str]
+    runs: Iterable[tuple[Options, Faults]], names: Sequence[str] = ()
 ) -> tuple[Association, ...]:
     """Compare runs by the values of some options; runs that lack an option are left out of it.
 
     Args:
-        runs: options and findings of each run; notes do not count.
-        names: of the options.
+        runs: options and faults of each run.
+        names: of the options; none: all of them.
 
     Returns:
         For each value and each finding that occurs with it, the smallest `p` first.
     """
-    known = [(options, _codes(findings)) for options, findings in runs]
+    known = list(runs)
     rows: list[Association] = []
-    for name in names:
+    for name in names or dict.fromkeys(name for options, _ in known for name in options):
         having = [(options[name], codes) for options, codes in known if name in options]
         groups = _groups([value for value, _ in having])
-        members: dict[str, list[dict[str, str]]] = defaultdict(list)
+        members: dict[str, list[Faults]] = defaultdict(list)
         for group, (_, codes) in zip(groups, having, strict=True):
             members[group].append(codes)
         if len(members) < 2:
@@ -73,12 +80,8 @@ def associations(
     return tuple(sorted(rows, key=lambda row: (row.p, row.option, row.code, row.value)))
 
 
-def _codes(findings: Sequence[Finding]) -> dict[str, str]:
-    return {f.code: f.name for f in findings if f.severity is not Severity.INFO}
-
-
 def _rows(
-    option: str, value: str, inside: Sequence[Mapping[str, str]], every: Sequence[Mapping[str, str]]
+    option: str, value: str, inside: Sequence[Faults], every: Sequence[Faults]
 ) -> Iterable[Association]:
     for code, name in sorted({item for codes in inside for item in codes.items()}):
         found = sum(code in codes for codes in inside)

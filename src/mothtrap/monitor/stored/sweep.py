@@ -14,7 +14,7 @@ from mothtrap.core.config import Config, load_config, plain
 from mothtrap.core.errors import RunNotFoundError
 from mothtrap.monitor.catalogue import load_rules
 from mothtrap.monitor.executors import open_executor
-from mothtrap.monitor.stored.associations import Association, associations
+from mothtrap.monitor.stored.associations import Association, associations, faults_of
 from mothtrap.monitor.stored.unit import StoredVerdict, Unit, evaluate, verdict_of
 from mothtrap.reader.run import Run
 from mothtrap.store import layout
@@ -159,8 +159,7 @@ class Analysis:
             options: names of parameters; without any, all that differ between runs.
         """
         known = [verdict for verdict in self if not verdict.error]
-        names = options or tuple(dict.fromkeys(n for verdict in known for n in verdict.options))
-        return associations(((v.options, v.findings) for v in known), names)
+        return associations(((v.options, faults_of(v.findings)) for v in known), options)
 
     def _evaluated(self) -> Iterator[StoredVerdict]:
         if self._executor is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TypeVar
 
@@ -51,11 +51,23 @@ class ConditionDiffers(msgspec.Struct, frozen=True, kw_only=True):
 def differing_conditions(first: Run, second: Run) -> tuple[ConditionDiffers, ...]:
     """Return what differs, in a fixed order: program, environment, data, optimizers, settings."""
     mine, theirs = dict(_conditions(first)), dict(_conditions(second))
-    return tuple(
+    found = [
         ConditionDiffers(what=what, first=mine.get(what, ""), second=theirs.get(what, ""))
         for what in dict.fromkeys((*mine, *theirs))
         if mine.get(what, "") != theirs.get(what, "")
-    )
+    ]
+    return (*found, *_packages(first.packages(), second.packages(), {one.what for one in found}))
+
+
+def _packages(
+    mine: Mapping[str, str], theirs: Mapping[str, str], told: Collection[str]
+) -> Iterator[ConditionDiffers]:
+    """Yield installed packages that differ, where both runs list them; not those that are told."""
+    for name in sorted({*mine, *theirs}) if mine and theirs else ():
+        before, after = mine.get(name, ""), theirs.get(name, "")
+        is_told = {f"versions: {name}", f"versions: {name.replace('-', '_')}"} & set(told)
+        if before != after and not is_told:
+            yield ConditionDiffers(what=f"packages: {name}", first=before, second=after)
 
 
 def _conditions(run: Run) -> Iterator[tuple[str, str]]:

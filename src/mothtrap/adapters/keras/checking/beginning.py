@@ -18,7 +18,7 @@ from mothtrap.adapters.keras.checking.given_data import GivenData
 from mothtrap.adapters.keras.checking.state import ModelState
 from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
-from mothtrap.checks.subject import DataSet, Source, Subject
+from mothtrap.checks.subject import DataSet, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
@@ -145,8 +145,10 @@ class KerasChecking:
             return
         if self._steps:
             self._hold()
-        else:
+        elif self._model is None:
             self._unmade("no call of `fit` of a Keras model was observed")
+        else:
+            self._unmade("the script ended within the first step of `fit`")
 
     def _unmade(self, why: str, *, in_time: bool = True) -> None:
         self._over = True
@@ -162,25 +164,21 @@ class KerasChecking:
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._pause()
         try:
-            step, sets, missing = self._taken()
+            step, sets = self._taken()
         except Exception as err:
             self._unmade(f"the step could not be repeated: {in_one_line(err)}")
             return
         waiting = len(self._checks)
         results = [
-            self._made(check, step, sets, missing, waiting - n)
-            for n, check in enumerate(self._checks)
+            self._made(check, step, sets, waiting - n) for n, check in enumerate(self._checks)
         ]
         self._finish(results, "")
 
-    def _taken(self) -> tuple[KerasStep, tuple[DataSet, ...], dict[Source, str]]:
-        """Return the step, the data sets, and the sources that are missing."""
+    def _taken(self) -> tuple[KerasStep, tuple[DataSet, ...]]:
+        """Return the step, and the data sets."""
         assert self._data is not None  # a step was made
-        missing: dict[Source, str] = {}
         self._model.train_function = None  # made while it was watched
         batches = self._data.batches(MAX_BATCHES)
-        if self._data.is_weighted:
-            batches = [(x, y, weight) for x, y, weight in batches]
         step = KerasStep(
             self._model,
             batches,
@@ -189,14 +187,13 @@ class KerasChecking:
             loaded=self._loaded,
         )
         step.number = self._steps
-        return step, self._data.sets(), missing
+        return step, self._data.sets()
 
     def _made(
         self,
         check: Check,
         step: KerasStep,
         sets: tuple[DataSet, ...],
-        missing: dict[Source, str],
         waiting: int,
     ) -> CheckResult:
         """Make a check; `waiting` counts the checks that are not made yet, with this one."""
@@ -209,7 +206,6 @@ class KerasChecking:
             recorded=step,
             datasets=sets,
             task=task,
-            missing=missing,
             deadline=time.monotonic() + left,
         )
         return result_of(check, subject, self._steps)

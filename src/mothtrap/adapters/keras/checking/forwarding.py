@@ -11,6 +11,7 @@ import numpy as np
 from mothtrap.adapters.keras.checking.state import ModelState, array_of
 from mothtrap.checks.step import Array, Cut, batch_axis_of
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.checks import LayerRow
 
 DISTURBANCE = 1.0
 """Size of the change of a layer's weights, in their own size; chosen by hand."""
@@ -65,6 +66,20 @@ class KerasForward:
         self._state.restore_random(seed)
         found = keras.tree.flatten(inner(_replaced(self._x, inputs or {}), training=False))
         return [(one.name, array_of(out)) for one, out in zip(layers, found, strict=True)]
+
+    def layers(self) -> Sequence[LayerRow]:
+        """Return the layers without layers inside; see `checks.step.Forward`."""
+        return [
+            LayerRow(
+                name=layer.path or layer.name,
+                kind=type(layer).__name__,
+                output=_shape(layer, self.rows),
+                parameters=layer.count_params() if layer.built else 0,
+                trained=bool(layer.trainable_weights),
+            )
+            for layer in self._model._flatten_layers(include_self=False)
+            if not list(layer._flatten_layers(include_self=False))
+        ]
 
     def drops(self) -> bool:
         """Return False: a layer of Keras drops in evaluation only if the script says so."""
@@ -150,6 +165,13 @@ def _replaced(x: Any, arrays: Mapping[str, Any]) -> Any:
     """Return inputs in which arrays stand for those of their paths."""
     leaves = [arrays.get(path, leaf) for path, leaf in _named(x)]
     return keras.tree.pack_sequence_as(x, [keras.ops.convert_to_tensor(one) for one in leaves])
+
+
+def _shape(layer: Any, rows: int) -> tuple[int, ...]:
+    """Return the shape of the output of a layer of a functional model; else nothing."""
+    if not _has_one_output(layer):
+        return ()
+    return tuple(rows if size is None else int(size) for size in layer.output.shape)
 
 
 def _has_one_output(layer: Any) -> bool:

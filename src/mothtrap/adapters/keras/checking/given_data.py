@@ -1,4 +1,4 @@
-"""What `fit` was given: batches for trials, and data sets for the checks of data."""
+"""Arguments of `fit`: batches for trials, and data sets for the checks of data."""
 
 from __future__ import annotations
 
@@ -74,8 +74,6 @@ class GivenData:
         self._validation = given.get("validation_data")
         self._split = float(given.get("validation_split") or 0.0)
         self._size = int(given.get("batch_size") or BATCH_SIZE)
-        self._weight = given.get("sample_weight")
-        self.is_weighted = any(given.get(k) is not None for k in ("class_weight", "sample_weight"))
 
     @property
     def has_arrays(self) -> bool:

@@ -25,8 +25,10 @@ from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
     IdenticalUnits,
+    MaskOfOnes,
     OutputSpread,
     RouterLoad,
+    SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import LossCall, TokenShares
@@ -58,7 +60,7 @@ OF_FORWARDS: Final = frozenset(
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
-        *(UnitInputs, IdleOptimizer, UnownedParameter),
+        *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, SequenceAxes),
     )
 )
 """Facts that only a forward of a model can show."""

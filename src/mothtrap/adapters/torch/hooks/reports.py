@@ -33,8 +33,10 @@ from mothtrap.core.facts.layers import (
     ForwardScales,
     IdenticalUnits,
     InitialWeights,
+    MaskOfOnes,
     OutputSpread,
     RouterLoad,
+    SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
@@ -81,7 +83,7 @@ IN_FULL_STEPS: Final = (
     *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
-    *(OutputSpread, RouterLoad, UnitInputs),
+    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
     *(
         BatchesLoaded,
         IndicesShared,

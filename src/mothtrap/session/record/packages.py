@@ -1,0 +1,65 @@
+"""Packages of the environment as a lock file, and the container image if it is known."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+
+from mothtrap.session.surroundings import package_folders
+
+IMAGE_VARIABLES = ("APPTAINER_CONTAINER", "SINGULARITY_CONTAINER", "CONTAINER_IMAGE", "IMAGE_NAME")
+"""Variables that name the image: of Apptainer, and those that platforms set by custom."""
+PODMAN_FILE = Path("/run/.containerenv")
+MAX_IMAGE = 200
+
+
+def lock_lines() -> list[str]:
+    """Return the installed packages in the format of `pip freeze`, sorted by name.
+
+    Only folder names and `direct_url.json` are read, which takes some milliseconds. A package
+    that was installed from a repository or a file is `name @ url`, without user and password.
+    """
+    found: dict[str, str] = {}
+    for name, version, folder in package_folders():
+        found.setdefault(name, _direct(name, folder) or f"{name}=={version}")
+    return [found[name] for name in sorted(found)]
+
+
+def container_image(environ: Mapping[str, str], podman: Path = PODMAN_FILE) -> str:
+    """Return the image of the container of this process; empty where it is not known.
+
+    Podman writes it to a file, others set a variable. Docker tells a container nothing: pass
+    `-e CONTAINER_IMAGE=...` there.
+    """
+    try:
+        match = re.search(r'^image="([^"]+)"', podman.read_text(encoding="utf-8"), re.MULTILINE)
+    except (OSError, UnicodeDecodeError):
+        match = None
+    named = match.group(1) if match else ""
+    values = (environ.get(name, "") for name in IMAGE_VARIABLES)
+    return (named or next(filter(None, values), ""))[:MAX_IMAGE]
+
+
+def _direct(name: str, folder: str) -> str:
+    """Return the line of a package that did not come from an index; empty for others."""
+    try:
+        told = json.loads(Path(folder, "direct_url.json").read_text(encoding="utf-8"))
+        url = urlsplit(str(told["url"]))
+        plain = urlunsplit((url.scheme, url.netloc.rpartition("@")[2], url.path, "", ""))
+        version_control = told.get("vcs_info")
+        if version_control:
+            plain = f"{version_control['vcs']}+{plain}@{version_control['commit_id']}"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return f"{name} @ {plain}"
+
+
+def write(path: Path) -> None:
+    """Write the lock file of this environment; readers see it whole or not at all."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    draft.write_text("".join(f"{line}\n" for line in lock_lines()), encoding="utf-8")
+    os.replace(draft, path)
