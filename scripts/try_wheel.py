@@ -23,7 +23,7 @@ TRIED = (
     ("-c", "from pathlib import Path; from mothtrap.agents.server import build; build(Path('.'))"),
 )
 DEMO = ("-m", "mothtrap", "demo")
-"""Trains a network twice: run with the wheel that has no extensions only, since it takes longest."""
+"""Takes the longest, so it runs only with the wheel that has no extensions."""
 WHERE = "import mothtrap; print(mothtrap.__file__)"
 EXTENSIONS = "import importlib.util as u; print(u.find_spec('mothtrap.statistics._arrays'))"
 
