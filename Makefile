@@ -26,7 +26,7 @@ KEPT := build/bench/capture.jsonl
 FAMILIES := $(patsubst requirements/%.txt,%,$(wildcard requirements/*.txt))
 UV := $(shell command -v uv 2>/dev/null)
 
-.PHONY: help demo test test-full lint bench peers faults venv docs site families
+.PHONY: help demo test test-full lint bench peers faults venv docs site families wheel try-wheel
 .PHONY: $(FAMILIES:%=test-%) $(FAMILIES:%=smoke-%)
 .PRECIOUS: .venv-%/.installed
 
@@ -42,6 +42,7 @@ help:
 	@echo "make peers   set up the tools that make bench measures capture beside, in $(PEERS)"
 	@echo "make faults  the last of these alone"
 	@echo "make docs    write docs/rules.md and docs/rules/ from the rules' docstrings"
+	@echo "make wheel   build a wheel for this platform, and one without C extensions, in dist"
 	@echo "make site    build the documentation in build/site"
 
 demo: $(FOR_DEMO)
@@ -115,6 +116,16 @@ docs: $(READY)
 site: $(READY)
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
 	@echo "built build/site/index.html"
+
+# The second one fits every platform, and needs no compiler.
+wheel: $(READY)
+	@rm -rf dist/*.whl build/lib* build/bdist*
+	@$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@MOTHTRAP_PURE=1 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@ls dist/*.whl
+
+try-wheel: wheel $(WITH_TORCH)
+	@for wheel in dist/*.whl; do $(BIN)/python scripts/try_wheel.py $$wheel || exit 1; done
 
 venv: $(WITH_TORCH)
 

@@ -29,10 +29,12 @@ from mothtrap.core.replays import (
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
+from mothtrap.report.replays import is_mended
 from mothtrap.report.unkept import why_refused, why_unkept
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
 from mothtrap.session.launch import SITE
+from mothtrap.session.repeatability import repeatability
 from mothtrap.session.replay_start import Start, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
@@ -151,9 +153,25 @@ def replay(
         results = compared_alone(plan, results)
         results = narrowed(plan, results, lambda other: _play_again(other, snapshot, options))
         results = with_samples(run, snapshot, results)
+        if _may_be_transient(snapshot, results, options, warnings):
+            again = msgspec.structs.replace(plan, narrow=False, test_file=None, repro_file=None)
+            said = repeatability(results, _play_again(again, snapshot, options))
+            warnings = tuple(filter(None, (said,)))
     return Replayed(
         snapshot=snapshot, results=results, warnings=warnings, output=output, options=options
     )
+
+
+def _may_be_transient(
+    snapshot: Snapshot,
+    results: Sequence[ReplayResult],
+    options: ReplayOptions,
+    warnings: Sequence[str],
+) -> bool:
+    """Return whether a bad step is in order here, though nothing is known to differ."""
+    converted = options.device or options.dtype or options.eager or options.build
+    alike = not (converted or warnings or options.debug or _folder(options, snapshot))
+    return alike and is_mended(snapshot, results)
 
 
 def _absolute(file: str | None) -> str | None:

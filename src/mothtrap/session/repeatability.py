@@ -1,0 +1,39 @@
+"""Tell a transient fault from a repeatable one: does a second replay give the bits of the first?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mothtrap.core.replays import ReplayResult
+
+TRANSIENT = (
+    "nothing of the script changed, and two replays give the same bits, which the run did not get: "
+    "the fault in the run was transient, e.g. a flipped bit in memory or a defective processor"
+)
+NOT_DETERMINISTIC = (
+    "two replays give different bits: the step has an operation that is not deterministic, or the "
+    "script reads something that changes, so a transient fault cannot be told from a bug here"
+)
+
+
+def repeatability(first: Sequence[ReplayResult], second: Sequence[ReplayResult]) -> str:
+    """Say what a second replay means for a step that was bad in the run and is in order here.
+
+    Args:
+        first: results of the replay, by rank.
+        second: results of the same step, replayed once more.
+
+    Returns:
+        A sentence; "" where the second replay gave no result to compare.
+    """
+    if not second or len(first) != len(second):
+        return ""
+    same = all(_bits(one) == _bits(other) for one, other in zip(first, second, strict=True))
+    return TRANSIENT if same else NOT_DETERMINISTIC
+
+
+def _bits(result: ReplayResult) -> tuple[object, ...]:
+    """Return what is compared: losses, and the first digest that differs from the run's."""
+    differs = result.difference
+    found = (differs.kind, differs.name, differs.found) if differs is not None else None
+    return result.rank, result.losses, found, result.exception
