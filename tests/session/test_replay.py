@@ -13,8 +13,8 @@ from mothtrap.core.errors import DamagedSnapshotError, ReplayError, StepUnavaila
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.snapshots import RecordedStep, Snapshot
 from mothtrap.session import replay as replays
-from mothtrap.session.replay import ReplayOptions, choose, replay
 from mothtrap.session.record.packages import lock_lines
+from mothtrap.session.replay import ReplayOptions, choose, replay
 from mothtrap.session.sameness import changed_sources, differences_here
 from mothtrap.snapshot import format as files
 
