@@ -81,7 +81,7 @@ def run(program: Program, runs_dir: Path) -> Outcome:
         return Outcome(
             program=program, record={}, error=f"exit code {done.returncode}: {done.stderr[-800:]}"
         )
-    shown = _mothtrap(["show", str(runs_dir / program.name), "--format", "json"], runs_dir)
+    shown = _mothtrap(["show", str(runs_dir / program.name), "--format", "json", "--all"], runs_dir)
     if shown.returncode:
         return Outcome(program=program, record={}, error=shown.stderr[-800:])
     record = json.loads(shown.stdout)

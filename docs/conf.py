@@ -11,6 +11,7 @@ version = release = installed_version("mothtrap")
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 exclude_patterns = ["_build"]
+html_extra_path = ["llms.txt"]
 html_theme = "furo"
 html_title = f"mothtrap {release}"
 html_show_copyright = False

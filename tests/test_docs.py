@@ -16,7 +16,10 @@ from mothtrap.cli import main
 from mothtrap.core.config import Config
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/llms.txt")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 CODE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\[[^\]]+\]\(([^)#:]+)(?:#[^)]*)?\)")
 COMMAND = re.compile(r"(?:^|`|\$ )mothtrap ([a-z]+)", re.MULTILINE)
@@ -142,7 +145,13 @@ def test_documented_names_are_imported_from_public_packages() -> None:
 
 
 @pytest.mark.parametrize(
-    "module", ["mothtrap.core.texts", "mothtrap.report.record", "mothtrap.report.style"]
+    "module",
+    [
+        "mothtrap.core.texts",
+        "mothtrap.report.phases",
+        "mothtrap.report.record",
+        "mothtrap.report.style",
+    ],
 )
 def test_examples_in_docstrings_are_true(module: str) -> None:
     failed, tried = doctest.testmod(importlib.import_module(module))

@@ -27,6 +27,7 @@ PACKAGE = "mothtrap"
 LAYERS = {
     "cli": 9,
     "web": 8,
+    "agents": 8,
     "testing": 8,
     "session": 7,
     "notebook": 7,
@@ -35,6 +36,7 @@ LAYERS = {
     "exports": 6,
     "adapters": 5,
     "rules": 5,
+    "repairs": 5,
     "actions": 5,
     "checks": 4,
     "behavior": 5,
@@ -85,8 +87,12 @@ UNPICKLING = {
     *("numpy.load", "pandas.read_pickle", "concurrent.futures.ProcessPoolExecutor"),
     *(f"multiprocessing.{name}" for name in ("Pipe", "Pool", "Queue", "connection", "managers")),
 }
-READ_WHEN_TRUSTED = {"adapters/_models/pickled.py": {"joblib"}}
-"""Files that read a pickle if the user says to trust it: `mothtrap probe --trust-pickle`."""
+READ_WHEN_TRUSTED = {
+    "adapters/_models/pickled.py": {"joblib"},
+    "monitor/executors/processes.py": {"concurrent.futures.ProcessPoolExecutor"},
+}
+"""Files that read a pickle if the user says to trust it (`mothtrap probe --trust-pickle`), or that
+only read the bytes that processes return which they started themselves."""
 EXECUTING = {"eval", "exec", "compile"}
 MAX_LINES = 500
 LONG_FILES: dict[str, str] = {}

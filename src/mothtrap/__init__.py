@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from mothtrap.core.window import Series as Series
     from mothtrap.core.window import Window as Window
     from mothtrap.exports import export_run as export_run
+    from mothtrap.monitor.stored.sweep import Analysis as Analysis
+    from mothtrap.monitor.stored.sweep import analyze as analyze
     from mothtrap.reader.plots import Chart as Chart
     from mothtrap.reader.plots import Plots as Plots
     from mothtrap.reader.run import Run as Run
@@ -61,6 +63,7 @@ if TYPE_CHECKING:
     from mothtrap.session.watching import watch as watch
 
 _HOMES = {
+    "Analysis": "mothtrap.monitor.stored.sweep",
     "Chart": "mothtrap.reader.plots",
     "CheckReport": "mothtrap.session.explicit_check",
     "Collection": "mothtrap.core.collections",
@@ -93,6 +96,7 @@ _HOMES = {
     "TrainerCallback": "mothtrap.session.callbacks",
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
+    "analyze": "mothtrap.monitor.stored.sweep",
     "check": "mothtrap.session.explicit_check",
     "export_run": "mothtrap.exports",
     "log": "mothtrap.session.module_log",
@@ -114,6 +118,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "Analysis",
     "Chart",
     "CheckReport",
     "Collection",
@@ -146,6 +151,7 @@ __all__ = [
     "TrainerCallback",
     "Watch",
     "Window",
+    "analyze",
     "check",
     "export_run",
     "log",

@@ -56,7 +56,7 @@ def test_a_healthy_script_passes_and_the_terminal_says_what_was_proved(
     written: tuple[Path, dict[str, str], Outcome],
 ) -> None:
     _, _, outcome = written
-    assert "one batch can be learned" in outcome.stderr
+    assert "the loss falls when one batch is repeated" in outcome.stderr
     assert "the model uses its input" in outcome.stderr
     assert "0 found a fault" in outcome.stderr
 
@@ -81,6 +81,21 @@ def test_a_faulty_script_gets_a_finding_and_exit_code_1(tmp_path: Path) -> None:
     assert "PRE105" in [finding["code"] for finding in record["findings"]]
 
 
+def test_a_check_that_decides_nothing_has_exit_code_2(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "blind.py", options=("--select", "PRE102"))
+    assert outcome.returncode == 2, outcome.stderr
+    assert "error: nothing was checked: the targets are not the inputs of the next step" in (
+        outcome.stderr
+    )
+
+
+def test_the_time_that_a_check_adds_is_no_overhead(
+    written: tuple[Path, dict[str, str], Outcome],
+) -> None:
+    _, _, outcome = written
+    assert "overhead" not in outcome.stderr
+
+
 def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "splits.py", "--leak", options=("--select", "PRE301,PRE401"))
     assert outcome.returncode == 1, outcome.stderr
@@ -90,6 +105,13 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     assert "scores to beat (dummy accuracy" in outcome.stderr
     record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
+
+
+def test_the_table_that_a_forest_is_fitted_to_is_checked(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "tables.py", "--leak", options=("--select", "PRE104,PRE3"))
+    assert outcome.returncode == 1, outcome.stderr
+    assert "40 of 143 rows read of the evaluation" in " ".join(outcome.stderr.split())
+    assert "there is no training step to repeat" in " ".join(outcome.stderr.split())
 
 
 @pytest.mark.full
@@ -110,6 +132,7 @@ def test_a_connection_to_another_machine_is_refused(tmp_path: Path) -> None:
 def test_a_script_that_never_trains_says_so(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "untrained.py", options=("--select", "PRE103"))
     assert "nothing was checked: the script ended after 0 steps" in outcome.stderr
+    assert outcome.returncode == 2
 
 
 @pytest.mark.full
@@ -136,6 +159,7 @@ def test_a_script_that_is_too_slow_for_the_budget_says_so(tmp_path: Path) -> Non
     outcome = checked(tmp_path, "slow.py", options=("--select", "PRE101", "--budget", "8"))
     assert "Nothing was observed: the script made 0 steps" in outcome.stderr
     assert "larger --budget" in outcome.stderr
+    assert outcome.returncode == 2
 
 
 @pytest.mark.full

@@ -41,7 +41,7 @@ def mothtrap(*args: str, cwd: Path) -> Outcome:
 
 
 def findings(cwd: Path, run: str) -> list[dict]:
-    shown = mothtrap("show", run, "--format", "json", cwd=cwd)
+    shown = mothtrap("show", run, "--format", "json", "--all", cwd=cwd)
     record = json.loads(shown.stdout)
     assert record.get("tool_errors", []) == []
     return [f for f in record["findings"] if f["code"] == "ZZZ901"]
@@ -169,7 +169,7 @@ def test_whatever_one_rule_does_the_others_go_on_and_the_verdict_says_so_first(
         assert sum(line.startswith("mothtrap: ") for line in said) == 1, (code, said)
         assert f"{folder}/my_rules.py:" in said[0]
     assert "bug in mothtrap" not in done.stderr
-    record = json.loads(mothtrap("show", "a", "--format", "json", cwd=folder).stdout)
+    record = json.loads(mothtrap("show", "a", "--format", "json", "--all", cwd=folder).stdout)
     assert record["verdict"].startswith("11 rules were switched off: ZZZ801 raises, ")
     states = {rule["code"]: rule["state"] for rule in record["rules"]}
     assert [code for code, state in states.items() if state == "rule_failed"] == codes
@@ -195,6 +195,6 @@ def test_a_file_that_cannot_be_read_leaves_all_other_rules_in_force(folder: Path
     done = mothtrap("run", "--name", "a", "--rules", "my_rules.py", "train.py", cwd=folder)
     assert done.returncode == 0
     assert f"file of {folder}/my_rules.py:1 is left out: it cannot be read: Syntax" in done.stderr
-    record = json.loads(mothtrap("show", "a", "--format", "json", cwd=folder).stdout)
+    record = json.loads(mothtrap("show", "a", "--format", "json", "--all", cwd=folder).stdout)
     assert record["verdict"].startswith("1 rule was switched off: my_rules.py:1 rules (")
     assert "The other rules found nothing wrong in 5 steps" in record["verdict"]

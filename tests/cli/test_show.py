@@ -48,13 +48,24 @@ def test_show_takes_the_latest_run_a_name_or_a_path(runs: Path) -> None:
 
 
 def test_show_json_is_for_programs(runs: Path) -> None:
-    data = json.loads(mothtrap("show", "--format", "json").output)
+    data = json.loads(mothtrap("show", "--format", "json", "--all").output)
     assert data["run"]["steps"] == 12
     assert data["run"]["state"] == "finished"
     assert data["findings"][0]["evidence"] == {"value": "NaN"}
     assert data["rules"] == [
         {"code": "NUM001", "name": "nonfinite_loss", "state": "ok", "reason": ""}
     ]
+
+
+def test_show_json_is_short_by_default(runs: Path) -> None:
+    shown = mothtrap("show", "--format", "json").output
+    data = json.loads(shown)
+    assert data["schema_version"] == 1
+    assert data["run"]["state"] == "finished"
+    assert data["findings"][0]["code"] == "GRD101"
+    assert data["rule_states"] == {"ok": 1}
+    assert "rules" not in data
+    assert len(shown) < len(mothtrap("show", "--format", "json", "--all").output)
 
 
 def test_verbose_show_prints_where_mothtrap_itself_failed(runs: Path) -> None:

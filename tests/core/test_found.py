@@ -96,7 +96,11 @@ def test_a_wrong_field_is_named(kind: object, field: str, value: object, expecte
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"code": "XXX"}, r"use self\.finding"), ({"fixes": 3}, r"a wrong field \(.*fixes")],
+    [
+        ({"code": "XXX"}, r"use self\.finding"),
+        ({"why": 3}, r"a wrong field \(.*why"),
+        ({"fixes": 3}, "`fixes` is 3; expected a tuple of sentences"),
+    ],
 )
 def test_a_finding_made_by_hand_is_of_its_rule_and_whole(
     changes: dict[str, object], message: str

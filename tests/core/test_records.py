@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import mothtrap
-from mothtrap.core.records import MEASURED, logged_name
+from mothtrap.core.measured import MEASURED, logged_name
 
 SOURCE = Path(mothtrap.__file__).parent
 

@@ -202,7 +202,7 @@ def test_special_files_among_output_labels_and_messages_are_told(run: Path) -> N
 
 READERS = {
     "text": ["show", NAME],
-    "JSON": ["show", NAME, "--format", "json"],
+    "JSON": ["show", NAME, "--format", "json", "--all"],
     "a few lines": ["show", NAME, "--format", "concise"],
     "list": ["ls"],
     "list as JSON": ["ls", "--format", "json"],

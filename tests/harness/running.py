@@ -146,7 +146,7 @@ def script_of(run: Run) -> int:
 def show(run_path: Path, *, cwd: Path) -> dict:
     """Return what `mothtrap show --format json` prints of a run."""
     with chdir(cwd):
-        outcome = CliRunner().invoke(main, ["show", str(run_path), "--format", "json"])
+        outcome = CliRunner().invoke(main, ["show", str(run_path), "--format", "json", "--all"])
     assert outcome.exit_code == 0, outcome.output
     return json.loads(outcome.stdout)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.monitor.test_alerts import EXPLAINS, found, passed
 
 from mothtrap.core.actions import reactions
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.marks import Mark
 from mothtrap.core.runs import RuleStatus
+from mothtrap.monitor import routing
 from mothtrap.monitor.alerts import Alerts, Glance
 from mothtrap.monitor.routing import Router
 
@@ -126,3 +128,66 @@ def test_rule_states_and_events_of_the_run_are_told_where_they_are_asked_for() -
     assert Routed(states=["rule_failed"]).look(rules=(failed, fine)) == ["rule_state"]
     assert Routed(states=["ok"], rules=["GRD"]).look(rules=(fine,)) == []
     assert Routed(events=["crashed", "started"]).look(state="crashed") == ["started", "crashed"]
+
+
+def reminding(**more: object) -> Routed:
+    run = Routed()
+    table = {"do": ["stop"], "cooldown_s": 0, "remind_s": 60, **more}
+    run.router = Router(reactions([table]), run.alerts)
+    return run
+
+
+def test_an_active_finding_is_reported_again_until_it_passes() -> None:
+    run = reminding()
+    assert run.look(found()) == ["opened NUM001"]
+    assert run.look(found(count=2), after_s=59) == []
+    assert run.look(found(count=3), after_s=1) == ["opened NUM001"]
+    assert run.look(found(count=3), after_s=30) == []
+    assert run.look(found(count=4), after_s=30) == ["opened NUM001"]
+    assert run.look(passed(found(count=4)), after_s=90) == []
+
+
+def test_reminders_have_keys_and_texts_of_their_own() -> None:
+    run = reminding()
+    keys = []
+    for _ in range(3):
+        run.now_s += 60
+        glance = Glance(id="r", path="r", now_s=run.now_s, findings=(found(),))
+        calls = run.router.route(run.alerts.look(glance), run.now_s)
+        keys += [(call.event.key, call.is_reminder) for call in calls]
+        assert call_texts(calls)[-1].startswith("still active: ") is bool(len(keys) > 1)
+    first = keys[0][0]
+    assert keys == [(first, False), (f"{first}/reminder/1", True), (f"{first}/reminder/2", True)]
+
+
+def call_texts(calls: list) -> list[str]:  # type: ignore[type-arg]
+    return [call.event.text for call in calls]
+
+
+def test_no_reminder_of_acknowledged_findings_and_ended_jobs() -> None:
+    run = reminding()
+    assert run.look(found()) == ["opened NUM001"]
+    mark = Mark(fingerprint=found().fingerprint, kind="acknowledged", at_s=1.0)
+    assert run.look(found(), after_s=90, marks={found().fingerprint: mark}) == []
+    run = reminding()
+    assert run.look(found()) == ["opened NUM001"]
+    run.now_s += 90
+    assert run.router.route([], run.now_s, is_running=False) == []
+
+
+def test_effects_of_a_reported_cause_are_not_reminded_of() -> None:
+    run = reminding()
+    cause, effect = found("LOS402", step=1), found("NUM001", step=2)
+    assert run.look(cause, effect) == ["opened LOS402", "opened NUM001 again"]
+    assert run.look(cause, effect, after_s=60) == ["opened LOS402"]
+
+
+def test_in_quiet_hours_a_reaction_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    quiet = True
+    monkeypatch.setattr(routing, "is_within", lambda hours, now_s: quiet and hours == "22:00-07:00")
+    run = reminding(quiet_hours="22:00-07:00")
+    other = found("GRD101", step=3)
+    assert run.look(found(), other) == []
+    assert run.look(found(count=2), passed(other)) == []
+    quiet = False
+    assert run.look(found(count=3), passed(other)) == ["opened NUM001"], "the other has passed"

@@ -14,7 +14,7 @@ from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind
 
 FactT = TypeVar("FactT", bound=Fact)
-COST = Overhead(ratio=0.013, seconds=0.52)
+COST = Overhead(ratio=0.013, seconds=0.52, added_seconds=1.2, wall_seconds=40.0)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,7 @@ class HandMadeRun:
     stop_reason: str | None = None
     replay: StoredReplay | None = None
     probed: Probed | None = None
+    unevaluated: str = ""
 
     def damage_within(self, limit_bytes: int) -> tuple[str, ...]:
         """The damage, whatever the limit."""

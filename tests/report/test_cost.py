@@ -53,7 +53,7 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, shed=tuple("abcdef")),
             400,
             "2.0 % of the training time (0.60 s); thinned: a; b; c; d; and 2 more "
-            "(mothtrap show --format json lists all)",
+            "(mothtrap show --format json --all lists all)",
         ),
         (
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),
@@ -73,3 +73,17 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
 )
 def test_cost_in_words(cost: Overhead, steps: int, said: str) -> None:
     assert cost_in_words(cost, steps) == said
+
+
+def test_all_that_made_the_job_longer_is_named() -> None:
+    cost = Overhead(
+        ratio=0.01,
+        seconds=0.4,
+        added_seconds=1.9,
+        start_seconds=0.3,
+        beside_seconds=0.5,
+        launcher_seconds=0.7,
+    )
+    assert cost_in_words(cost, 400).endswith(
+        "; mothtrap added 1.90 s in all: imports 0.30 s, threads 0.50 s, launcher 0.70 s"
+    )

@@ -58,7 +58,7 @@ def test_workers_that_fail_alike_are_told_once() -> None:
 
 def test_many_failures_are_counted() -> None:
     shown = verdict(summary_of(*(failed(step=step) for step in range(5))))
-    assert "  2 more failed (mothtrap show --format json)" in shown
+    assert "  2 more failed (mothtrap show --format json --all)" in shown
     assert "step 3:" not in shown
 
 

@@ -256,6 +256,11 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
             "shed",
             "budget",
             "unwatched",
+            "added_seconds",
+            "start_seconds",
+            "beside_seconds",
+            "launcher_seconds",
+            "wall_seconds",
         ),
     }
 

@@ -1,4 +1,4 @@
-"""The texts: one line while training, the verdict, the whole."""
+"""The texts: the verdict, the whole."""
 
 from __future__ import annotations
 
@@ -8,32 +8,11 @@ from tests.report.faulty_run import HandMadeRun, exploding, rule
 from mothtrap.core.facts.captures import Blind, Dropped
 from mothtrap.core.findings import RuleState
 from mothtrap.report import text
-from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, summarize
-
-GLYPHS = Style(glyphs=True)
 
 
 def summary_of(run: HandMadeRun) -> RunSummary:
     return summarize(run, {"GRD101": frozenset({"NUM001"})})  # type: ignore[arg-type]
-
-
-def test_a_live_finding_is_one_line_with_step_layer_and_place() -> None:
-    assert text.live_line(exploding(), GLYPHS) == (
-        "mothtrap: ✖ GRD101 exploding gradient at step 71 in blocks.1.attn.q, blocks.1.attn.k: "
-        "gradient norm 3.1e+04 is 410x its median over 500 steps (limit 100x) (model.py:88)"
-    )
-
-
-def test_a_live_line_stays_one_line_whatever_the_names_hold() -> None:
-    line = text.live_line(exploding(layers=("a\nb\x1b[31m",), message="x\ry"))
-    assert line.isprintable()
-    assert line.isascii()
-
-
-def test_many_layers_are_counted() -> None:
-    line = text.live_line(exploding(layers=tuple("abcdef")))
-    assert "in a, b, c and 3 more:" in line
 
 
 def test_full_text_tells_causes_before_what_follows() -> None:
@@ -88,7 +67,7 @@ def test_what_was_given_up_is_listed_with_its_reasons_the_most_first() -> None:
         "  not kept: tensors (5): late",
         "  not kept: steps (4): writer queue full",
         "  not kept: mine (1): its budget_mb is used up",
-        "  not kept: 2 more (mothtrap show --format json says why)",
+        "  not kept: 2 more (mothtrap show --format json --all says why)",
     ]
     assert [(lost.what, lost.count) for lost in summary.not_kept[2:]] == [
         ("mine", 1),
@@ -108,7 +87,7 @@ def test_the_whole_lists_what_was_not_seen() -> None:
     lines = text.state_lines(summary_of(HandMadeRun(blind=blind)))
     assert "  not seen: layer0: compiled" in lines
     assert sum(line.startswith("  not seen: layer") for line in lines) == text.MAX_BLIND
-    assert "  not seen: 2 more (mothtrap show --format json lists all)" in lines
+    assert "  not seen: 2 more (mothtrap show --format json --all lists all)" in lines
 
 
 def test_ranks_are_shown_as_ranges() -> None:

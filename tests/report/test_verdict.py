@@ -62,14 +62,14 @@ def test_a_faulty_run_is_told_in_the_order_in_which_it_is_acted_on() -> None:
         "      x = self.attn(x)",
         "  led to: non-finite loss (step 90)",
         "  fix: clip_grad_norm_(params, 1.0)",
-        "  2 errors in 120 steps · overhead 1.3 % · mothtrap show x",
+        "  2 errors in 120 steps · mothtrap added 1.2 s · mothtrap show x",
     ]
 
 
 def test_a_healthy_run_ends_in_two_lines() -> None:
     assert verdict(summary_of(rules=JUDGED), GLYPHS, shown="x").split("\n") == [
         "mothtrap: Nothing wrong was found in 120 steps (1 rule ok, 1 needs more data).",
-        "  overhead 1.3 % · mothtrap show x",
+        "  mothtrap added 1.2 s · mothtrap show x",
     ]
 
 
@@ -81,7 +81,7 @@ def test_every_root_error_has_its_own_lines_and_then_every_root_warning() -> Non
     assert "  --> train.py:12" in lines
     assert "  --> model.py:88" in lines
     assert "  fix: Remove the softmax." in lines
-    assert "  2 errors, 1 warning in 120 steps · overhead 1.3 %" in lines
+    assert "  2 errors, 1 warning in 120 steps · mothtrap added 1.2 s" in lines
 
 
 def test_a_note_is_named_and_nothing_wrong_is_not_said_above_it() -> None:
@@ -142,20 +142,23 @@ def test_an_unobserved_run_has_neither_counts_nor_overhead() -> None:
 @pytest.mark.parametrize(
     ("cost", "text"),
     [
-        (Overhead(ratio=0.013, budget=0.02), "overhead 1.3 %"),
+        (Overhead(added_seconds=1.123, wall_seconds=60.0), "mothtrap added 1.1 s"),
         (
-            Overhead(ratio=0.269, seconds=0.45, budget=0.02),
-            "overhead 27 %, 0.45 s (budget 2 %, but short steps)",
+            Overhead(seconds=10.0, added_seconds=14.0, wall_seconds=1010.0),
+            "mothtrap added 1.4 %",
         ),
         (
-            Overhead(ratio=0.5, seconds=142.7, budget=0.02),
-            "overhead 50 %, 2 min 23 s (budget 2 %, but short steps)",
+            Overhead(asked_ratio=0.05, asked_seconds=3.0, added_seconds=2.0, wall_seconds=60.0),
+            "mothtrap added 2 s + 3 s for captures you asked for",
         ),
-        (Overhead(ratio=0.5), "overhead 50 %"),
+        (
+            Overhead(asked_ratio=0.05, asked_seconds=50.0, added_seconds=9.5, wall_seconds=1000.0),
+            "mothtrap added 1.0 % + 5.0 % for captures you asked for",
+        ),
     ],
 )
 def test_overhead_is_one_short_figure(cost: Overhead, text: str) -> None:
-    assert overhead_in_short(cost, 5000) == text
+    assert overhead_in_short(cost) == text
 
 
 def test_a_note_of_what_has_passed_is_marked() -> None:

@@ -7,7 +7,9 @@ import pytest
 from tests.rules.windows import LOSS, series, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.fact import Fact
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.trainers import UndividedLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.accumulation_not_averaged import AccumulationNotAveraged
 
@@ -16,7 +18,7 @@ N = 30
 
 def check(
     micro_batches: np.ndarray | int = 4,
-    *,
+    *others: Fact,
     optimizer: str = "SGD",
     calls: int = 1,
     **more: Any,
@@ -33,6 +35,7 @@ def check(
         window(
             series("micro_batches", counts, of=""),
             series("lr", np.full(N, 0.1), of=optimizer),
+            *others,
             *(LossCall(step=step, **{**facts, **more}) for step in range(3 * calls)),
         )
     )
@@ -76,3 +79,11 @@ def test_one_backward_a_step_is_not_its_concern() -> None:
         check(1)
     with pytest.raises(NotEnoughData, match="5 steps of several"):
         check(np.where(np.arange(N) < 5, 4, 1))
+
+
+def test_a_loss_that_leaves_out_the_division_of_the_trainer_is_named() -> None:
+    seen = UndividedLoss(step=0, trainer="Distiller", micro_batches=8, location="train.py:31")
+    [finding] = check(8, seen, optimizer="AdamW", above=("add", "mul"))
+    assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:31")
+    assert "the loss of Distiller ignores `num_items_in_batch`" in finding.message
+    assert "model_accepts_loss_kwargs = False" in finding.fixes[0]

@@ -30,6 +30,14 @@ def test_a_training_loss_that_rises_at_once_is_a_warning() -> None:
     assert "rose in round 1" in finding.message
 
 
+def test_a_rate_beyond_two_is_an_error_from_the_first_round_on() -> None:
+    [finding] = check(began(learning_rate=10.0))
+    assert (finding.severity, finding.step) == (Severity.ERROR, 0)
+    assert "takes out 10 times as much" in finding.message
+    with pytest.raises((NotApplicable, NotEnoughData)):
+        check(began(learning_rate=1.9))
+
+
 def test_an_evaluation_that_is_best_at_once_is_a_warning() -> None:
     rises = np.append([0.5, 0.45], np.linspace(0.5, 0.9, 58))
     [finding] = check(FAST, training(FALLS), *held_out(rises))
@@ -40,7 +48,7 @@ def test_an_evaluation_that_is_best_at_once_is_a_warning() -> None:
 
 def test_a_training_that_stopped_at_once_is_a_warning() -> None:
     rises = np.array([0.9, 2.0, 4.0, 8.0, 16.0, 30.0])
-    huge = {"learning_rate": 5.0, "train_site": "", "stops_after": 5, "stops_on": "valid/logloss"}
+    huge = {"learning_rate": 1.5, "train_site": "", "stops_after": 5, "stops_on": "valid/logloss"}
     [finding] = check(began(**huge), *held_out(rises), ended(6, best=0))
     assert finding.severity is Severity.WARNING
     assert "best after 1 of 6 rounds" in finding.message

@@ -70,8 +70,15 @@ def test_before_all_that_is_reached_it_is_a_warning() -> None:
 
 
 def test_an_output_that_goes_nowhere_is_a_note() -> None:
-    [finding] = check(module("pooler", runs_without_graph=0, upstream=False))
+    [finding] = check(module("pooler", runs_without_graph=0, upstream=False, share=0.05))
     assert finding.severity is Severity.INFO
+    loaded = module("pooler", runs_without_graph=0, upstream=False, untouched=None)
+    assert [found.severity for found in check(loaded)] == [Severity.INFO]
+
+
+def test_a_large_part_whose_output_goes_nowhere_is_a_warning() -> None:
+    [finding] = check(module("branch", runs_without_graph=0, upstream=False))
+    assert finding.severity is Severity.WARNING
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_a_module_that_makes_no_nan_is_told_to_have_been_given_it() -> None:
 def test_the_advice_is_the_one_for_where_the_nan_was_made() -> None:
     [made] = NonfiniteActivation().check(window(broken(5)))
     [given] = NonfiniteActivation().check(window(broken(5, "head", given=True)))
-    assert made.fixes[0].startswith("Run `mothtrap replay` as shown below")
+    assert made.fixes[0].startswith("Replay the step with `mothtrap replay`")
     assert made.fixes[1].startswith("Guard the operation in this module")
     assert not any("between modules" in fix for fix in made.fixes)
     [fix] = given.fixes

@@ -23,6 +23,7 @@ def test_fires_where_many_rounds_follow_the_best() -> None:
     ("values", "changed"),
     [
         pytest.param(TURNS, {"stops_after": 50}, id="it stops early by itself"),
+        pytest.param(TURNS, {"keeps_best": True}, id="it keeps its best rounds"),
         pytest.param(TURNS[:80], {}, id="not for long"),
         pytest.param(np.minimum(TURNS, TURNS[:40].min() + 0.002), {}, id="it hovers at its best"),
         pytest.param(np.linspace(0.7, 0.4, 140), {}, id="it falls"),

@@ -64,6 +64,15 @@ def test_one_long_evaluation_is_enough() -> None:
     assert finding.severity is Severity.ERROR
 
 
+def test_two_evaluations_that_compute_a_loss_are_enough() -> None:
+    [finding] = check(*phases(count=2))
+    assert finding.severity is Severity.ERROR
+    assert "ran 2 times in 2 evaluations" in finding.message
+    with pytest.raises(NotEnoughData):
+        check(*phases(count=1))
+    assert check(*phases(count=2, dropouts=(), trains=False)) == []
+
+
 def test_what_is_evaluated_at_every_step_is_a_warning() -> None:
     [finding] = check(*phases(steps=1))
     assert finding.severity is Severity.WARNING
@@ -120,7 +129,7 @@ def test_does_not_apply_without_dropout_and_batch_norms() -> None:
 @pytest.mark.parametrize(
     "few",
     [
-        pytest.param(phases(count=2), id="two forwards, as of a dry run"),
+        pytest.param(phases(count=1), id="one forward, as of a dry run"),
         pytest.param(phases(count=2, forwards=5, labelled=0), id="two evaluations without a loss"),
     ],
 )

@@ -212,12 +212,17 @@ def test_a_detached_tensor_is_named_in_place_of_the_depth() -> None:
 
 
 @pytest.mark.parametrize(
-    "seen", [taken("body.3", None), taken("body.0", "vae.py:18"), taken("body.5", "probe.py:9")]
+    "seen", [taken("body.2", None), taken("body.0", "vae.py:18"), taken("body.5", "probe.py:9")]
 )
 def test_data_and_detached_heads_are_not_blamed(seen: DataTaken) -> None:
     [finding] = VanishingGradient().check(window(layers(CUT), loss(LEVEL), seen))
     assert "detached" not in finding.message
     assert "detach" not in finding.fixes[0]
+
+
+def test_layers_that_take_the_data_begin_a_path_of_their_own() -> None:
+    assert VanishingGradient().check(window(layers(CUT), loss(LEVEL)))
+    assert VanishingGradient().check(window(layers(CUT), loss(LEVEL), taken("body.3", None))) == []
 
 
 def test_gradients_below_an_epsilon_are_small_from_the_loss_on() -> None:

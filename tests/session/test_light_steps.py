@@ -9,8 +9,8 @@ import pytest
 from tests.harness.running import MOTHTRAP, PYTHON, observed, run
 
 import mothtrap
-from mothtrap.core.digests import DIGEST
 from mothtrap.core.facts.captures import FullSteps
+from mothtrap.core.measured import DIGEST
 
 RANKS = """
 import time

@@ -73,7 +73,7 @@ def test_show_speaks_of_rows_and_not_of_steps(probed: Any) -> None:
     assert "= fix: Look at the rows" in text
     assert "1 warning in 2,000 rows" in text
     assert "step" not in text.split("record")[0]
-    shown = json.loads(command("show", str(probed.path), "--format", "json"))
+    shown = json.loads(command("show", str(probed.path), "--format", "json", "--all"))
     assert shown["run"]["unit"] == "row"
 
 

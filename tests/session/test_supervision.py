@@ -2,6 +2,8 @@ from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,13 +18,23 @@ from mothtrap.reader.run import open_run
 from mothtrap.session import supervision
 from mothtrap.session.supervision import MONITOR, Supervision, _Attempt
 from mothtrap.store import layout, rolling
-from mothtrap.store.segments import is_sealed
+from mothtrap.store.sealing import is_sealed
 from mothtrap.store.worker_log import WorkerLog
 
 
 @pytest.fixture
 def attempt(tmp_path: Path) -> Path:
     return layout.create_run(tmp_path / "job", info())
+
+
+@contextmanager
+def supervising(attempt: Path) -> Iterator[Supervision]:
+    supervised = Supervision(attempt, Config())
+    supervised.begin()
+    try:
+        yield supervised
+    finally:
+        supervised.close()
 
 
 def worker(
@@ -55,7 +67,7 @@ def worker(
 def test_workers_that_differ_are_told_and_kept(
     attempt: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with Supervision(attempt, Config()) as supervised:
+    with supervising(attempt) as supervised:
         worker(attempt, 0)
         worker(attempt, 1, "other")
     run = open_run(attempt.parent)
@@ -82,7 +94,7 @@ def test_what_was_found_is_sealed_while_the_job_goes_on(
 
 
 def test_a_job_of_one_worker_is_left_to_itself(attempt: Path) -> None:
-    with Supervision(attempt, Config()) as supervised:
+    with supervising(attempt) as supervised:
         worker(attempt, 0, end=False)
     assert (supervised.lost, layout.monitors(attempt)) == ((), [])
 
@@ -94,7 +106,7 @@ def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.Monk
     with reading_children(3) as children:
         for rank, child in enumerate(children):
             worker(attempt, rank, pid=child.pid, end=rank == 1)
-        with Supervision(attempt, Config()) as supervised:
+        with supervising(attempt) as supervised:
             wait_until(lambda: len(supervised._exits._rank_of) == 3)
             for left in (2, 1, 0):
                 children[left].kill()
@@ -104,7 +116,7 @@ def test_the_first_to_die_is_named_first(attempt: Path, monkeypatch: pytest.Monk
 
 
 def test_of_those_found_dead_together_the_first_to_stop_is_named_first(attempt: Path) -> None:
-    with Supervision(attempt, Config()) as supervised:
+    with supervising(attempt) as supervised:
         worker(attempt, 0, end=False, steps=9)
         worker(attempt, 1, end=False, steps=8)
     assert supervised.lost == (1, 0)
@@ -112,7 +124,7 @@ def test_of_those_found_dead_together_the_first_to_stop_is_named_first(attempt: 
 
 
 def test_the_latest_attempt_is_that_of_the_last_restart(attempt: Path) -> None:
-    with Supervision(attempt, Config()) as supervised:
+    with supervising(attempt) as supervised:
         worker(attempt, 0, end=False)
         worker(attempt, 1, end=False)
         again = layout.create_attempt(attempt.parent, info(attempt=2))
@@ -129,6 +141,6 @@ def test_what_fails_in_it_is_said_once_and_harms_no_one(
         raise RuntimeError("no eyes")
 
     monkeypatch.setattr(supervision.layout, "workers", fail)
-    with Supervision(attempt, Config()):
+    with supervising(attempt):
         pass
     assert capfd.readouterr().err.count("supervision failed") == 1

@@ -8,7 +8,7 @@ from tests.store.records import record
 
 from mothtrap.store import layout, rolling
 from mothtrap.store.rolling import RollClock
-from mothtrap.store.segments import is_sealed
+from mothtrap.store.sealing import is_sealed
 from mothtrap.store.worker_log import WorkerLog
 from mothtrap.store.worker_reading import read_records
 

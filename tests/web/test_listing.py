@@ -108,3 +108,20 @@ def test_ten_thousand_runs_are_a_page_and_a_filter(runs: Path) -> None:
     assert RunsFolder(str(runs)).page().total == MANY
     assert time.process_time() - fresh_s < 3.0
     runs.rename(runs.parent / "gone")  # nothing is left to be read
+
+
+def test_options_that_go_with_findings(runs: Path) -> None:
+    for number in range(3):
+        run = MadeRun(runs / f"r{number}", command=("python", "train.py", "--lr", str(number % 2)))
+        run.train([1.0])
+        if number % 2:
+            run.find(exploding(1))
+        run.end()
+    folder = RunsFolder(str(runs))
+    read(folder)
+    rows = {row.value: row for row in folder.associations()}
+    assert rows.keys() == {"0.1", "1"}, "no run with 0 has a finding"
+    assert (rows["1"].option, rows["1"].code) == ("lr", "GRD101")
+    assert (rows["1"].found, rows["1"].runs) == (1, 1)
+    assert (rows["1"].found_elsewhere, rows["1"].runs_elsewhere) == (1, 3), "the first run"
+    assert folder.associations("r0") == (), "one run"

@@ -266,3 +266,12 @@ def test_axe_finds_nothing_in_any_view(browser: Any, site: Site, scheme: str) ->
         assert said == [], (view, run)
     context.close()
     watched.assert_quiet()
+
+
+def test_options_that_go_with_findings_are_asked_for_when_opened(
+    watched: Watched, site: Site
+) -> None:
+    page = open_view(watched, site, "runs")
+    page.get_by_text("Options that go with findings").click()
+    table = page.get_by_role("columnheader", name="Other runs")
+    table.or_(page.get_by_text("No options to compare")).first.wait_for()

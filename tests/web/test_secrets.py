@@ -75,7 +75,12 @@ def holds_no_secret(text: str) -> None:
 COMMANDS = (
     *(("report", "x", "--format", form, "-o", "-") for form in ("html", "markdown", "json")),
     *(("report", "x", "--format", form, "-o", "-") for form in ("sarif", "junit", "github")),
-    *(("show", "x"), ("show", "x", "--all"), ("show", "x", "--format", "json")),
+    *(
+        ("show", "x"),
+        ("show", "x", "--all"),
+        ("show", "x", "--format", "json"),
+        ("show", "x", "--format", "json", "--all"),
+    ),
     *(("ls",), ("ls", "--format", "json"), ("ls", "--format", "csv")),
     *(("doctor", "x"), ("diff", "x", "x"), ("diff", "x", "x", "--format", "json")),
     ("analyze", "x", "--format", "json"),

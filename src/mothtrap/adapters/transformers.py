@@ -6,14 +6,18 @@ seen of PyTorch.
 
 from __future__ import annotations
 
+import dis
+import inspect
 import weakref
+from types import CodeType
 from typing import Any, Final
 
 import transformers
 from transformers import trainer, trainer_callback
 
-from mothtrap.core.facts.trainers import TrainerSettings
+from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase, UndividedLoss
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.core.reports import Reports
 from mothtrap.tracing import frames
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
@@ -24,6 +28,8 @@ from mothtrap.tracing.trainers_at_work import TrainerAtWork
 class TransformersHandle(TrainerHandle):
     """The Trainer at work."""
 
+    facts = (TrainerSettings, TrainingPhase, UndividedLoss)
+
     def install(self, replacements: Replacements) -> None:
         """Replace the function through which all events pass, and what begins phases."""
         self._trainer: weakref.ref[Any] | None = None
@@ -31,6 +37,8 @@ class TransformersHandle(TrainerHandle):
         _followed(replacements)
         handler = trainer_callback.CallbackHandler
         replacements.replace(handler, "call_event", self._around_event)
+        self._judged: weakref.ref[Any] | None = None
+        replacements.replace(trainer.Trainer, "get_batch_samples", self._around_batches)
         for name, phase in PHASES.items():
             replacements.replace(trainer.Trainer, name, self._around_phase(phase))
 
@@ -70,6 +78,40 @@ class TransformersHandle(TrainerHandle):
             self.enter(phase, epoch)
         else:
             self.leave()
+
+    def _around_batches(self, original: Function) -> Function:
+        handle = self
+
+        def get_batch_samples(self: Any, *args: Any, **kwargs: Any) -> Any:
+            try:
+                batches = original(self, *args, **kwargs)
+            except BaseException as err:
+                drop_own_frame(err)
+                raise
+            handle.job.contain(handle._counted, self, batches)
+            return batches
+
+        return get_batch_samples
+
+    def _counted(self, one: Any, batches: Any) -> None:
+        """The micro-batches of a step were loaded, and their items counted."""
+        if self._judged is not None and self._judged() is one:
+            return
+        self._judged = weakref.ref(one)
+        micro_batches = int(one.args.gradient_accumulation_steps)
+        counted = isinstance(batches, tuple) and len(batches) == 2 and batches[1] is not None
+        if micro_batches < 2 or not counted or not self.watches(one.model):
+            return
+        function = _undivided(one)
+        if function is not None:
+            self.job.fact(
+                UndividedLoss(
+                    step=self.job.now.step,
+                    trainer=type(one).__name__,
+                    micro_batches=micro_batches,
+                    location=frames.returned_at(function),
+                )
+            )
 
     def _around_event(self, original: Function) -> Function:
         handle = self
@@ -140,6 +182,10 @@ PHASES: Final[dict[str, Phase]] = {
 """The phase that each of these methods of a Trainer begins."""
 
 
+ITEMS = "num_items_in_batch"
+"""The argument by which the Trainer passes the number of items to a loss."""
+
+
 def _unwrapped(model: Any) -> Any:
     """Return a model without what a trainer has put around it to train it."""
     while hasattr(model, "module"):
@@ -155,6 +201,39 @@ def _loss_place(one: Any) -> str | None:
         if place is not None:
             return place
     return None
+
+
+def _undivided(one: Any) -> Any:
+    """Return the user's loss that ignores the number of items, where the Trainer divides nothing.
+
+    Since 4.46 the Trainer divides a loss by the number of micro-batches only if the model takes no
+    keyword arguments (`model_accepts_loss_kwargs`) and no `compute_loss_func` is given. It passes
+    the number of items instead. The same tests decide in its method `training_step`.
+    """
+    if getattr(one, "loss_is_scaled_for_ga", None) is False:  # says so itself, since 5.0
+        return None
+    function = getattr(one, "compute_loss_func", None)
+    if function is None and getattr(one, "model_accepts_loss_kwargs", False):
+        function = type(one).compute_loss
+    if function is None or function is trainer.Trainer.compute_loss:
+        return None
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return function if code is not None and _ignores(code, ITEMS) else None
+
+
+def _ignores(code: CodeType, name: str) -> bool:
+    """Return whether a function takes a keyword argument, and reads neither it nor all of them."""
+    taken = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if name not in taken:
+        if not code.co_flags & inspect.CO_VARKEYWORDS:
+            return False
+        place = len(taken) + bool(code.co_flags & inspect.CO_VARARGS)
+        name = code.co_varnames[place]
+    for one in dis.get_instructions(code):
+        named = one.argval if isinstance(one.argval, tuple) else (one.argval,)
+        if one.opname.startswith("LOAD") and name in named:
+            return False
+    return True
 
 
 def _followed(replacements: Replacements) -> None:
@@ -174,7 +253,7 @@ ADAPTER: Final = AdapterSpec(
     handle=TransformersHandle,
     requires="transformers>=4.46",
     arrays="torch",
-    reports=REPORTS,
+    reports=Reports(facts=REPORTS.facts | {UndividedLoss}),
     watched=(transformers.PreTrainedModel,),
     refines="torch",
     steps="base",

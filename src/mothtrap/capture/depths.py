@@ -23,8 +23,9 @@ from mothtrap.capture.signals import Signals
 
 FIRST, FEWEST = 64, 10
 """Steps at the start that are watched in full; and whatever they cost."""
-FIRST_S = 5.0
-"""Seconds that mothtrap may take in the first steps before the others are light; by hand."""
+FIRST_S = 1.5
+"""Seconds that mothtrap may take in the first steps before the others are light; as the credit in
+`step_sampling.py`."""
 TOGETHER = 2
 """Steps watched one after the other: what a step did shows in the next."""
 PART = 0.25

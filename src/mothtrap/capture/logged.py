@@ -14,7 +14,7 @@ from mothtrap.capture.recorder import Recorder
 from mothtrap.capture.unheard import aside
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.captures import Dropped, NumberLogged
-from mothtrap.core.records import MEASURED, logged_name
+from mothtrap.core.measured import MEASURED, logged_name
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.statistics import numpy as arithmetic
 

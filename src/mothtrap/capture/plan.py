@@ -179,10 +179,11 @@ class Plan:
         training = [stream for stream in self.streams if Mode.TRAIN in stream.schedules]
         return min((_next_named(stream, step) for stream in training), default=FAR)
 
-    def rested(self, step: int) -> None:
+    def rested(self, step: int, *, is_full: bool) -> None:
         """Go on with `step`: those before were not watched, to pay for those that are."""
         self.budgets.rested()
-        self.depths.look_at(step)
+        if is_full:
+            self.depths.look_at(step)
         self.begin(step)
 
     def take_told(

@@ -14,6 +14,7 @@ from mothtrap.capture.grouper import ClosedStep
 from mothtrap.capture.looks import Looks
 from mothtrap.capture.notes import Notes
 from mothtrap.capture.outlet import Outlet
+from mothtrap.capture.phase_clock import PhaseClock
 from mothtrap.capture.plan import Plan
 from mothtrap.capture.selection import Stream
 from mothtrap.capture.statistics_rows import Reducer
@@ -25,7 +26,8 @@ from mothtrap.capture.unheard import Unheard
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.core.facts.workers import WorkerEnded
-from mothtrap.core.records import MEASURED, RawBlock, Scalar
+from mothtrap.core.measured import MEASURED
+from mothtrap.core.records import RawBlock, Scalar
 from mothtrap.core.steps import Mode, StepKey
 
 Moment = Literal["begins", "within", "between"]
@@ -84,6 +86,7 @@ class Recorder(Generic[ArrayT]):
         self.plan, self.sampler = Plan(streams, overhead), StepSampler(overhead)
         self.due, self.depths = self.plan.due, self.plan.depths
         self.notes, self.times = Notes(), StepTimes(clock)
+        self.phases = PhaseClock(self.times)
         self.tensors, rows = Tensors(self.plan.selection), StepRows(reducer)
         self._outlet = Outlet(rows, self.tensors, containment, self.notes.observe)
         self.sinks = self._outlet.sinks
@@ -156,7 +159,7 @@ class Recorder(Generic[ArrayT]):
         key = StepKey(step=step, mode=Mode.TRAIN, mode_step=step)
         if plan.told or not light:  # nothing was due in a light one that could be thinned
             facts += plan.take_told()
-        facts += self.looks.close(step)
+        facts += (*self.looks.close(step), *self.phases.closed(step))
         raw: list[RawBlock] = []
         if captures.has_raw:
             facts += captures.copies.take_dropped(step)
@@ -179,6 +182,7 @@ class Recorder(Generic[ArrayT]):
         self._on_first_step()
         opening_s = self.times.clock() - began
         self.times.begin()
+        self.phases.begin(self.plan.step + 1)
         self.plan.budgets.begin()
         return opening_s
 
@@ -198,7 +202,7 @@ class Recorder(Generic[ArrayT]):
         self.sampler.rested(own_s)
         self.steps += step - first
         self.notes.observe(Unwatched(step=first, last_step=step - 1, seconds=seconds))
-        self.plan.rested(step)
+        self.plan.rested(step, is_full=self.sampler.is_due(step))
 
     def hand_on_logged(self, step: int) -> None:
         """Hand on what users have logged in a step that is not watched."""
@@ -234,6 +238,7 @@ class Recorder(Generic[ArrayT]):
             self._tell_forwards(self.steps)
             notes.facts += self.plan.take_told(last=True)
             notes.facts += self.looks.end(self.steps)
+            notes.facts += self.phases.closed(self.plan.step - 1, last=True)
             notes.facts += self.changes.settle(self.plan.step, ended=True)
             held = self._take_held(self.steps)
             own = [s for s in notes.scalars if s.name not in MEASURED]

@@ -1,9 +1,10 @@
-"""Step sampling for jobs whose steps are shorter than the cost of hooks.
+"""Step sampling: which steps are watched where watching all of them costs too much.
 
 The governor thins captures, and most steps are light (`depths.py`); what is left takes a fixed
-time. Where that alone is many times the budget, as with a small network or an agent that learns,
-the job rests once its start is over: then only the steps are watched, in full, whose numbers are
-multiples of a round number, and those next to them, so that two runs of a job have steps in common.
+time. An account pays for it: a credit for the first steps of a job, then the share of the
+training time that mothtrap may take. When the account is overdrawn and light steps alone cost
+more than the budget allows, only the steps are watched, in full, whose numbers are multiples of
+a round number, and those next to them, so that two runs of a job have steps in common.
 
 The number is the smallest with `own time of the watched <= overhead * time of all`.
 """
@@ -13,14 +14,20 @@ from __future__ import annotations
 from collections import deque
 from statistics import fmean, median
 
-FIRST_STEPS = 2000
-"""Steps at the start that are watched, whatever they cost: a few seconds in such a job. Chosen
-by hand: a fault that needs more steps to show is found with fewer of them as well."""
+CREDIT_S = 1.0
+"""Seconds that watching may cost before the budget counts; chosen by hand."""
+FIRST_STEPS = 64
+"""Steps at the start that are watched, whatever they cost, as in `depths.py`."""
+DENSE_STEPS, SPARSEST = 2000, 20
+"""Up to this step the number is at most this, so that one step in ten is watched: rules that ask
+for 100 steps find them. Chosen by hand."""
+AFTER_CUTS = 200
+"""Steps that are watched after `MOST_CUT`; chosen by hand."""
 TOGETHER = 2
 """Steps watched one after the other: what a step did shows in the next."""
-EXCESS = 5
-"""So many times the budget may a light step take before a job rests: one step in ten that no one
-sees is a high price for a few per cent."""
+EXCESS = 2.5
+"""So many times the budget may a light step take before a job is sampled: steps that no one sees
+cannot be replayed, which is a high price for three per cent. Chosen by hand."""
 ROUND = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000)
 REMEMBERED, SAMPLINGS_REMEMBERED = 32, 8
 """Watched steps, and rests, whose times are remembered."""
@@ -32,6 +39,8 @@ machine, or begin a pass over the data."""
 MOST_CUT = 3
 """Rests in a row that something cut short, after which steps are watched for a while: there is
 more in this loop than training steps."""
+WORTH_IT = 8
+"""Steps of a rest that is not too short, though an evaluation ended it. Chosen by hand."""
 
 
 class _Took:
@@ -56,6 +65,7 @@ class StepSampler:
         self._latest = self._full
         self._rest_step_s: deque[float] = deque(maxlen=SAMPLINGS_REMEMBERED)
         self._full_steps = FIRST_STEPS
+        self._account_s, self._is_overdrawn = CREDIT_S, False
         self._every = ROUND[-1]
         self._cut = 0
 
@@ -66,6 +76,8 @@ class StepSampler:
         took = self._latest = self._light if light else self._full
         took.step_s.append(step_s)
         took.own_s.append(own_s)
+        self._account_s += self._overhead * step_s - own_s
+        self._is_overdrawn = self._is_overdrawn or self._account_s < 0.0
 
     def rested(self, own_s: float) -> None:
         """Take in what mothtrap took between the end of the step watched last and now."""
@@ -74,7 +86,9 @@ class StepSampler:
     def next_after(self, step: int) -> int:
         """Return the next step that is to be watched, once `step` is over."""
         following = step + 1
-        if not self._overhead or self._full_steps or 0 < following % self._every < TOGETHER:
+        if not self._overhead or self._full_steps or not self._is_overdrawn:
+            return following
+        if 0 < following % self._every < TOGETHER:
             return following
         plain_s = self._plain()
         share_s = self._overhead * plain_s
@@ -82,6 +96,8 @@ class StepSampler:
             return following
         needed = TOGETHER * self._own(self._full, plain_s)
         every = next((number for number in ROUND if number * share_s >= needed), ROUND[-1])
+        if following < DENSE_STEPS:
+            every = min(every, SPARSEST)
         self._every = every
         return following if following % every < TOGETHER else following + -following % every
 
@@ -93,10 +109,13 @@ class StepSampler:
         """Take in how many steps a rest had that was to have `planned`, and how long it took."""
         if steps:
             self._rest_step_s.append(took_s / steps)
-        self._cut = self._cut + 1 if 2 * steps < planned else 0
+        self._cut = self._cut + 1 if steps < min(planned / 2, WORTH_IT) else 0
         if self._cut == MOST_CUT:
-            self._cut, self._full_steps = 0, FIRST_STEPS
-        self._full_steps = max(self._full_steps, TOGETHER)
+            self._cut, self._full_steps = 0, AFTER_CUTS
+
+    def is_due(self, step: int) -> bool:
+        """Return whether a step that ends a rest is one of a pair; else something cut it short."""
+        return step % self._every < TOGETHER
 
     def _plain(self) -> float:
         """Return the time of a step that is not watched."""

@@ -101,6 +101,7 @@ def result_of(check: Check, subject: Subject, step: int) -> CheckResult:
         passed=check.passed if state == "done" and not found else "",
         found=found,
         figures=dict(subject.figures),
+        layers=tuple(subject.layers),
         seconds=time.monotonic() - began,
     )
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
+
+from mothtrap.core.facts.checks import LayerRow
 
 Array = npt.NDArray[Any]
 NUMBER_LOSSES = ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss")
@@ -25,6 +28,7 @@ class Change:
         rows: only these rows of the batch, repeated up to its size.
         rate: factor of all learning rates.
         regularized: False switches weight decay off and dropout to evaluation mode.
+        scheduled: False keeps the learning rate of the recorded step.
         adam: replace the optimizer by Adam with a learning rate of 0.001.
         batches: batches that are used in turn; 1 repeats one batch.
     """
@@ -34,6 +38,7 @@ class Change:
     rows: tuple[int, ...] = ()
     rate: float = 1.0
     regularized: bool = True
+    scheduled: bool = True
     adam: bool = False
     batches: int = 1
 
@@ -45,10 +50,12 @@ class Trial:
     Attributes:
         losses: before each optimizer step; NaN if the loss was not finite.
         ended: why the trial made fewer steps than asked for; empty if it made all.
+        right: share of the class labels that the last step predicted; NaN if the loss has none.
     """
 
     losses: Array
     ended: str = ""
+    right: float = math.nan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +180,9 @@ class Forward(Protocol):
         seed: int = 0,
     ) -> Sequence[tuple[str, Array]]:
         """Return the output of each module call, in order of their ends."""
+
+    def layers(self) -> Sequence[LayerRow]:
+        """Return the layers without layers inside, and those with parameters of their own."""
 
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""

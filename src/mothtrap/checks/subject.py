@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mothtrap.checks.step import Forward, Step
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.facts.checks import LayerRow
 
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
@@ -89,6 +90,7 @@ class Subject:
     missing: Mapping[Source, str] = field(default_factory=dict)
     deadline: float = float("inf")
     figures: dict[str, float] = field(default_factory=dict)
+    layers: list[LayerRow] = field(default_factory=list)
 
     @property
     def left_s(self) -> float:

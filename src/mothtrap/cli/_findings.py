@@ -45,7 +45,7 @@ all_option = click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Also say which rules do not apply to the run, and why.",
+    help="Also say which rules do not apply to the run, and why. With JSON: everything.",
 )
 
 

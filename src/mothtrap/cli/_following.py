@@ -37,9 +37,9 @@ def follow(
     Returns:
         The run as it ended.
     """
+    from mothtrap.report.live_line import live_line
     from mothtrap.report.style import Style
     from mothtrap.report.summary import summarize
-    from mothtrap.report.text import live_line
     from mothtrap.report.verdict import verdict
     from mothtrap.store.naming import name_here
 

@@ -1,4 +1,4 @@
-"""Judge a stored run again, with other thresholds or rules."""
+"""Evaluate rules on stored runs, with other thresholds or rules."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from mothtrap.cli._findings import (
 )
 from mothtrap.cli._group import USAGE_OR_OWN_ERROR, Refusal
 from mothtrap.cli._options import runs_dir_option
+from mothtrap.cli._sweep import analyze_sweep, executor_options, is_sweep
 
 if TYPE_CHECKING:
     from mothtrap.core.config import Config
@@ -32,7 +33,7 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
 
 
 @click.command(name="analyze")
-@click.argument("run", required=False)
+@click.argument("runs", nargs=-1)
 @click.option(
     "--set",
     "settings",
@@ -50,11 +51,12 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
 @baseline_option
 @click.option("--strict", is_flag=True, help="Exit with 2 when a rule itself failed.")
 @all_option
+@executor_options
 @runs_dir_option
 @click.pass_context
 def command(
     ctx: click.Context,
-    run: str | None,
+    runs: tuple[str, ...],
     settings: tuple[str, ...],
     rule_files: tuple[str, ...],
     select: str | None,
@@ -66,18 +68,25 @@ def command(
     baseline: str | None,
     strict: bool,
     everything: bool,
+    executor: str | None,
+    workers: int | None,
+    by: str | None,
+    skip_done: bool,
     runs_dir: str | None,
 ) -> None:
-    """Judge a stored run again, with other thresholds or rules; without RUN, the latest.
+    """Evaluate rules on stored runs, with other thresholds or rules; by default the latest run.
 
-    The rules and their settings are those of now, not those of the run. They see what was
-    captured: what a rule needs beyond that is not there. Nothing is written.
+    The rules and their settings are the current ones, not those of the run. They see what was
+    captured: what a rule needs beyond that is not there. For one run nothing is written. For
+    several (RUNS are runs, folders of runs, globs, or URLs) there is one line per run, and each
+    result is stored in its run, so that --skip-done can use it.
 
     \b
     mothtrap analyze RUN --set GRD101.ratio_limit=50
     mothtrap analyze RUN --rules my_rules.py --select ZZZ --format json
+    mothtrap analyze 'runs/sweep-*' --executor processes --by lr,batch_size
     """
-    from mothtrap.core.config import load_config
+    from mothtrap.core.config import load_config, with_thresholds
     from mothtrap.core.findings import RuleState
     from mothtrap.core.quiet import Quiet
     from mothtrap.monitor.afterwards import judge_again
@@ -97,7 +106,24 @@ def command(
     }
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     rules = _rules(config, _thresholds(settings))
-    opened = open_run(run, config.runs_dir)
+    if is_sweep(runs, executor, by, skip_done=skip_done):
+        if reference or baseline:
+            option = "--reference" if reference else "--baseline"
+            raise Refusal(f"{option} is for one run; analyze the runs one by one")
+        ctx.exit(
+            analyze_sweep(
+                runs,
+                with_thresholds(config, _thresholds(settings)),
+                executor=executor,
+                workers=workers,
+                by=by,
+                skip_done=skip_done,
+                form=form,
+                fail_on=fail_on,
+                strict=strict,
+            )
+        )
+    opened = open_run(runs[0] if runs else None, config.runs_dir)
     needs = [need for rule in rules for need in rule.needs]
 
     def beside(worker: int) -> Reference:

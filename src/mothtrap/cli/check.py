@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,11 @@ from mothtrap.cli._target import TARGET, RunCommand, command_of
 from mothtrap.core.run_names import check_name
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from mothtrap.core.config import Config
     from mothtrap.report.summary import RunSummary
+    from mothtrap.session.check import CheckOptions
 
 
 @click.command(cls=RunCommand, name="check")
@@ -41,6 +46,10 @@ if TYPE_CHECKING:
 @click.option("--network", is_flag=True, help="Let the script connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html.")
+@click.option(
+    "--layers", metavar="FILE", help="Write the table of layers: a .txt, .json, or .svg file."
+)
+@click.option("--as-test", metavar="FILE", help="Write a pytest file that makes the checks again.")
 @fail_on_option(default="error")
 @click.pass_context
 def command(
@@ -54,6 +63,8 @@ def command(
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
+    layers: str | None,
+    as_test: str | None,
     fail_on: str,
 ) -> None:
     """Check a training script before its long run.
@@ -64,7 +75,7 @@ def command(
     yours stay as they are.
 
     Options of mothtrap come before the target; everything from the target on goes to it untouched.
-    Exit code 1: a finding is at least as severe as --fail-on.
+    Exit code 1: a finding is at least as severe as --fail-on; 2: nothing could be checked.
 
     \b
     mothtrap check train.py --epochs 3
@@ -80,9 +91,13 @@ def command(
         from mothtrap.report.formats import form_of
 
         form_of(report)
+    if layers is not None:
+        from mothtrap.report.layer_table import form_of as form_of_layers
+
+        form_of_layers(layers)
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
-    from mothtrap.session.check import CheckOptions, check
+    from mothtrap.session.check import CheckOptions
 
     overrides = {
         "runs_dir": runs_dir,
@@ -92,26 +107,65 @@ def command(
     }
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     options = CheckOptions(steps=steps, budget_s=budget, network=network, name=name, report=report)
-    found: list[RunSummary] = []
+    files = _Files(layers=layers, as_test=as_test)
+    ctx.exit(_checked(arguments, config, options, files, fail_on, warnings, descriptors))
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Files:
+    """Files to write after the checks; None = not wanted."""
+
+    layers: str | None
+    as_test: str | None
+
+
+def _checked(
+    arguments: Sequence[str],
+    config: Config,
+    options: CheckOptions,
+    files: _Files,
+    fail_on: str,
+    warnings: Sequence[str],
+    descriptors: Sequence[int],
+) -> int:
+    """Check a script, and return the exit code."""
+    from mothtrap.monitor.catalogue import load_checks
+    from mothtrap.session.check import check
+
+    only_rules = bool(config.select) and not load_checks(config)
+    found: list[tuple[RunSummary, str]] = []
+
+    def afterwards(run: Path) -> None:
+        found.append(_shown(run, only_rules=only_rules))
+        _write(run, files, arguments, options.budget_s)
+
     code = check(
         arguments,
         config,
         options,
         warnings=warnings,
         descriptors=descriptors,
-        afterwards=lambda run: found.append(_shown(run)),
+        afterwards=afterwards,
     )
     if not found:
         raise Refusal("nothing was checked")
-    ctx.exit(code or int(fails(found[0], fail_on)))
+    [(summary, why_not)] = found
+    failed = code or int(fails(summary, fail_on))
+    if why_not and not failed:
+        raise Refusal(f"nothing was checked: {why_not}")
+    return failed
 
 
-def _shown(run: Path) -> RunSummary:
-    """Print what the checks proved, and what they could not decide; return the run."""
+def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
+    """Print what the checks proved, and what they could not decide.
+
+    Returns:
+        The run, and why nothing was checked; empty if something was.
+    """
     from mothtrap.core.facts.checks import CheckResult
     from mothtrap.monitor.catalogue import explains, rule_classes
     from mothtrap.reader.run import open_run
-    from mothtrap.report.checks import lines
+    from mothtrap.report.checks import lines, why_nothing_decided
     from mothtrap.report.style import Style
     from mothtrap.report.summary import summarize
     from mothtrap.store.naming import name_here
@@ -121,4 +175,26 @@ def _shown(run: Path) -> RunSummary:
     results = opened.observations(CheckResult)
     for line in lines(results, rules, Style.of(sys.stderr)) if results else ():
         click.echo(line, err=True)
-    return summarize(opened, explains(rules), called=name_here(run))
+    summary = summarize(opened, explains(rules), called=name_here(run))
+    why_not = why_nothing_decided(results, summary.run.steps)
+    return summary, "" if only_rules and summary.run.steps else why_not
+
+
+def _write(run: Path, files: _Files, arguments: Sequence[str], budget_s: float) -> None:
+    """Write the table of layers and the test, where they are wanted."""
+    from mothtrap.core.facts.checks import CheckResult
+    from mothtrap.reader.run import open_run
+    from mothtrap.report import layer_table
+    from mothtrap.report.as_test import as_test
+
+    results = open_run(run).observations(CheckResult)
+    rows = next((result.layers for result in results if result.layers), ())
+    if files.layers is not None and rows:
+        layer_table.write(rows, files.layers)
+        click.echo(f"  layers: {files.layers}", err=True)
+    elif files.layers is not None:
+        click.echo("  no table of layers was made: see PRE501 above", err=True)
+    if files.as_test is not None:
+        text = as_test(arguments, results, budget_s)
+        Path(files.as_test).write_text(text, encoding="utf-8")
+        click.echo(f"  test: {files.as_test}", err=True)

@@ -109,11 +109,11 @@ def _listed(runs: list[Run]) -> list[_Listed]:
     from mothtrap.report.ending import ending_word
     from mothtrap.report.summary import summarize
 
-    found = []
+    found, causes = [], explains()
     for run in runs:
         try:
             started_s = run.info.created_s if run.info else None
-            summary = summarize(run, explains(), check_bytes=LISTED_BYTES)
+            summary = summarize(run, causes, check_bytes=LISTED_BYTES)
             found.append(_Listed(summary, started_s, ending_word(run), run))
         except (MothtrapError, OSError) as err:
             click.echo(f"warning: {run.path.name} cannot be opened: {err}", err=True)

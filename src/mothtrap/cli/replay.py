@@ -46,6 +46,9 @@ class _WithCommand(click.Command):
 )
 @click.option("--pdb", "debug", is_flag=True, help="Open a debugger where it goes wrong.")
 @click.option("--as-test", "test_file", metavar="FILE", help="Write a test that shows the failure.")
+@click.option(
+    "--repro", "repro_file", metavar="FILE", help="Write a script that fails without the training."
+)
 @click.option("--no-narrow", is_flag=True, help="Look for no operation and no rows.")
 @click.option("--through", is_flag=True, help="Let the script train until it comes to the place.")
 @click.option("--cwd", metavar="DIR", help="Start the script in it [default: as in the run].")
@@ -83,7 +86,7 @@ def command(
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
-    from mothtrap.report.replays import as_json, as_text, why_untested
+    from mothtrap.report.replays import as_json, as_text, why_unreproduced, why_untested
     from mothtrap.report.style import Style
     from mothtrap.session.replay import ReplayOptions, replay
     from mothtrap.store.layout import find_run
@@ -93,11 +96,14 @@ def command(
         raise Refusal(f"--build {asked['build']!r} has no colon; expected module:function")
     if asked["debug"] and form == "json":
         raise Refusal("--pdb is for people; leave --format json out")
-    if asked["test_file"]:
-        _check_test_file(Path(asked["test_file"]))
-        if no_narrow or asked["debug"]:
-            option = "--pdb" if asked["debug"] else "--no-narrow"
-            raise Refusal(f"--as-test looks for what went wrong; leave {option} out")
+    for written, file in (("--as-test", asked["test_file"]), ("--repro", asked["repro_file"])):
+        if file:
+            _check_new_file(written, Path(file))
+            if no_narrow or asked["debug"]:
+                option = "--pdb" if asked["debug"] else "--no-narrow"
+                raise Refusal(f"{written} looks for what went wrong; leave {option} out")
+    if asked["test_file"] and asked["test_file"] == asked["repro_file"]:
+        raise Refusal("--as-test and --repro name the same file; give two names")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if is_url(run or config.runs_dir):
         raise Refusal("a replay needs the folder of the run on this machine, not its URL")
@@ -127,6 +133,8 @@ def command(
         click.echo(text)
     if options.test_file and not Path(options.test_file).exists():
         raise Refusal(f"no test was written: {why_untested(results)}")
+    if options.repro_file and not Path(options.repro_file).exists():
+        raise Refusal(f"no script was written: {why_unreproduced(results)}")
 
 
 def _agreed(start: Start, *, anyway: bool) -> None:
@@ -142,9 +150,9 @@ def _agreed(start: Start, *, anyway: bool) -> None:
     click.confirm(f"It was recorded on {start.foreign}. Execute it here?", abort=True, err=True)
 
 
-def _check_test_file(path: Path) -> None:
+def _check_new_file(option: str, path: Path) -> None:
     if path.suffix != ".py":
-        raise Refusal(f"--as-test {path} is no Python file; give one that ends in .py")
+        raise Refusal(f"{option} {path} is no Python file; give one that ends in .py")
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
-            raise Refusal(f"--as-test would write over {there}; give another name, or remove it")
+            raise Refusal(f"{option} would write over {there}; give another name, or remove it")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import click
@@ -31,6 +32,11 @@ from mothtrap.core.run_names import check_name
     "[default: 0.02, which is 2 %].",
 )
 @rule_files_option
+@click.option(
+    "--no-rules",
+    is_flag=True,
+    help="Only capture: evaluate no rules and run no actions here. `mothtrap monitor` does.",
+)
 @click.option("--reference", metavar="RUN", help="A run that this one should repeat.")
 @click.option(
     "--invariants",
@@ -66,6 +72,7 @@ def command(
     resume: bool,
     join: bool,
     report: str | None,
+    no_rules: bool,
     **overrides: Any,
 ) -> None:
     """Start a training script, unchanged, and watch it.
@@ -96,10 +103,10 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
-    from mothtrap.session.replay_at_end import replay_at_end
 
     for several in ("rule_files", "snapshot_at"):
         overrides[several] = overrides[several] or None  # none given: as configured
+    overrides["evaluate"] = "monitor" if no_rules else None
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     if config.reference:
         from mothtrap.store.find_runs import find_run
@@ -114,7 +121,13 @@ def command(
             join=join,
             warnings=warnings,
             report=report,
-            after_verdict=replay_at_end if config.replay_at_end else None,
+            after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
         )
     )
+
+
+def _replay(run: Path) -> None:
+    from mothtrap.session.replay_at_end import replay_at_end  # heavy: only when the job has ended
+
+    replay_at_end(run)

@@ -78,6 +78,7 @@ def command(
 
     \b
     mothtrap show RUN --follow                  until the job ends
+    mothtrap show RUN --format json             short, for tools; with --all everything
     mothtrap show RUN --save-baseline           what is known from now on
     mothtrap show RUN --baseline --fail-on error   only what is new, or worse than it was
     """
@@ -86,6 +87,7 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.monitor.catalogue import explains, rule_classes
     from mothtrap.reader.run import open_run
+    from mothtrap.report.answers.questions import verdict
     from mothtrap.report.baseline import write_baseline
     from mothtrap.report.record import recorded
     from mothtrap.report.summary import summarize
@@ -108,10 +110,13 @@ def command(
             ctx.exit(following.INTERRUPTED)
     else:
         summary = summarize(opened, known, baseline=read(baseline), called=name_here(opened.path))
-        if form == "json":
+        if form == "json" and everything:
             summary = msgspec.structs.replace(summary, record=recorded(opened))
         record = recorded(opened) if form == "full" else None
-        show(summary, form, everything=everything, record=record)
+        if form == "json" and not everything:
+            click.echo(verdict(summary).json())
+        else:
+            show(summary, form, everything=everything, record=record)
         if ctx.obj and form != "json":
             _show_tracebacks(opened.tool_errors)
     if fails(summary, fail_on):

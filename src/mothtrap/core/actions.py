@@ -19,10 +19,11 @@ from mothtrap.core.collections import Collection
 from mothtrap.core.errors import ConfigError, nearest
 from mothtrap.core.events import EVENTS, NEWS, Event
 from mothtrap.core.findings import RuleState
+from mothtrap.core.quiet_hours import check_hours
 from mothtrap.core.values import fault, to_struct, unknown_key
 
 MASK = "***"
-SHOWN = ("name", "when", "do", "cooldown_s", "capture", "function")
+SHOWN = ("name", "when", "do", "cooldown_s", "remind_s", "quiet_hours", "capture", "function")
 """Keys of a table that hold no secret; all others are masked wherever a table is shown or kept."""
 COOLDOWN_S = 300.0
 """Seconds in which a rule causes no second reaction of a table; chosen by hand."""
@@ -57,13 +58,17 @@ class Reaction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One `[[actions]]` table of a configuration; `settings` are by name of the action.
 
     `cooldown_s`: a rule that has caused this reaction causes it again only after so many
-    seconds, or when its finding became more severe.
+    seconds, or when its finding became more severe. `remind_s`: a finding that is still active is
+    reported again after so many seconds, until it passes, is acknowledged or muted, or the job
+    ends (0: never). `quiet_hours`: hours such as `22:00-07:00` in which the reaction waits.
     """
 
     name: str
     do: tuple[str, ...]
     when: When = When()
     cooldown_s: float = COOLDOWN_S
+    remind_s: float = 0.0
+    quiet_hours: str = ""
     settings: dict[str, object] = {}
 
 
@@ -150,7 +155,7 @@ def reactions(tables: Sequence[Mapping[str, object]], where: str = "") -> tuple[
         named = do if isinstance(do, list | tuple) else ()
         if not named or not all(isinstance(word, str) for word in named):
             raise fault(where, f'{key} needs do, a list of actions such as ["notify", "stop"]')
-        known = ("name", "when", "do", "cooldown_s")
+        known = ("name", "when", "do", "cooldown_s", "remind_s", "quiet_hours")
         settings = {str(word): values.pop(str(word), None) for word in named}
         for name in values:
             if name not in known:
@@ -200,8 +205,13 @@ def _check(reaction: Reaction, where: str, key: str) -> None:
         raise fault(where, f"{key}.when.for_steps must be 1 step or more, not {when.for_steps}")
     if not 0 <= when.for_minutes < float("inf"):
         raise fault(where, f"{key}.when.for_minutes must be 0 or more, not {when.for_minutes:g}")
-    if not 0 <= reaction.cooldown_s < float("inf"):
-        raise fault(where, f"{key}.cooldown_s must be 0 or more, not {reaction.cooldown_s:g}")
+    for name in ("cooldown_s", "remind_s"):
+        if not 0 <= (seconds := getattr(reaction, name)) < float("inf"):
+            raise fault(where, f"{key}.{name} must be 0 or more, not {seconds:g}")
+    try:
+        check_hours(reaction.quiet_hours)
+    except ConfigError as err:
+        raise fault(where, f"{key}.quiet_hours {err}") from None
 
 
 def masked(tables: Sequence[Mapping[str, object]]) -> tuple[dict[str, object], ...]:

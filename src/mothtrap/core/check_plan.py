@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 
@@ -44,3 +45,13 @@ def read_plan(environ: Mapping[str, str]) -> CheckPlan | None:
     """Return the plan that the environment names; None in a process that is not checked."""
     path = environ.get(CHECK_VARIABLE)
     return jsonable.decode(Path(path).read_bytes(), CheckPlan) if path else None
+
+
+class Files(Protocol):
+    """Leads paths to the scratch folder; see `session.protected_files`."""
+
+    def for_writing(self, path: Any, *, keeps: bool) -> Any:
+        """Return the path to write to in the place of a path."""
+
+    def for_reading(self, path: Any) -> Any:
+        """Return the path to read from in the place of a path."""

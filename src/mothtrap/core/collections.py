@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from mothtrap.core import kinds as known_kinds
 from mothtrap.core.errors import nearest
-from mothtrap.core.records import MEASURED
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.schedule import Schedule
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo

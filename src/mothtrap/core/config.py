@@ -66,6 +66,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `snapshot_at` are steps of which one is taken.
     `inside_compiled`: activations that `capture` or a collection asks for are captured inside
     compiled modules, too, by an operator in the compiled code.
+    `evaluate`: rules are evaluated and actions run with the `job`, or by a `monitor` elsewhere
+    (`mothtrap monitor`).
     `actions` are reactions to findings and other events of the run (see `core.actions`);
     `stop_exit_code` is the exit code of a job that was stopped on request.
     `replay_at_end`: `mothtrap run` replays the first step that was not finite or raised when the
@@ -86,6 +88,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     writer: Literal["thread", "process"] = "thread"
     durability: Literal["crash", "power"] = "crash"
     workers: Literal["all", "rank0"] = "all"
+    evaluate: Literal["job", "monitor"] = "job"
     select: tuple[str, ...] = ()
     ignore: tuple[str, ...] = ()
     upload_every_s: float = 2.0

@@ -20,11 +20,6 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-DIGEST: Final = "digest"
-"""xxh3_64 of the bytes, seeded by type and shape."""
-DIGEST_SUM: Final = "digest_sum"
-"""Sum of the elements read as integers, as an accelerator works it out."""
-NAMES: Final = (DIGEST, DIGEST_SUM)
 ROWS: Final = "rows:"
 """Sums of the digests of rows: equal for equal rows in any order, and they add up."""
 

@@ -29,7 +29,8 @@ class Found:
 
     `severity` None means the severity of the rule. `layers` are module paths or names of
     tensors, the most affected first; `location` is the `file:line` to change.
-    `last_step` is the last captured step with the fault, by default `step`.
+    `last_step` is the last captured step with the fault, by default `step`. `fixes` is advice that
+    fits this case, by default the advice of the rule.
     """
 
     step: int
@@ -42,6 +43,7 @@ class Found:
     last_step: int | None = None
     confidence: str = "high"
     mode: str = "train"
+    fixes: tuple[str, ...] | None = None
 
 
 def findings_of(rule: Rule, window: Window, given: object) -> list[Finding]:
@@ -160,7 +162,15 @@ def _message(value: Any) -> str:
 
 
 def _layers(value: Any) -> tuple[str, ...]:
-    expected = f"{_shown(value)}; expected a tuple of names, such as ('head.weight',)"
+    return _texts(value, "a tuple of names, such as ('head.weight',)")
+
+
+def _fixes(value: Any) -> tuple[str, ...]:
+    return _texts(value, "a tuple of sentences, such as ('Lower the learning rate.',)")
+
+
+def _texts(value: Any, wanted: str) -> tuple[str, ...]:
+    expected = f"{_shown(value)}; expected {wanted}"
     if isinstance(value, str) or not isinstance(value, Iterable):
         raise TypeError(expected)
     names = tuple(value)
@@ -205,5 +215,6 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
     "last_step": _last_step,
     "confidence": _text,
     "mode": _mode,
+    "fixes": lambda value: None if value is None else _fixes(value),
 }
 """Fields of a finding; each function checks a value and returns it as stored."""

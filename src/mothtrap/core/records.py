@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import StepKey
 from mothtrap.core.tensors import TensorInfo
@@ -33,26 +32,6 @@ class Scalar(msgspec.Struct, frozen=True):
     name: str
     of: str
     value: float
-
-
-# fmt: off
-MEASURED: Final = frozenset({
-    "loss", "lr", "gradient_norm", "gradient_state", "stale_gradient", "clip_limit", "loss_scale",
-    "skipped", "micro_batches", "step_s", "own_s", "memory_bytes", *DIGESTS,
-})
-# fmt: on
-"""Names of numbers that mothtrap measures itself, and rules judge."""
-
-
-def logged_name(name: str) -> str:
-    """Return how a number is called that a user logs: `log.<name>` where that is a measured one's.
-
-    Raises:
-        TypeError: the name is no text.
-    """
-    if not isinstance(name, str):
-        raise TypeError(f"a name must be a text, not a {type(name).__name__}")
-    return f"log.{name}" if name in MEASURED else name
 
 
 class GradientState:

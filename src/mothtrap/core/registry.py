@@ -120,13 +120,13 @@ def only_class(module: ModuleType, base: type[Any], noun: str) -> type[Any]:
     Raises:
         UnknownNameError: the module holds none, or several.
     """
-    found: list[type[Any]] = [
+    own = [
         value
         for value in vars(module).values()
-        if inspect.isclass(value)
-        and issubclass(value, base)
-        and not inspect.isabstract(value)
-        and value.__module__ == module.__name__
+        if inspect.isclass(value) and value.__module__ == module.__name__
+    ]
+    found: list[type[Any]] = [
+        value for value in own if issubclass(value, base) and not inspect.isabstract(value)
     ]
     if len(found) != 1:
         raise UnknownNameError(

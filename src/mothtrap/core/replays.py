@@ -25,7 +25,8 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     opens. `through`: steps
     that the script makes before it comes to the place of the recorded one are allowed. `build`:
     `module:function` that makes model and loss, in the place of the script. `test_file`: where
-    a test of the failure is written. `watch`: the process itself is watched, operation by
+    a test of the failure is written, `repro_file` where a script that fails without the training
+    is written. `watch`: the process itself is watched, operation by
     operation, where no copy of it can be. `rows`: the step is done with these rows of its
     batch alone; with `repeat` they are repeated until the batch has its own size. Where a step
     has several, they are those of `micro_batch`. `moved`: recorded places whose lines lie elsewhere
@@ -44,6 +45,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
     through: bool = False
     build: str | None = None
     test_file: str | None = None
+    repro_file: str | None = None
     watch: bool = False
     rows: tuple[int, ...] = ()
     repeat: bool = False
@@ -87,7 +89,8 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     bad, `holder` what was bad when it came in: `weight fc.weight`, `batch_rows` the size of
     the batch, `micro_batch` which one it was of several, from 0, `samples` what each of the
     rows is in the data, where that is known. `uncopied`: nothing was narrowed down, since
-    the process cannot be copied. `untested`: why no test of the failure was written.
+    the process cannot be copied. `untested`: why no test of the failure was written,
+    `unreproduced`: why no script that reproduces it was written.
     """
 
     rank: int = 0
@@ -114,6 +117,7 @@ class ReplayResult(msgspec.Struct, frozen=True, kw_only=True):
     samples: tuple[str, ...] = ()
     uncopied: bool = False
     untested: str = ""
+    unreproduced: str = ""
     rows: tuple[int, ...] = ()
     seconds: float = 0.0
 
@@ -131,6 +135,7 @@ def with_localization(result: ReplayResult, found: ReplayResult) -> ReplayResult
         batch_rows=found.batch_rows,
         micro_batch=found.micro_batch,
         untested=found.untested,
+        unreproduced=found.unreproduced,
     )
 
 

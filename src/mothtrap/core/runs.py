@@ -33,6 +33,11 @@ class RunKind(StrEnum):
     SERVE = "serve"
     """Predictions of a deployed model."""
 
+    @property
+    def has_overhead(self) -> bool:
+        """True if work goes on for its own sake, so that time added to it is a cost."""
+        return self in (RunKind.TRAIN, RunKind.SERVE)
+
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json` of an attempt: how the job was started. Times are Unix seconds.
@@ -69,7 +74,8 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     job of several, that never closed their record: the first to die first where
     `order_seen`, else the first to stop storing anything. `files` are the files of the attempt
     at its end that were not empty, as paths in its folder: a reader reports those that are
-    missing. It is empty where they were not listed.
+    missing. It is empty where they were not listed. `launcher_s` are the seconds that the launcher
+    took before the job began and after it ended, until this file was written.
     """
 
     exit_code: int
@@ -77,6 +83,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[int, ...] = ()
     order_seen: bool = True
     files: tuple[str, ...] = ()
+    launcher_s: float = 0.0
 
 
 class RuleStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +115,17 @@ def _cut(reason: str) -> str:
     return reason.partition("; ")[0]
 
 
+class Evaluated(msgspec.Struct, frozen=True, kw_only=True):
+    """How far a monitor outside of the job has evaluated an attempt.
+
+    `steps` is the number of train steps. `is_complete`: the attempt has ended, and all of it
+    was evaluated.
+    """
+
+    steps: int
+    is_complete: bool = False
+
+
 class Judged(msgspec.Struct, frozen=True, kw_only=True):
     """Judgment of a run by rules: findings, the worst first, and the state of each rule."""
 
@@ -123,6 +141,11 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     `seconds` that went into captures; the rest is the fixed cost of the hooks. Not among them
     are the `asked_seconds` of captures that a user asked for, `asked_ratio` of the training
     time, to which the budget does not apply. `unwatched` steps went by without being watched.
+
+    `added_seconds` is how much longer the job took. It is the mean over the workers of `seconds`,
+    of the imports of mothtrap (`start_seconds`), and of the processor time of the threads that
+    compete with the training (`beside_seconds`), plus what the launcher took before and after the
+    job (`launcher_seconds`). `wall_seconds` is the mean training time of a worker.
     """
 
     ratio: float = 0.0
@@ -133,6 +156,11 @@ class Overhead(msgspec.Struct, frozen=True, kw_only=True):
     shed: tuple[str, ...] = ()
     budget: float = 0.0
     unwatched: int = 0
+    added_seconds: float = 0.0
+    start_seconds: float = 0.0
+    beside_seconds: float = 0.0
+    launcher_seconds: float = 0.0
+    wall_seconds: float = 0.0
 
 
 def has_script(command: Sequence[str]) -> bool:

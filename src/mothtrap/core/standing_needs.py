@@ -25,9 +25,11 @@ from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
 from mothtrap.core.facts.losses import FailedLoss, LossSeries
 from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.optimizers import OptimizerFacts
+from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved, ItemLogged, ParametersLogged
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.snapshots import SnapshotKept
+from mothtrap.core.facts.stalls import WorkerStalled
 from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
 from mothtrap.core.facts.trees import (
     BoostingBegan,
@@ -50,6 +52,7 @@ NEEDS_OF_THE_JOB = (
     Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged, CheckResult)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
+    Need(facts=(PhasesTimed, WorkerStalled)),
 )
 """Facts that come whatever the adapter is."""
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from mothtrap.core import jsonable
-from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.findings import Finding
+from mothtrap.core.measured import DIGESTS
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode
 from mothtrap.exports._choice import Choice, Written

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
+from mothtrap.core.measured import DIGESTS
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.exports._buckets import buckets, power_buckets
 from mothtrap.exports._choice import Choice, Written

@@ -77,7 +77,7 @@ def judge_again(
             kept = _judged(monitor, records, end.ended_s if end else None)
             with counting(f"judging w{rank}", count, long_parts=LONG_RECORDS) as told:
                 facts = [
-                    _facts(record)
+                    without_numbers(record)
                     for record in _counted(kept, told)
                     if comparing and record.observations
                 ]
@@ -152,7 +152,7 @@ def _compare(
     return monitor
 
 
-def _facts(record: StepRecord) -> StepRecord:
+def without_numbers(record: StepRecord) -> StepRecord:
     """A record without numbers: rules that compare workers are given no more."""
     return dataclasses.replace(
         record,

@@ -9,8 +9,9 @@ from itertools import product
 from mothtrap.core.fact import tag_of
 from mothtrap.core.facts.looks import AdapterReports, Cannot, Looked
 from mothtrap.core.findings import RuleState
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.needs import Need, facts_of, required
-from mothtrap.core.records import MEASURED, StepRecord
+from mothtrap.core.records import StepRecord
 from mothtrap.core.rule import Rule
 from mothtrap.core.standing_needs import NEEDS_OF_THE_JOB
 from mothtrap.core.steps import Mode

@@ -14,7 +14,7 @@ import msgspec
 from mothtrap.core.actions import Action, Job
 from mothtrap.core.errors import ActionError, DeliveryError
 from mothtrap.core.events import Event
-from mothtrap.store.journal import Entry, Journal, read_journal, unconfirmed
+from mothtrap.store.journal import Entry, Journal, unconfirmed
 
 FIRST_WAIT_S, LONGEST_WAIT_S = 2.0, 300.0
 """Pause before a message is tried again; it doubles each time; chosen by hand."""
@@ -54,7 +54,7 @@ class Deliveries:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._journal, self._job, self._say, self._clock = journal, job, say, clock
-        entries = read_journal(job.path)
+        entries = journal.entries()
         self._known = {entry.id for entry in entries}
         self._left = list(unconfirmed(entries))
         self._queues: dict[tuple[str, str, str], _TargetQueue] = {}
@@ -91,6 +91,18 @@ class Deliveries:
         self._known.add(name)
         self._note(name, "noted", reaction, action, sender.target, event)
         self._put(Outgoing(id=name, reaction=reaction, action=action, sender=sender, event=event))
+
+    def once(self, reaction: str, action: str, target: str, event: Event, run: str) -> bool:
+        """Note an act on the job; return False where it was noted before.
+
+        Unlike a message, an act is not tried again after it was noted.
+        """
+        name = delivery_id(run, event, reaction, action, target)
+        if name in self._known:
+            return False
+        self._known.add(name)
+        self._note(name, "sent", reaction, action, target)
+        return True
 
     def close(self, timeout_s: float) -> int:
         """Wait for messages that are on their way; return how many are not delivered.

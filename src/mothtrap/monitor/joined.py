@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 
+import numpy as np
+
+from mothtrap.core.facts.stalls import WorkerStalled
 from mothtrap.core.records import StepRecord
+from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.window import Window
 from mothtrap.reader.series.windows import WindowBuilder
+from mothtrap.statistics.summary import WIDTH
+
+
+def stall_record(state: WorkerStalled) -> StepRecord:
+    """Return a record that carries the state of a worker which makes no step."""
+    return StepRecord(
+        key=StepKey(step=state.step, mode=Mode.PREDICT),
+        wall_s=time.time(),
+        tensor_T=np.empty(0, np.uint32),
+        summary_TF=np.empty((0, WIDTH)),
+        observations=(state,),
+    )
 
 
 class JoinedWindows:

@@ -94,7 +94,8 @@ class Reactions:
             acts: False: what an earlier attempt found is told, but does nothing to the job.
         """
         events = self._alerts.look(now)
-        for call in self._router.route(events, now.now_s):
+        is_running = now.state == "running"
+        for call in self._router.route(events, now.now_s, is_running=is_running):
             self._react(call, now.id, acts=acts)
         return events
 
@@ -104,7 +105,10 @@ class Reactions:
         for name in call.reaction.do:
             for action in self._targets[call.reaction.name, name]:
                 if not action.is_message:
-                    if acts:
+                    if call.is_reminder:
+                        continue
+                    key = (call.reaction.name, name, action.target, call.event, run)
+                    if acts and self._deliveries.once(*key):
                         self._act(call, action)
                 else:
                     self._deliveries.send(call.reaction.name, name, action, call.event, run)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
@@ -10,7 +10,8 @@ import msgspec
 
 from mothtrap.core.actions import Reaction, When
 from mothtrap.core.events import NEWS, Event
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import Finding, Severity, has_passed
+from mothtrap.core.quiet_hours import is_within
 from mothtrap.monitor.alerts import Alerts
 
 
@@ -21,15 +22,30 @@ class _Told:
     severities: dict[str, Severity] = field(default_factory=dict)
     last_s: dict[str, float] = field(default_factory=dict)
     waiting: list[Event] = field(default_factory=list)
+    incidents: dict[str, _Incident] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Incident:
+    """A finding that was reported, and how often it was reported again."""
+
+    event: Event
+    last_s: float
+    reminders: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """A reaction that is due; `is_repeated`: a message of the same story was sent before."""
+    """A reaction that is due.
+
+    `is_repeated`: a message of the same story was sent before. `is_reminder`: messages are sent
+    again, and nothing is done to the job.
+    """
 
     reaction: Reaction
     event: Event
     is_repeated: bool = False
+    is_reminder: bool = False
 
 
 class Router:
@@ -44,20 +60,55 @@ class Router:
         self._alerts = alerts
         self._told = [(reaction, _Told()) for reaction in reactions]
 
-    def route(self, events: Iterable[Event], now_s: float) -> list[Call]:
-        """Return the reactions that are due, in the order of the events.
+    def route(
+        self, events: Iterable[Event], now_s: float, *, is_running: bool = True
+    ) -> list[Call]:
+        """Return the reactions that are due, in the order of the events, then reminders.
 
-        An event that lasts too shortly yet waits, and is looked at again in the next call.
+        An event that lasts too shortly yet, or comes in quiet hours, waits, and is looked at again
+        in the next call.
+
+        Args:
+            events: since the last call.
+            now_s: Unix time.
+            is_running: whether the job runs; else nothing is reported again.
         """
         events = list(events)
         calls = []
         for reaction, told in self._told:
             waiting, told.waiting = told.waiting, []
+            if is_within(reaction.quiet_hours, now_s):
+                told.waiting = [*waiting, *(e for e in events if _is_meant(reaction.when, e))]
+                continue
             for event in (*waiting, *events):
                 due = self._is_due(reaction, told, event, now_s)
                 if due is not None:
                     calls.append(Call(reaction=reaction, event=due[0], is_repeated=due[1]))
+                    _remember(told, event, now_s, is_repeated=due[1])
+            if is_running and reaction.remind_s:
+                calls += self._reminders(reaction, told, now_s)
         return calls
+
+    def _reminders(self, reaction: Reaction, told: _Told, now_s: float) -> Iterator[Call]:
+        """Yield a call for each incident that is still active and was not mentioned for long."""
+        for name, incident in told.incidents.items():
+            finding = self._alerts.findings.get(name)
+            if finding is None or now_s - incident.last_s < reaction.remind_s:
+                continue
+            if self._alerts.is_acknowledged(name) or has_passed(finding):
+                continue
+            if not self._matters(reaction.when, incident.event, finding, now_s):
+                continue
+            incident.last_s = now_s
+            incident.reminders += 1
+            event = msgspec.structs.replace(
+                incident.event,
+                key=f"{incident.event.key}/reminder/{incident.reminders}",
+                time_s=now_s,
+                finding=finding,
+                text=f"still active: {finding.message}",
+            )
+            yield Call(reaction=reaction, event=event, is_reminder=True)
 
     def _is_due(
         self, reaction: Reaction, told: _Told, event: Event, now_s: float
@@ -66,7 +117,7 @@ class Router:
         finding = event.finding and self._alerts.findings.get(
             event.finding.fingerprint, event.finding
         )
-        if event.kind not in when.kinds or not matches(when, event):
+        if not _is_meant(when, event):
             return None
         if finding is None or event.kind not in NEWS:
             return self._of_something_else(reaction, told, event, now_s)
@@ -122,6 +173,16 @@ class Router:
     @staticmethod
     def _cools(reaction: Reaction, told: _Told, about: str, now_s: float) -> bool:
         return now_s - told.last_s.get(about, float("-inf")) < reaction.cooldown_s
+
+
+def _is_meant(when: When, event: Event) -> bool:
+    return event.kind in when.kinds and matches(when, event)
+
+
+def _remember(told: _Told, event: Event, now_s: float, *, is_repeated: bool) -> None:
+    """Note an incident, of which reminders are sent: one for each story."""
+    if event.finding is not None and event.kind in NEWS and not is_repeated:
+        told.incidents[event.finding.fingerprint] = _Incident(event, now_s)
 
 
 def matches(when: When, event: Event) -> bool:

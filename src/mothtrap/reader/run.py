@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mothtrap.core import registry
-from mothtrap.core.digests import DIGEST
-from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import RunNotFoundError, UnknownNameError
 from mothtrap.core.facts.record import ItemLogged
 from mothtrap.core.labels import LabelKind, Labels
+from mothtrap.core.measured import DIGEST, DIGESTS
 from mothtrap.core.record_items import Predictions
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, step_number

@@ -42,6 +42,7 @@ from mothtrap.reader.merging import (
 )
 from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
+from mothtrap.reader.worker_states import Workers, workers_of
 from mothtrap.store.finding_rows import read_rows
 from mothtrap.store.layout import monitor_folder, read_ledger, read_packages, read_source
 
@@ -49,6 +50,10 @@ CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
 LISTED_BYTES = 4 << 20
 """Bytes read to check each run of a list; chosen by hand: a MB takes 3 ms, all else of a run 25."""
+NOT_EVALUATED = (
+    "Rules were not evaluated: the job was started with --no-rules, and no monitor has followed "
+    "it; `mothtrap monitor RUN` evaluates them."
+)
 FactT = TypeVar("FactT", bound=Fact)
 
 
@@ -173,6 +178,11 @@ class RunFacts:
         return self._span.workers
 
     @property
+    def worker_states(self) -> Workers:
+        """State of each worker of the latest attempt."""
+        return workers_of(self._span.latest)
+
+    @property
     def steps(self) -> int:
         """Train steps over all attempts: one more than the last one's number."""
         views = (w for a in self._span.attempts.values() for w in a.workers.values())
@@ -209,6 +219,8 @@ class RunFacts:
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
         text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
         text = f"{off} {text}" if off else text
+        if lack := self.unevaluated:
+            text = lack if lack == NOT_EVALUATED else f"{lack} {text}"
         return damage_first(text, self.damage_within(LISTED_BYTES))
 
     @property
@@ -218,6 +230,32 @@ class RunFacts:
         statuses = merge_statuses(reader.statuses for reader in readers)
         failed = next((error for error in self.tool_errors if error.part == "rules"), None)
         return statuses if failed is None else tuple(_switched_off(statuses, failed))
+
+    @property
+    def is_evaluated_elsewhere(self) -> bool:
+        """Return whether the job evaluates no rules, but a monitor is to (`--no-rules`)."""
+        info = self.info
+        return info is not None and info.config.get("evaluate") == "monitor"
+
+    @property
+    def unevaluated(self) -> str:
+        """Return a sentence if a monitor was to evaluate the rules and has not; else ''.
+
+        A monitor that was interrupted has evaluated some of the steps.
+        """
+        if not self.is_evaluated_elsewhere:
+            return ""
+        monitors = [list(a.monitors.values()) for a in self._span.attempts.values()]
+        if not any(one.statuses or one.findings for those in monitors for one in those):
+            return NOT_EVALUATED
+        outside = [one.evaluated for one in monitors[-1] if one.evaluated is not None]
+        if self.state == "running" or (outside and all(each.is_complete for each in outside)):
+            return ""
+        steps = min((each.steps for each in outside), default=0)
+        return (
+            f"Rules were evaluated only in the first {steps} of {self.steps} steps: the monitor "
+            "was interrupted; `mothtrap monitor RUN` goes on."
+        )
 
     @property
     def blind(self) -> tuple[Blind, ...]:
@@ -248,7 +286,7 @@ class RunFacts:
     @property
     def overhead(self) -> Overhead:
         """The cost of mothtrap, summed over workers; of one that did not close, by its steps."""
-        own_s = capture_s = asked_s = wall_s = 0.0
+        own_s = capture_s = asked_s = wall_s = start_s = beside_s = 0.0
         gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
@@ -258,12 +296,15 @@ class RunFacts:
                 capture_s += sum(end.capture_s for end in ends)
                 asked_s += sum(end.asked_s for end in ends)
                 wall_s += sum(end.wall_s for end in ends)
+                start_s += sum(end.start_s for end in ends)
+                beside_s += sum(end.beside_s for end in ends)
             else:
                 all_ended = False
                 own_s += self._sum(rank, "own_s")
                 wall_s += self._sum(rank, "step_s")
         if not all_ended:
             wall_s += sum(gap.seconds for gap in gaps)
+        workers, launcher_s = max(1, len(self.workers)), self.end.launcher_s if self.end else 0.0
         limit = self.info.config.get("overhead") if self.info else None
         return Overhead(
             ratio=(own_s - asked_s) / wall_s if wall_s > 0 else 0.0,
@@ -274,6 +315,11 @@ class RunFacts:
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
             unwatched=sum(gap.count for gap in gaps),
+            added_seconds=(own_s - asked_s + start_s + beside_s) / workers + launcher_s,
+            start_seconds=start_s,
+            beside_seconds=beside_s,
+            launcher_seconds=launcher_s,
+            wall_seconds=wall_s / workers,
         )
 
     @property

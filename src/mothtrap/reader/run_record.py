@@ -17,7 +17,7 @@ from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.facts.trees import BoostingBegan, TableSeen
 from mothtrap.core.facts.workers import WeightsSaved
 from mothtrap.core.ledger import Ledger, LedgerValue, Source
-from mothtrap.core.records import MEASURED
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series
 from mothtrap.reader.record.items import Item, items_of

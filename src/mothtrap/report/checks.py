@@ -43,6 +43,24 @@ def lines(
     )
 
 
+def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
+    """Return why a run of kind `check` proved nothing; empty if at least one check decided.
+
+    Args:
+        results: of the run's checks.
+        steps: of the script that were watched.
+    """
+    made = list(results)
+    if any(result.state == "done" for result in made):
+        return ""
+    if not steps:
+        return "no step of a training loop was observed"
+    if not made:
+        return "the rules watched the script, but there are no checks for its framework"
+    reasons = list(dict.fromkeys(result.reason for result in made))
+    return reasons[0] if len(reasons) == 1 else "no check could decide, for the reasons above"
+
+
 def _figures(result: CheckResult) -> str:
     shown = ", ".join(f"{name} {_number(value)}" for name, value in result.figures.items())
     return f" ({shown})" if shown else ""

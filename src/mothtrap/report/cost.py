@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from mothtrap.core.runs import Overhead
 from mothtrap.core.texts import readable
+from mothtrap.report.summary import RunSummary
 
 FEW_STEPS = 100
 """Below so many the first steps, which are looked at in full, weigh much; chosen by hand."""
 
 MAX_SHED = 4
 """Reasons to capture that are named in one line; chosen by hand."""
+
+
+def cost_of(summary: RunSummary) -> str:
+    """Return the overhead of a run in words; empty without steps, and where it says nothing."""
+    run = summary.run
+    if not run.steps or not run.kind.has_overhead:
+        return ""
+    return cost_in_words(summary.overhead, run.steps, len(run.workers))
 
 
 def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
@@ -28,7 +37,18 @@ def cost_in_words(cost: Overhead, steps: int, workers: int = 1) -> str:
     if cost.capture_seconds:
         text += f": hooks {_hooks_s(cost):.2f} s, statistics {cost.capture_seconds:.2f} s"
     why = f"{_why(cost, steps, workers)}{_unwatched(cost, steps)}{_asked(cost)}{_shed(cost)}"
-    return readable(f"{text}){why}")
+    return readable(f"{text}){why}{_added(cost, workers)}")
+
+
+def _added(cost: Overhead, workers: int) -> str:
+    """Return by how much the job took longer in all, and what beside the hooks took that time."""
+    parts = {
+        "imports": cost.start_seconds / max(1, workers),
+        "threads": cost.beside_seconds / max(1, workers),
+        "launcher": cost.launcher_seconds,
+    }
+    named = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
+    return f"; mothtrap added {cost.added_seconds:.2f} s in all: {named}" if named else ""
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:
@@ -70,7 +90,7 @@ def _shed(cost: Overhead) -> str:
     if not cost.shed:
         return ""
     more = len(cost.shed) - MAX_SHED
-    rest = f"; and {more} more (mothtrap show --format json lists all)" if more > 0 else ""
+    rest = f"; and {more} more (mothtrap show --format json --all lists all)" if more > 0 else ""
     return f"; thinned: {'; '.join(cost.shed[:MAX_SHED])}{rest}"
 
 

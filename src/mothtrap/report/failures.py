@@ -62,7 +62,9 @@ def failure_lines(
             replay = f"mothtrap replay {style.safe(called)} --step {failure.step} --pdb"
             lines.append(f"    = replay: {replay}{'' if kept.scripted else BUILD}")
     more = len(found) - MAX_FAILURES
-    return lines + ([f"  {more} more failed (mothtrap show --format json)"] if more > 0 else [])
+    return lines + (
+        [f"  {more} more failed (mothtrap show --format json --all)"] if more > 0 else []
+    )
 
 
 def _block(failure: Failure, style: Style) -> list[str]:

@@ -17,7 +17,7 @@ from mothtrap.core.runs import RunKind
 from mothtrap.report import boosting_page
 from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
-from mothtrap.report.cost import cost_in_words
+from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
 from mothtrap.report.style import count_of
 
@@ -64,7 +64,8 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; "
         "form-action 'none'"
     )
-    overhead = cost_in_words(summary.overhead, summary.run.steps, len(summary.run.workers))
+    cost = cost_of(summary)
+    overhead = f" Overhead: {_safe(cost)}" if cost else ""
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
@@ -80,8 +81,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
         f"{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
-        f'<footer><p class="soft">Made by mothtrap on {made}. '
-        f"Overhead: {_safe(overhead)}</p></footer>"
+        f'<footer><p class="soft">Made by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
 

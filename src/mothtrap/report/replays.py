@@ -130,6 +130,14 @@ def why_untested(results: Sequence[ReplayResult]) -> str:
     return next(said, "the failure could not be narrowed down")
 
 
+def why_unreproduced(results: Sequence[ReplayResult]) -> str:
+    """Return the reason for a missing script that reproduces the failure."""
+    if not any(result.nonfinite or result.exception for result in results):
+        return "the step is in order here, so there is no failure that a script could show"
+    said = (result.unreproduced for result in results if result.unreproduced)
+    return next(said, "the failure could not be narrowed down")
+
+
 def is_mended(snapshot: Snapshot, results: Sequence[ReplayResult]) -> bool:
     """Return whether a step that went bad in the run is in order here: as after a repair."""
     bad_here = any(result.nonfinite or result.exception for result in results)

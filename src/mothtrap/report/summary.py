@@ -21,7 +21,7 @@ from mothtrap.core.masking import shareable
 from mothtrap.core.probed import UNIT
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_off
-from mothtrap.reader.run_facts import CHECKED_BYTES, damage_first
+from mothtrap.reader.run_facts import CHECKED_BYTES, NOT_EVALUATED, damage_first
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
 from mothtrap.report.ending import ended_by_exception, how_it_ended
@@ -29,6 +29,7 @@ from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.ignored import Ignored, ignored
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
+from mothtrap.report.phases import phase_shares
 from mothtrap.report.record import RunRecord
 from mothtrap.report.source import lines_at
 from mothtrap.report.style import count_of
@@ -93,6 +94,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     as it was when the job began; `ending` says how a job ended that failed; `boosted` are
     models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
     there where it was asked for; `after` says what came after the onset of errors and warnings.
+    `phases` are the shares of the training time by phase.
     """
 
     run: RunFacts
@@ -118,6 +120,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     replay: StoredReplay | None = None
     record: RunRecord | None = None
     after: tuple[Aftermath, ...] = ()
+    phases: dict[str, float] = {}
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
@@ -197,6 +200,7 @@ def summarize(
         boosted=boosted_models(run),
         replay=run.replay,
         after=aftermaths(run, _serious(diagnosis)),
+        phases=phase_shares(run),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
     )
     return shareable(summary)
@@ -219,6 +223,10 @@ def _not_kept(run: Run) -> tuple[NotKept, ...]:
 def _verdict(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known: int) -> str:
     off = switched_off(rules)
     text = _found(run, diagnosis, rules, known)
+    is_stored = rules == run.rules  # not those of `mothtrap analyze`
+    if is_stored and counted(run)[0] and (lack := run.unevaluated):
+        failed = f" The job {how_it_ended(run)}." if _failed(run) else ""
+        text = f"{lack}{failed}" if lack == NOT_EVALUATED else f"{lack} {text}"
     return f"{off} {text}" if off else text
 
 

@@ -1,40 +1,28 @@
-"""A run as text: one line while it trains, and everything that is known of it.
+"""A run as text: everything that is known of it.
 
 Every function returns text without a final newline; `style` says what the stream can show.
 """
 
 from __future__ import annotations
 
-from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus, RunKind
 from mothtrap.report.aftermath import in_words, saved_in_words
 from mothtrap.report.boosting import boosting_lines
-from mothtrap.report.cost import cost_in_words
+from mothtrap.report.cost import cost_of
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import kept_lines
+from mothtrap.report.live_line import layers_in_words
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
 from mothtrap.report.verdict import alarms
 
-MAX_LAYERS = 3
 MAX_BLIND = 5
 MAX_NOT_KEPT = 3
 MAX_RULES = 4
-
-
-def live_line(finding: Finding, style: Style = PLAIN) -> str:
-    """One line that says a finding while the job trains."""
-    head = f"{finding.code} {fault_name(finding)}"
-    parts = [
-        f"mothtrap: {style.glyph(finding.severity)}",
-        style.paint(head, SEVERITY_COLORS[finding.severity]),
-        f"at step {finding.step}" + (f" in {_layers(finding, style)}" if finding.layers else ""),
-    ]
-    where = f" ({style.safe(finding.location)})" if finding.location else ""
-    return " ".join(parts) + f": {style.safe(finding.message)}{where}"
 
 
 def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False) -> str:
@@ -97,9 +85,10 @@ def state_lines(
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)
-    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
-        run = summary.run
-        cost = cost_in_words(summary.overhead, run.steps, len(run.workers))
+    if summary.phases:
+        lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
+    cost = cost_of(summary)
+    if cost:
         lines += wrapped(f"  overhead: {cost}", indent="    ")
     return lines
 
@@ -111,16 +100,10 @@ def _ranks(finding: Finding) -> list[str]:
     return [f"rank{'s' * (len(finding.workers) > 1)} {ranges(finding.workers)}"]
 
 
-def _layers(finding: Finding, style: Style) -> str:
-    names = ", ".join(style.safe(name) for name in finding.layers[:MAX_LAYERS])
-    more = len(finding.layers) - MAX_LAYERS
-    return names + (f" and {more} more" if more > 0 else "")
-
-
 def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
     source = summary.sources.get(finding.location or "", "")
     head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLORS[finding.severity])
-    layers = f"  {_layers(finding, style)}" if finding.layers else ""
+    layers = f"  {layers_in_words(finding, style)}" if finding.layers else ""
     extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
     extent += _ranks(finding)
     mode = "" if finding.mode == "train" else f" of {finding.mode}"
@@ -192,7 +175,7 @@ def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
-        lines.append(f"  not seen: {more} more (mothtrap show --format json lists all)")
+        lines.append(f"  not seen: {more} more (mothtrap show --format json --all lists all)")
     return lines
 
 
@@ -203,5 +186,5 @@ def _not_kept(summary: RunSummary, style: Style) -> list[str]:
     ]
     more = sum(lost.count for lost in summary.not_kept[MAX_NOT_KEPT:])
     if more:
-        lines.append(f"  not kept: {more:,} more (mothtrap show --format json says why)")
+        lines.append(f"  not kept: {more:,} more (mothtrap show --format json --all says why)")
     return lines

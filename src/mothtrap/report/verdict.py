@@ -6,12 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from mothtrap.core.diagnosis import Story, fault_name, sentence_of
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
-from mothtrap.core.runs import SHOWN_OFF, Overhead, RunKind, switched_off
+from mothtrap.core.runs import SHOWN_OFF, Overhead, switched_off
 from mothtrap.report.aftermath import clause_lines
 from mothtrap.report.failures import failure_lines
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import replay_command
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.record import duration
 from mothtrap.report.style import (
     PLAIN,
@@ -29,8 +30,12 @@ MAX_ERRORS = 4
 """Root errors that are shown in full; chosen by hand: half a terminal."""
 MAX_OTHERS = 4
 """Root warnings, and notes, that are named; chosen by hand."""
-SHORT_RUN = 1000
-"""Steps below which the first ones, which are watched in full, weigh much; chosen by hand."""
+LONG_RUN_S = 600.0
+"""Training time from which the overhead is a share; seconds say more of a shorter run."""
+WORTH_TIMING_S = 60.0
+"""Training time from which the verdict says where it went; chosen by hand."""
+WORTH_NAMING = 0.0005
+"""Share of the training time from which captures that a user asked for are named: 0.1 % rounded."""
 MAX_PART = 40
 """Characters of the name of a part that was not observed; chosen by hand: half a line."""
 MAX_EFFECTS = 6
@@ -69,6 +74,8 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     lines += _wrap_all(ignored_lines(summary.ignored, style))
     lines += alarms(summary, style)
     lines += following if not roots else []
+    if summary.phases and summary.overhead.wall_seconds >= WORTH_TIMING_S:
+        lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
     footer = _footer(summary, with_counts=bool(roots))
     if shown and not _is_bare(summary):
         footer.append(f"mothtrap show {style.safe(shown)}")
@@ -148,15 +155,19 @@ def _first(names: Sequence[str]) -> str:
     return ", ".join(names[:SHOWN_OFF]) + (f" and {left} more" if left > 0 else "")
 
 
-def overhead_in_short(cost: Overhead, steps: int) -> str:
-    """Return the overhead of a run of so many steps as one figure."""
-    share = 100 * cost.ratio
-    text = f"overhead {_percent(share)}"
-    if 0 < cost.budget < cost.ratio:  # the seconds say whether it matters
-        reason = "a short run" if steps < SHORT_RUN else "short steps"
-        text += f", {duration(cost.seconds)} (budget {100 * cost.budget:g} %, but {reason})"
-    asked = 100 * cost.asked_ratio
-    return text + (f" + {_percent(asked)} for captures you asked for" if asked >= 0.05 else "")
+def overhead_in_short(cost: Overhead) -> str:
+    """Return what mothtrap added to a run: seconds to a short one, a share to a long one."""
+    plain_s = cost.wall_seconds - cost.seconds - cost.asked_seconds
+    is_long = plain_s >= LONG_RUN_S
+    text = (
+        f"mothtrap added {_percent(100 * cost.added_seconds / plain_s)}"
+        if is_long
+        else (f"mothtrap added {duration(cost.added_seconds)}")
+    )
+    if cost.asked_ratio < WORTH_NAMING:
+        return text
+    asked = _percent(100 * cost.asked_ratio) if is_long else duration(cost.asked_seconds)
+    return f"{text} + {asked} for captures you asked for"
 
 
 def _unobserved(summary: RunSummary) -> str:
@@ -223,10 +234,8 @@ def _footer(summary: RunSummary, *, with_counts: bool) -> list[str]:
             found.append(f"{count_of(summary.known, 'known finding')} left out")
     if summary.blind and summary.run.steps:
         found.append(_unobserved(summary))
-    if summary.dropped:
-        found.append(f"{count_of(summary.dropped, 'captured value')} not kept")
-    if summary.run.steps and summary.run.kind is not RunKind.PROBE:
-        found.append(overhead_in_short(summary.overhead, summary.run.steps))
+    if summary.run.steps and summary.run.kind.has_overhead:
+        found.append(overhead_in_short(summary.overhead))
     return found
 
 

@@ -10,6 +10,6 @@ NOT_FINITE = (
 
 UNLEARNED = (
     *("class_imbalance", "confusion", "loss_not_decreasing", "stuck_at_chance"),
-    *("cannot_overfit", "input_ignored"),
+    *("cannot_overfit", "input_ignored", "loss_unchanged"),
 )
 """The model does not learn, or some of its classes alone."""

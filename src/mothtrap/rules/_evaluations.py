@@ -79,15 +79,21 @@ def evaluated(window: Window) -> list[Evaluated]:
 def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evaluated]:
     """Return the evaluations of trainings that go on however these turn out.
 
-    Boosting that stops early keeps its best round: what follows it does no harm.
+    Boosting that stops early keeps its best round, and so does CatBoost without it: what follows
+    does no harm.
 
     Raises:
         NotApplicable: there are no others.
     """
-    stopping = {site for one in window.seen(BoostingBegan) if one.stops_after for site in one.sites}
+    stopping = {
+        site
+        for one in window.seen(BoostingBegan)
+        if one.stops_after or one.keeps_best
+        for site in one.sites
+    }
     others = [one for one in every if one.last.site not in stopping]
     if every and not others:
-        raise NotApplicable("the training stops early by itself, and keeps its best round")
+        raise NotApplicable("the training keeps its best round by itself")
     return others
 
 

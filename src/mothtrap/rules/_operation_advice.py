@@ -6,8 +6,8 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.window import Window
 
 REPLAY_NAMES_IT = (
-    "Run `mothtrap replay` as shown below: it makes this step again, and names the operation, "
-    "its line and its values."
+    "Replay the step with `mothtrap replay`: it names the operation, its line and its values. "
+    "If no step was kept, start the job with `mothtrap run --replay`."
 )
 """First advice where the operation is not known."""
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.facts.trainers import UndividedLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -38,7 +39,9 @@ class AccumulationNotAveraged(Rule):
     Fires:
         Warning when `num_steps` steps took two or more micro-batches each, all of whose
         losses are means that nothing divides. A note with optimizers of the Adam family,
-        whose steps do not grow with the gradient.
+        whose steps do not grow with the gradient. Warning with any optimizer when the Trainer
+        of Hugging Face leaves the division to the loss, which ignores `num_items_in_batch`: the
+        losses that it prints and the limit of clipping are wrong, too.
 
     Stays quiet:
         Losses that are divided or multiplied by anything, sums over elements, losses of
@@ -64,6 +67,7 @@ class AccumulationNotAveraged(Rule):
     needs = (
         Need(facts=(LossCall,), scalars=("micro_batches",)),
         Need(scalars=("lr",), optional=True),
+        Need(facts=(UndividedLoss,), optional=True),
     )
     explains = (
         "dead_units",
@@ -93,6 +97,9 @@ class AccumulationNotAveraged(Rule):
                 f"{len(steps_S)} steps of several micro-batches were seen, "
                 f"{self.num_steps} are needed"
             )
+        undivided = list(window.seen(UndividedLoss))
+        if undivided:
+            return [self._of_trainer(window, undivided[-1], steps_S)]
         calls = _calls(window, steps_S)
         if not calls or not all(_is_plain_mean(call) for call in calls):
             return []
@@ -118,6 +125,27 @@ class AccumulationNotAveraged(Rule):
                 location=next((call.location for call in calls if call.location), None),
             )
         ]
+
+    def _of_trainer(self, window: Window, seen: UndividedLoss, steps_S: Ints) -> Finding:
+        number = seen.micro_batches
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(steps_S[0]),
+            last_step=int(steps_S[-1]),
+            count=len(steps_S),
+            message=(
+                f"the gradients of {number} micro-batches are summed, not averaged: the loss of "
+                f"{seen.trainer} ignores `num_items_in_batch`, by which the Trainer leaves the "
+                f"division to it. Loss and gradient are {number} times too large"
+            ),
+            fixes=(
+                "Divide the summed loss by `num_items_in_batch`, or set "
+                "`trainer.model_accepts_loss_kwargs = False`, so that the Trainer divides.",
+            ),
+            evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
+            location=seen.location,
+        )
 
 
 def _calls(window: Window, steps_S: Ints) -> list[LossCall]:

@@ -35,14 +35,15 @@ class BoostingRateTooHigh(Rule):
         training diverges.
 
     Fires:
-        Error when the learning rate is at least `rate` and the training loss ends above its
-        beginning. Warning when the training loss rises in the first `begin` rounds, or when the
-        evaluation was best within `early` of the rounds and is `rise` worse; with a rate of 1 or
-        more when it ends by half above its best, or when early stopping took the first round.
+        Error when the learning rate is above `certain`, from the first round on, or when it is
+        at least `rate` and the training loss ends above its beginning. Warning when the
+        training loss rises in the first `begin` rounds, or when the evaluation was best within
+        `early` of the rounds and is `rise` worse; with a rate of 1 or more when it ends by half
+        above its best, or when early stopping took the first round.
 
     Stays quiet:
-        With a learning rate below `rate`, whatever else is wrong; before `rounds` rounds, unless
-        early stopping ended it.
+        With a learning rate below `rate`, whatever else is wrong; up to `certain` before `rounds`
+        rounds, unless early stopping ended it.
 
     What to do:
         - XGBoost: Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
@@ -80,6 +81,11 @@ class BoostingRateTooHigh(Rule):
     rate: float = threshold(
         0.7, unit="learning rate", source="chosen by hand: more than twice XGBoost's default of 0.3"
     )
+    certain: float = threshold(
+        2.0,
+        unit="learning rate",
+        source="Friedman 2001: beyond, squared errors grow with every tree",
+    )
     rounds: int = threshold(20, unit="rounds", source="chosen by hand")
     begin: int = threshold(3, unit="rounds from the first", source="chosen by hand")
     early: float = threshold(0.05, unit="of the rounds", source="chosen by hand")
@@ -93,6 +99,8 @@ class BoostingRateTooHigh(Rule):
         rate = one.began.learning_rate
         if rate is None:
             raise NotApplicable("the model has no trees, or its learning rate is not known")
+        if rate > self.certain:
+            return self._certain(window, one, rate)
         if one.loss is None and one.judged is None:
             raise NotApplicable("no evals: the library computes no metric")
         rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
@@ -109,6 +117,19 @@ class BoostingRateTooHigh(Rule):
             step=one.began.step,
             message=f"with a learning rate of {rate:.3g} (limit {self.rate:g}) {words}",
             evidence={"value": rate, "limit": self.rate, "fit": one.began.fit},
+            location=one.began.location,
+        )
+
+    def _certain(self, window: Window, one: Boosted, rate: float) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.ERROR,
+            step=one.began.step,
+            message=(
+                f"the learning rate is {rate:.3g} (limit {self.certain:g}): each tree is to take "
+                f"out the error that is left, and takes out {rate:.3g} times as much"
+            ),
+            evidence={"value": rate, "limit": self.certain, "fit": one.began.fit},
             location=one.began.location,
         )
 

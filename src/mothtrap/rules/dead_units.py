@@ -82,6 +82,7 @@ class DeadUnits(Rule):
         Need(kinds=("gradient",), statistics=("nan",), optional=True),
     )
     explains = (
+        "gradient_missing",
         *UNLEARNED,
         "constant_output",
         "learning_rate_too_low",

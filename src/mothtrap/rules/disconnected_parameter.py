@@ -39,8 +39,9 @@ class DisconnectedParameter(Rule):
         After `own_steps` steps of the optimizer without any gradient. Error when every call
         of the module made no graph, or its output was seen cut off where the next module
         takes it, and the weights look as the framework initializes them. Warning when they
-        do not, or when the module runs before all that is reached. Info when its output just
-        does not reach the loss.
+        do not, or when the module runs before all that is reached. When its output just does not
+        reach the loss, warning if such modules have `aside_share` of the parameters and look
+        as initialized, else info.
 
     Stays quiet:
         Modules that are never called (those are unused), parts that rest in some steps such
@@ -89,6 +90,12 @@ class DisconnectedParameter(Rule):
         source="chosen by hand: tasks and players that take turns come round sooner",
     )
 
+    aside_share: float = threshold(
+        0.1,
+        unit="of the optimizer's parameters",
+        source="chosen by hand: the pooler that a classifier of tokens leaves aside has less",
+    )
+
     def check(self, window: Window) -> list[Finding]:
         """Judge what was told last of every module that no backward had reached."""
         if window.total_steps < self.own_steps:
@@ -109,11 +116,16 @@ class DisconnectedParameter(Rule):
                 return [self._finding(window, first, found)]
         return []
 
+    def _weighs(self, found: list[UnreachedModule]) -> bool:
+        """Return whether modules beside the loss are a large part that nothing has trained."""
+        share = sum(seen.share for seen in found)
+        return share >= self.aside_share and all(seen.untouched for seen in found)
+
     def _finding(self, window: Window, cause: str, found: list[UnreachedModule]) -> Finding:
         severity = Severity.WARNING
         if cause in (WITHOUT_GRAPH, DETACHED) and any(seen.untouched for seen in found):
             severity = Severity.ERROR
-        elif cause == ASIDE:
+        elif cause == ASIDE and not self._weighs(found):
             severity = Severity.INFO
         first, steps = found[0], max(seen.own_steps for seen in found)
         count = total_parameters(found)

@@ -51,6 +51,7 @@ class LossBroadcast(Rule):
     title = "broadcast in the loss"
     needs = (Need(facts=(LossCall,)),)
     explains = (
+        "cannot_overfit",
         "loss_not_decreasing",
         "stuck_at_chance",
         "overtraining",

@@ -89,6 +89,7 @@ class MissingActivationRange(Rule):
         Need(facts=(FailedLoss,), optional=True),
     )
     explains = (
+        "cannot_overfit",
         "activation_growth",
         "loss_not_decreasing",
         "loss_diverging",

@@ -100,7 +100,9 @@ class NonfiniteWeight(Rule):
             layers=tuple(names),
             message=f"{names[0]}{more} held {'NaN' if nan else 'infinite values'} {when}",
             evidence={"parameters": len(bad) or len(modules), "seen_at": seen},
-            location=_location(window, names[0]) or next((m.location for m in modules), None),
+            location=_made_at(window, since)
+            or _location(window, names[0])
+            or next((m.location for m in modules), None),
         )
         return [found]
 
@@ -130,6 +132,13 @@ def _destroyed(window: Window, seen: int) -> int:
     bad_ST = np.nan_to_num(nan.values_ST) + np.nan_to_num(inf.values_ST) > 0
     applied = nan.steps_S[bad_ST.any(axis=1) & ~nan.skipped_S & (nan.steps_S < seen)]
     return int(applied[0]) + 1 if len(applied) else seen
+
+
+def _made_at(window: Window, since: int) -> str | None:
+    """Return the line of the loss whose step destroyed the weights; None where none did."""
+    if not since:
+        return None
+    return next((s.location for s in window.scalars("loss") if s.location), None)
 
 
 def _location(window: Window, name: str) -> str | None:

@@ -67,7 +67,7 @@ class SigmoidBeforeBceWithLogits(Rule):
     code = "STR702"
     title = "sigmoid before BCE with logits"
     needs = (Need(facts=(LossCall,)),)
-    explains = ("loss_not_decreasing", "stuck_at_chance")
+    explains = ("cannot_overfit", "loss_not_decreasing", "stuck_at_chance")
 
     def check(self, window: Window) -> list[Finding]:
         """Look at the operations under every binary loss."""

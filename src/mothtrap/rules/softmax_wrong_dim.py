@@ -60,6 +60,7 @@ class SoftmaxWrongDim(Rule):
     title = "softmax over the wrong axis"
     needs = (Need(facts=(LossCall,)),)
     explains = (
+        "batch_mixing",
         *UNLEARNED,
         "constant_output",
         "labels_unrelated",

@@ -37,8 +37,7 @@ class StalledTraining(Rule):
         - See where it waits: `py-spy dump --pid PID`, or `faulthandler.dump_traceback_later`
           set in the script.
         - Set `timeout` of the data loader, so that a dead worker is an error.
-        - In a job of several processes look which of them is elsewhere: a rank that skips a
-          collective (an uneven last batch, a condition on the rank) halts the others.
+        - In a job of several processes DST954 names the worker that the others wait for.
         - Raise `seconds` where steps, evaluations or checkpoints are that slow.
 
     Example:

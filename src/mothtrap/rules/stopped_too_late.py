@@ -31,7 +31,8 @@ class StoppedTooLate(Rule):
         evaluation took, have followed it, and the loss of evaluation is `rise` above the best.
 
     Stays quiet:
-        Where training stops early by itself, whatever its patience; where no data are evaluated
+        Where training stops early by itself, whatever its patience, or keeps its best rounds, as
+        CatBoost does; where no data are evaluated
         but those that are trained on; while the loss of evaluation hovers at its best.
 
     What to do:
@@ -69,7 +70,7 @@ class StoppedTooLate(Rule):
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         judged = with_evaluation(one)
-        if one.began.stops_after is not None:
+        if one.began.stops_after is not None or one.began.keeps_best:
             return None
         took, after = since_best(one, judged)
         best, last = judged.last.best, present(judged.value_E)

@@ -68,6 +68,7 @@ class SymmetricInitialization(Rule):
     code = "WGT302"
     needs = (Need(facts=(IdenticalUnits, InitialWeights)),)
     explains = (
+        "gradient_missing",
         *UNLEARNED,
         "constant_output",
         "dead_units",

@@ -23,8 +23,9 @@ class TrainModeInEvaluation(Rule):
     """A model is evaluated while it is set to training.
 
     What it detects:
-        Forwards without gradients of a model under training, with dropout or batch norms
-        in it that behave as in training.
+        Evaluations of a model under training, with dropout or batch norms in it that behave as
+        in training. With PyTorch an evaluation is also recognized without `torch.no_grad()`: no
+        backward follows its forwards.
 
     Why it matters:
         What is measured is not the model: units are dropped at random, and rows are
@@ -32,13 +33,14 @@ class TrainModeInEvaluation(Rule):
         statistics of the data of evaluation.
 
     Fires:
-        On evaluations of a model after its first step, at least `forwards` forwards in all,
-        every one of them in training mode. Error when a loss was computed from targets in
-        them and they stand `steps` training steps apart (the median), or have several
-        forwards each. Warning when they are closer; also when no loss was seen, but the
-        output has the shape on which the training loss is computed, as when an accuracy is
-        taken, and they stand so far apart and are `evaluations` or have several forwards
-        each. Info where `evaluations` are so far apart and nothing else is known.
+        On evaluations of a model after its first step, at least `forwards` forwards in all
+        or `labelled` evaluations that compute a loss, every one of them in training mode.
+        Error when a loss was computed from targets in them and they stand `steps` training
+        steps apart (the median), or have several forwards each. Warning when they are closer;
+        also when no loss was seen, but the output has the shape on which the training loss is
+        computed, as when an accuracy is taken, and they stand so far apart and are
+        `evaluations` or have several forwards each. Info where `evaluations` are so far apart
+        and nothing else is known.
 
     Stays quiet:
         Where the model is in evaluation mode in any evaluation: then the user knows of it.
@@ -78,6 +80,11 @@ class TrainModeInEvaluation(Rule):
         source="chosen by hand: what runs at every step is part of training",
     )
     evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
+    labelled: int = threshold(
+        2,
+        unit="evaluations that compute a loss",
+        source="chosen by hand: of so few a single forward each is enough",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Judge every module that is evaluated; the worst becomes the finding."""
@@ -102,7 +109,8 @@ class TrainModeInEvaluation(Rule):
 
     def _judge(self, window: Window, phases: list[EvaluationPhase]) -> Finding | None:
         forwards = sum(phase.forwards for phase in phases)
-        if forwards < self.forwards or any(phase.repeated for phase in phases):
+        few = forwards < self.forwards and not self._shows_labels(phases)
+        if few or any(phase.repeated for phase in phases):
             return None
         severity = self._severity(window, phases)
         if severity is None:
@@ -119,8 +127,8 @@ class TrainModeInEvaluation(Rule):
             layers=(first.module, *first.dropouts, *first.norms),
             confidence="high" if severity is Severity.ERROR else "medium",
             message=(
-                f"{first.module_type} ran {forwards} times without gradients in "
-                f"{len(phases)} evaluation{'s' * (len(phases) > 1)}, always in training mode: "
+                f"{first.module_type} ran {forwards} times in {len(phases)} "
+                f"evaluation{'s' * (len(phases) > 1)}, always in training mode: "
                 f"{_active(first)} active"
             ),
             evidence={
@@ -133,9 +141,15 @@ class TrainModeInEvaluation(Rule):
             location=first.location,
         )
 
+    def _shows_labels(self, phases: list[EvaluationPhase]) -> bool:
+        """Return whether every evaluation computed a loss, and there were enough of them."""
+        return len(phases) >= self.labelled and all(phase.labelled for phase in phases)
+
     def _waits(self, phases: list[EvaluationPhase]) -> bool:
         """Return whether more evaluations like these would be told of."""
         if any(phase.repeated for phase in phases):
+            return False
+        if self._shows_labels(phases):
             return False
         few = len(phases) < self.evaluations and not all(phase.labelled for phase in phases)
         return few or sum(phase.forwards for phase in phases) < self.forwards

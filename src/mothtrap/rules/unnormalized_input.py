@@ -80,6 +80,7 @@ class UnnormalizedInput(Rule):
     code = "DAT501"
     needs = (Need(facts=(DataTaken,)),)
     explains = (
+        "initial_loss",
         *NOT_FINITE,
         *UNLEARNED,
         "activation_growth",

@@ -179,7 +179,9 @@ class VanishingGradient(Rule):
         grave = float(np.median(ratio_S)) < self.error_ratio and len(held) >= self.error_steps
         severity = Severity.ERROR if grave and not has_players(window) else Severity.WARNING
         cut = self._cut(window, group, level_L)
-        if cut is None and _falls_between_parts(group.modules, level_L):
+        if cut is None and (
+            _falls_between_parts(group.modules, level_L) or self._side_by_side(window, group)
+        ):
             return None
         through = f"through {len(group.modules)} layers"
         if cut is not None:
@@ -218,6 +220,20 @@ class VanishingGradient(Rule):
             if seen.cut_at is not None and place > 0 and weak_L[:place].all():
                 return seen
         return None
+
+    def _side_by_side(self, window: Window, group: LayerGradients) -> bool:
+        """Return whether the gradient falls in none of the paths that begin at the data.
+
+        Args:
+            window: with what takes data: a layer that does so begins a path of its own.
+            group: the layers of all paths.
+        """
+        data = {seen.layer for seen in window.seen(DataTaken) if seen.cut_at is None}
+        starts = [place for place, name in enumerate(group.modules) if place and name in data]
+        if not starts:
+            return False
+        pieces = np.split(group.rms_SL[-self.num_steps :], starts, axis=1)
+        return all(float(np.median(front_to_back(p))) >= self.ratio_limit for p in pieces)
 
     def _everywhere(self, window: Window) -> list[Finding]:
         """Find mean gradients that are next to nothing in most weights."""

@@ -70,6 +70,7 @@ class WeightDecayDominates(Rule):
     )
     passes = True
     explains = (
+        "cannot_overfit",
         "constant_output",
         "dead_units",
         "learning_rate_too_high",

@@ -7,33 +7,8 @@ from types import ModuleType
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core import registry
+from mothtrap.session.triggers import PACKAGE, frameworks
 from mothtrap.tracing.handle import AdapterSpec
-
-PACKAGE = "mothtrap.adapters"
-TRIGGERS = {
-    "sklearn": ("sklearn.linear_model", "sklearn.neural_network"),
-    "lightning": ("lightning.pytorch", "pytorch_lightning"),
-    "transformers": ("transformers.trainer",),
-    "tensorboard": ("torch.utils.tensorboard", "tensorboardX"),
-}
-"""Imports that load an adapter, where nearly every script imports the framework for other parts,
-or where it has another name."""
-
-
-def triggers() -> tuple[str, ...]:
-    """Return the imports after which an adapter is to be loaded, that of `framework_of` each."""
-    return tuple(name for each in frameworks() for name in TRIGGERS.get(each, (each,)))
-
-
-def framework_of(trigger: str) -> str:
-    """Return the framework whose adapter an import loads."""
-    return next((name for name, of in TRIGGERS.items() if trigger in of), trigger)
-
-
-def frameworks() -> tuple[str, ...]:
-    """Return the names of all frameworks that have an adapter, sorted; imports none."""
-    return registry.names(PACKAGE)
-
 
 _old_forms: set[str] = set()
 """Frameworks of which it was said that their adapter has the old form."""

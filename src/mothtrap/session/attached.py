@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import FrameType
 
 from mothtrap.core import registry
 from mothtrap.core.adapters import Environment, Handle, Job, SnapshotTaker, Surroundings
+from mothtrap.core.facts.stalls import CollectiveCall
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
@@ -126,6 +128,13 @@ class AttachedAdapters:
             versions=versions,
             store=next((each.store for each in found if each.store is not None), None),
         )
+
+    def collective(self, frame: FrameType) -> CollectiveCall | None:
+        """Return the last collective that this process has called; see `AdapterSpec`."""
+        for each in self._by_steps():
+            if each.adapter.collective is not None:
+                return each.adapter.collective(frame)
+        return None
 
     def _by_steps(self) -> list[_Attached]:
         return sorted(self._attached, key=lambda each: each.job.framework != self._job.stepping)

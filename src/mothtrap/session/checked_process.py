@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import multiprocessing
 import os
 import signal
 import sys
@@ -12,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from mothtrap.capture.containment import say_on_stderr
+from mothtrap.checks.fitted_tables import TablesSeen
 from mothtrap.core.check_plan import read_plan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.monitor.catalogue import load_checks
@@ -19,11 +22,36 @@ from mothtrap.session.protected_files import protected
 from mothtrap.tracing.handle import AdapterSpec
 
 if TYPE_CHECKING:
+    from mothtrap.checks.check import Check
+    from mothtrap.core.check_plan import CheckPlan
     from mothtrap.session.worker import Worker
+
+CLOSING_SHARE = 0.05
+"""Share of the budget in which the results are stored and printed; chosen by hand."""
+TABLES_SHARE = 0.5
+"""Share of the budget after which a script that fits models as a whole is interrupted; chosen by
+hand."""
 
 SPARE_SHARE, SPARE_S = 0.1, 5.0
 """Share of the budget, or seconds if they are more, in which the process must have ended after the
 budget was used up; chosen by hand."""
+
+
+class _Tables(TablesSeen):
+    """Tables of this process.
+
+    Attributes:
+        adapters: frameworks that report them.
+        make: makes the checks.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.adapters: list[str] = []
+        self.make: Callable[[], list[CheckResult]] = list
+
+
+_tables = _Tables()
 
 
 def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], object]) -> None:
@@ -39,17 +67,47 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         return
     left = plan.budget_s - (time.time() - plan.began_s)
     _end_by_force(max(0.0, left) + max(SPARE_S, SPARE_SHARE * plan.budget_s))
+    checks = load_checks(worker.config)
+    if adapter.tables is not None:
+        _collect_tables(adapter, plan, checks, worker, close)
     if adapter.check is None:
         _end_after(left, lambda: _finish(worker, (), "", close))
         return
-    checks = load_checks(worker.config)
     adapter.check(
         plan,
         checks,
         lambda results, late: _finish(worker, results, late, close),
         worker.leave,
+        worker.adapters.abandon,
         protected(),
     )
+
+
+def _collect_tables(
+    adapter: AdapterSpec,
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    worker: Worker,
+    close: Callable[[Worker], object],
+) -> None:
+    """Keep the tables that an adapter reports, for checks of data at the end of the script."""
+    assert adapter.tables is not None
+    adapter.tables(_tables.take)
+    _tables.adapters.append(adapter.framework)
+    if len(_tables.adapters) > 1:
+        return
+
+    def results() -> list[CheckResult]:
+        left = plan.budget_s * (1 - CLOSING_SHARE) - (time.time() - plan.began_s)
+        return _tables.results(checks, max(left, 1.0))
+
+    _tables.make = results
+    pid = os.getpid()
+    atexit.register(
+        lambda: _finish(worker, (), "", close) if os.getpid() == pid and _tables.has_fit else None
+    )
+    left = plan.budget_s * TABLES_SHARE - (time.time() - plan.began_s)
+    _end_after(left, lambda: _finish(worker, (), "", close))
 
 
 def _end_by_force(seconds: float) -> None:
@@ -86,6 +144,11 @@ def _finish(
         late: why the time ended before the first step; empty if it did not.
         close: closes the worker.
     """
+    if _tables.has_fit and not any(result.state == "done" for result in results):
+        worker.adapters.abandon()  # models that checks fit are none of the script
+        results, late = _tables.make(), ""
+        if worker.path is None:
+            worker.job.make_step(_tables.adapters[0], "fit", skipped=False)
     if late:
         worker.recorder.notes.never_stepped(late)
     for result in results:
@@ -93,6 +156,11 @@ def _finish(
     close(worker)
     if worker.path is None and results:  # no step was made, so that there is no run to tell it
         say_on_stderr(f"mothtrap: nothing was checked: {results[0].reason}")
+    for (
+        child
+    ) in multiprocessing.active_children():  # workers of loaders: they use the scratch folder
+        child.terminate()
+        child.join(1.0)
     with suppress(OSError, ValueError, AttributeError):
         sys.stdout.flush()
         sys.stderr.flush()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,9 +15,13 @@ from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.findings import Finding, Findings, Severity
 from mothtrap.monitor.catalogue import load_checks, rule_classes
 from mothtrap.report.checks import lines
+from mothtrap.report.layer_table import as_text
 from mothtrap.report.style import PLAIN
 from mothtrap.session.adapters import load
 from mothtrap.tracing.handle import AdapterSpec
+
+CHECKED = ("keras", "torch")
+"""Frameworks whose models can be checked; models of Keras may be modules of PyTorch, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +49,11 @@ class CheckReport:
         """Numbers of the checks by code and name."""
         return {result.code: result.figures for result in self.results if result.figures}
 
+    def table(self) -> str:
+        """Return the table of layers as text; empty if PRE501 did not make it."""
+        rows = next((result.layers for result in self.results if result.layers), ())
+        return as_text(rows) if rows else ""
+
     def __str__(self) -> str:
         told = [_line(found) for found in self.findings]
         return "\n".join([*told, *lines(self.results, rule_classes(), PLAIN)])
@@ -65,10 +75,12 @@ def check(
     Weights, optimizer, gradients, modes, and random states are the same afterwards.
 
     Args:
-        model: a model of PyTorch.
+        model: a model of PyTorch, or a compiled model of Keras.
         loader: gives batches; up to five of them are used. The checks of data read up to 20,000
-            samples of the data set of a `DataLoader`, or all batches of a list.
-        loss_fn: called with the output of `model(*batch[:-1])` and `batch[-1]`.
+            samples of the data set of a `DataLoader` or `tf.data.Dataset`, or all batches of a
+            list.
+        loss_fn: called with the output of `model(*batch[:-1])` and `batch[-1]`. A model of Keras
+            has its loss and optimizer by `compile`.
         optimizer: of the model; None = Adam with a learning rate of 0.001.
         step: takes a batch and returns its loss, where `loss_fn` does not fit.
         eval_loader: gives batches for evaluation, as `loader` does for training.
@@ -78,11 +90,10 @@ def check(
     Raises:
         MothtrapError: the loader gives no batch, or it is not known how the loss is computed.
         ConfigError: a code does not exist.
-        TypeError: the model is not one of PyTorch.
+        TypeError: the model is neither of PyTorch nor of Keras.
     """
-    made = load("torch")
-    if made.explicit_step is None or not made.accepts(model):
-        raise TypeError(f"check: expected a torch.nn.Module, not {type(model).__qualname__}")
+    made = _adapter(model)
+    assert made.explicit_step is not None
     recorded = made.explicit_step(model, loader, loss_fn, step, optimizer)
     until = time.monotonic() + budget_s
     sets = _sets(made, loader, eval_loader)
@@ -100,6 +111,23 @@ def check(
         )
         results.append(_made(one, subject, budget_s))
     return CheckReport(results=results)
+
+
+def _adapter(model: object) -> AdapterSpec:
+    """Return the adapter that checks a model.
+
+    Raises:
+        TypeError: there is none.
+    """
+    for framework in CHECKED:
+        if framework in sys.modules:
+            made = load(framework)
+            if made.explicit_step is not None and made.accepts(model):
+                return made
+    raise TypeError(
+        "check: expected a torch.nn.Module or a compiled keras.Model, not "
+        f"{type(model).__qualname__}"
+    )
 
 
 def _sets(made: AdapterSpec, loader: object, eval_loader: object) -> tuple[DataSet, ...]:

@@ -22,20 +22,15 @@ from mothtrap.core.errors import ConfigError, RunExistsError
 from mothtrap.core.run_names import MAX_NAME_BYTES
 from mothtrap.core.runs import STOPPED, RunEnd, RunInfo, RunKind
 from mothtrap.core.working_folder import working_folder
-from mothtrap.monitor.catalogue import load_rules, warnings_of
-from mothtrap.monitor.reactions import load_reactions
-from mothtrap.reader.run import open_run
-from mothtrap.session import machine, reacting, uploading
-from mothtrap.session.adapters import triggers
-from mothtrap.session.compactor import Compactor
+from mothtrap.session import uploading
+from mothtrap.session.beside_job import WRITERS_TIMEOUT_S, BesideJob
 from mothtrap.session.job_process import end_like, run_command
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.own_runs import signed
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
-from mothtrap.session.supervision import Supervision
-from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
+from mothtrap.session.triggers import triggers
 from mothtrap.store import layout, reserve
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.remarks import user_name
@@ -44,8 +39,9 @@ from mothtrap.store.writers import wait_for_writers
 SITE = Path(__file__).parent / "site"
 """The folder with the start-up hook."""
 
-WRITERS_TIMEOUT_S = 30.0
-"""Time for which writer processes may still write when the job has ended."""
+RECORDED_COLLECTIVES = "TORCH_FR_BUFFER_SIZE"
+"""Number of collective operations that PyTorch's flight recorder keeps, for jobs that hang. What
+the user has set stays."""
 
 
 def launch(
@@ -89,13 +85,8 @@ def launch(
     """
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
-    try:
-        for fault in warnings_of(config.rule_files):
-            say_on_stderr(f"mothtrap: {fault}")
-        load_rules(config)
-        load_reactions(config)
-    except ConfigError as err:
-        raise located(err, start=working_folder(), environ=os.environ) from err
+    if _names_rules(config):
+        _check(config)
     if is_disabled(os.environ):
         return end_like(run_command(command, os.environ, descriptors))
     try:
@@ -118,30 +109,20 @@ def launch(
         return end_like(_take_part(command, attempt, config, uploader, descriptors))
     reserve.hold(attempt)
     source = SourceKeeper(attempt, script_folder(command))
-    children: list[int] = []
-    executor = reacting.begin(
-        attempt, config, say_on_stderr, lambda: children[-1] if children else None
-    )
-    sampler = machine.begin(attempt, say_on_stderr) if config.capture != "off" else None
-    compactor = Compactor(attempt.parent, say_on_stderr) if uploader is None else None
-    with Supervision(attempt, config) as supervision, OutputKeeper(attempt):
+    beside = BesideJob(attempt, config, compacts=uploader is None)
+    with OutputKeeper(attempt):
         environ = child_environment(attempt, config) | dict(variables(attempt))
-        code = run_command(command, environ, descriptors, children)
-        if sampler is not None:
-            sampler.close()
-        wait_for_writers(supervision.latest, WRITERS_TIMEOUT_S)
-    killed = executor is not None and executor.was_killed
-    code = config.stop_exit_code if killed else _asked_for(code, attempt.parent, config)
+        code = run_command(command, environ, descriptors, beside.children)
+        beside.job_ended()
+    from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
+
+    code = config.stop_exit_code if beside.was_killed else _asked_for(code, attempt.parent, config)
     source.close()
-    lost, seen = supervision.lost, supervision.order_seen
     reserve.release(attempt)
-    with suppress(OSError):
-        files = layout.stored_files(supervision.latest)
-        end = RunEnd(exit_code=code, ended_s=time.time(), lost=lost, order_seen=seen, files=files)
-        layout.write_end(supervision.latest, end)
-    if executor is not None:
-        executor.close()
-    say_verdict(attempt.parent, config)
+    _store_end(beside, code)
+    written_s = time.monotonic()
+    beside.close_actions()
+    say_verdict(attempt.parent, config, since_s=written_s)
     if after_verdict is not None:
         after_verdict(attempt.parent)
     say_how_to_go_on(attempt.parent)
@@ -149,9 +130,45 @@ def launch(
         write_report(attempt.parent, config, report)
     if uploader is not None:
         uploader.finish()
-    if compactor is not None:
-        compactor.finish()
+    beside.compact()
     return end_like(code)
+
+
+def _names_rules(config: Config) -> bool:
+    """Return whether a setting names rules or actions, which have to be loaded to check it."""
+    return any(
+        (
+            *(config.select, config.ignore, config.severity, config.per_layer_ignores),
+            *(config.rules, config.rule_files, config.invariants, config.collections),
+            config.actions,
+        )
+    )
+
+
+def _check(config: Config) -> None:
+    from mothtrap.monitor.catalogue import left_out_of, load_rules
+    from mothtrap.monitor.reactions import load_reactions
+
+    try:
+        for fault in left_out_of(config.rule_files):
+            say_on_stderr(f"mothtrap: {fault}")
+        load_rules(config)
+        load_reactions(config)
+    except ConfigError as err:
+        raise located(err, start=working_folder(), environ=os.environ) from err
+
+
+def _store_end(beside: BesideJob, code: int) -> None:
+    with suppress(OSError):
+        end = RunEnd(
+            exit_code=code,
+            ended_s=time.time(),
+            lost=beside.lost,
+            order_seen=beside.order_seen,
+            files=layout.stored_files(beside.latest),
+            launcher_s=beside.launcher_s,
+        )
+        layout.write_end(beside.latest, end)
 
 
 def _take_part(
@@ -177,6 +194,8 @@ def _asked_for(code: int, run: Path, config: Config) -> int:
     """
     if code < 0:
         return code
+    from mothtrap.reader.run import open_run
+
     try:
         stopped = open_run(run)
         if stopped.stop_reason is not None:
@@ -190,6 +209,7 @@ def child_environment(attempt: Path, config: Config) -> dict[str, str]:
     """The environment in which every Python process of a job watches itself."""
     paths = [str(SITE), os.environ.get("PYTHONPATH", "")]
     return {
+        RECORDED_COLLECTIVES: "100",
         **os.environ,
         **environment(config),
         "PYTHONPATH": os.pathsep.join(filter(None, paths)),

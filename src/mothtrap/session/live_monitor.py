@@ -12,8 +12,8 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RuleStatus
 from mothtrap.monitor.monitor import Monitor
+from mothtrap.report.live_line import live_line
 from mothtrap.report.style import Style
-from mothtrap.report.text import live_line
 from mothtrap.store.durability import Durability
 
 LOOK_EVERY_S = 1.0

@@ -216,5 +216,9 @@ def begin(
     say: Callable[[str], None],
     pid: Callable[[], int | None] = lambda: None,
 ) -> Executor | None:
-    """Return an executor of the actions of a configuration; None where it has none."""
-    return Executor(attempt, config, say, pid) if config.actions else None
+    """Return an executor of the actions of a configuration.
+
+    None where it has none, or where a monitor elsewhere runs them.
+    """
+    here = bool(config.actions) and config.evaluate == "job"
+    return Executor(attempt, config, say, pid) if here else None

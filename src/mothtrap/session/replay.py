@@ -30,13 +30,13 @@ from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
 from mothtrap.report.unkept import why_refused, why_unkept
-from mothtrap.session.adapters import triggers
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
 from mothtrap.session.launch import SITE
 from mothtrap.session.replay_start import Start, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
+from mothtrap.session.triggers import triggers
 from mothtrap.snapshot.choosing import Rank, rank
 from mothtrap.snapshot.code_locations import CodeLocations, Moved, moved_since
 from mothtrap.snapshot.format import Stored, load, stored
@@ -64,6 +64,7 @@ class ReplayOptions:
         cwd: folder in which the script is started; None = that of the run.
         anyway: also while the run goes on.
         test_file: where a test of the failure is to be written.
+        repro_file: where a script is to be written that fails without the training.
     """
 
     step: int | None = None
@@ -79,6 +80,7 @@ class ReplayOptions:
     cwd: str | None = None
     anyway: bool = False
     test_file: str | None = None
+    repro_file: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,6 +120,11 @@ def replay(
     chosen = choose(run, options.step)
     loaded = {one.worker: load(one.folder) for one in chosen}  # refuse damaged files at once
     snapshot = loaded[min(loaded)].snapshot
+    if options.repro_file and snapshot.framework != "torch":
+        raise ReplayError(
+            f"--repro supports steps of PyTorch, and this one is of {snapshot.framework}; "
+            "leave --repro out"
+        )
     options = _allowed(run, snapshot, options, starting)
     warnings = _warnings(run, snapshot, options)
     moved = _moved(run, [one.snapshot for one in loaded.values()], options)
@@ -133,7 +140,8 @@ def replay(
             debug=options.debug,
             through=options.through,
             build=options.build,
-            test_file=str(Path(options.test_file).absolute()) if options.test_file else None,
+            test_file=_absolute(options.test_file),
+            repro_file=_absolute(options.repro_file),
             moved=moved,
         )
         if options.debug and not snapshot.reason.startswith("exception"):
@@ -146,6 +154,10 @@ def replay(
     return Replayed(
         snapshot=snapshot, results=results, warnings=warnings, output=output, options=options
     )
+
+
+def _absolute(file: str | None) -> str | None:
+    return str(Path(file).absolute()) if file else None
 
 
 def _allowed(

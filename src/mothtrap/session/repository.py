@@ -13,6 +13,7 @@ from pathlib import Path
 from mothtrap.core.ledger import DIFF_CHARACTERS, Source
 from mothtrap.core.masking import without_secrets
 from mothtrap.core.working_folder import working_folder
+from mothtrap.session.closing_descriptors import has_pipes
 from mothtrap.store.layout import write_source
 
 TIMEOUT_S = 10.0
@@ -70,8 +71,10 @@ class SourceKeeper:
 
     @staticmethod
     def _keep(attempt: Path, folder: Path) -> None:
+        with has_pipes:
+            source = read_source(folder)
         with suppress(OSError):  # a full disk: the run says so itself
-            write_source(attempt, read_source(folder))
+            write_source(attempt, source)
 
 
 def script_folder(command: Sequence[str]) -> Path:

@@ -7,6 +7,7 @@ import functools
 import os
 import socket
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +16,11 @@ from mothtrap.core.check_plan import is_checked
 from mothtrap.core.config import Config, inherited_config
 from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.replays import PLAN_VARIABLE, read_plan
-from mothtrap.session.adapters import framework_of, load
-from mothtrap.session.checked_process import begin_check
+from mothtrap.session.adapters import load
+from mothtrap.session.closing_descriptors import keep_ours_open
 from mothtrap.session.record import parsed
 from mothtrap.session.resuming import Resumption, open_attempt, own_attempt
+from mothtrap.session.triggers import framework_of, is_too_early
 from mothtrap.session.worker import Worker
 from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
@@ -36,23 +38,29 @@ _kept: dict[Worker, None] = {}
 """Workers that are not closed yet, in the order in which they began."""
 
 
-def attach(framework: str) -> None:
+def attach(framework: str, began_s: float | None = None) -> None:
     """Install the hooks of a framework in a process that `mothtrap run` started.
 
     All frameworks that a process imports take part in one job. In a process that
     `mothtrap replay` started a snapshot is replayed instead, and nothing recorded.
+
+    Args:
+        framework: whose import this follows.
+        began_s: when the imports of mothtrap for it began, by `time.perf_counter`.
     """
     for parser in parsed.PARSERS:
         parsed.install(parser)  # also where a parser was imported before anything of ours
     name = framework_of(framework)
-    if name in _begun:
-        return  # by another import of the same framework, maybe one that the adapter makes itself
+    if name in _begun or is_too_early(framework):
+        return  # begun by another import, maybe one that the adapter makes itself
     _begun.add(name)
     try:
         _attach(name)
     except BaseException:
         _begun.discard(name)  # it may be imported again
         raise
+    if _process and began_s is not None:
+        _process[0].start_s += time.perf_counter() - began_s
 
 
 def _attach(framework: str) -> None:
@@ -72,6 +80,8 @@ def _attach(framework: str) -> None:
         _process.append(_begin(adapter, config))
     _process[0].attach(adapter)
     if is_checked(os.environ):
+        from mothtrap.session.checked_process import begin_check
+
         begin_check(adapter, _process[0], finish)
     waiting, _loggers[:] = tuple(_loggers), []
     for logger in waiting:
@@ -81,6 +91,7 @@ def _attach(framework: str) -> None:
 def _begin(adapter: AdapterSpec, config: Config) -> Worker:
     opened = Path(os.environ["MOTHTRAP_RUN_DIR"])
     own = own_attempt(opened, os.environ)
+    keep_ours_open(opened.parent)
     worker = Worker(
         lambda: open_attempt(opened, own),
         config,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import threading
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 
@@ -15,12 +14,13 @@ from mothtrap.core.facts.workers import WorkerEnded, WorkerStarted
 from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
 from mothtrap.monitor.catalogue import load_rules
-from mothtrap.monitor.joined import JoinedWindows
+from mothtrap.monitor.joined import JoinedWindows, stall_record
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.session.exit_order import ExitOrder
 from mothtrap.session.live_monitor import LiveMonitor
 from mothtrap.statistics.summary import WIDTH
 from mothtrap.store import layout
+from mothtrap.store.stalls import StallReader
 from mothtrap.store.worker_reading import EventReader, StepEvents
 
 LOOK_EVERY_S = 1.0
@@ -54,16 +54,12 @@ class Supervision:
         self._thread = threading.Thread(target=self._watch, name="mothtrap supervision")
         self._thread.daemon = True
 
-    def __enter__(self) -> Supervision:
+    def begin(self) -> None:
+        """Start to watch the workers."""
         self._thread.start()
-        return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Read what the workers stored last, and stop watching them."""
         self._stopped.set()
         self._thread.join()
         self._contained(last=True)
@@ -137,12 +133,14 @@ class _Attempt:
     def __init__(self, folder: Path, config: Config) -> None:
         self._folder, self._config = folder, config
         self._readers: dict[int, EventReader] = {}
+        self._stalls: dict[int, StallReader] = {}
         self._started: set[int] = set()
         self._ended: set[int] = set()
         self.last_stored_s: dict[int, float] = {}
         self.awaited = 0
         self._windows = JoinedWindows()
         rules = [rule for rule in load_rules(config) if rule.compares]
+        self._evaluates = config.evaluate == "job" and bool(rules)
         self._monitor = Monitor(rules, builder=self._windows, quiet=Quiet.of(config))
 
     @functools.cached_property
@@ -168,13 +166,24 @@ class _Attempt:
                         begun.append(seen)
                     elif isinstance(seen, WorkerEnded):
                         self._ended.add(rank)
-                if events.observations and self._started:
+                if self._evaluates and events.observations and self._started:
                     self._judge.consume([record])
-        if self._started:
+            self._look_for_stall(rank)
+        if self._evaluates and self._started:
             self._judge.tend()
             if last:
                 self._judge.close()
         return begun
+
+    def _look_for_stall(self, rank: int) -> None:
+        """Read where a worker is that makes no step."""
+        if rank not in self._stalls:
+            self._stalls[rank] = StallReader(layout.worker_folder(self._folder, rank))
+        state = self._stalls[rank].poll()
+        if state is not None and self._evaluates and self._started:
+            record = stall_record(state)
+            self._windows.add(rank, record)
+            self._judge.consume([record])
 
     def unclosed(self) -> set[int]:
         """Workers that began and never closed their record."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from pathlib import Path
+
+import msgspec
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.config import Config
@@ -15,25 +18,40 @@ from mothtrap.reader.run import open_run
 from mothtrap.report.document import gather
 from mothtrap.report.formats import form_of, write, written
 from mothtrap.report.style import Style
-from mothtrap.report.summary import problems_in, summarize
+from mothtrap.report.summary import RunSummary, problems_in, summarize
 from mothtrap.report.verdict import verdict
 from mothtrap.store.naming import name_here
 from mothtrap.store.remote import place_of, read_remote
 
 
-def say_verdict(path: Path, config: Config) -> None:
-    """Print the verdict of a run on stderr; whatever goes wrong here, the job is done."""
+def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> None:
+    """Print the verdict of a run on stderr; whatever goes wrong here, the job is done.
+
+    Args:
+        path: folder of the run.
+        config: settings of the run.
+        since_s: time by `time.monotonic` from which on the launcher's time is not stored.
+    """
     try:
         run = open_run(path)
         summary = summarize(run, explains(load_rules(config, checks=True)), called=name_here(path))
         worth = problems_in(summary) or summary.ending or summary.tool_errors
         if config.quiet and not (worth or summary.in_state(RuleState.RULE_FAILED)):
             return
+        if since_s is not None:
+            summary = _with_later_cost(summary, time.monotonic() - since_s)
         more = place_of(path) if read_remote(path) is not None else name_here(path)
         text = verdict(summary, Style.of(sys.stderr), shown=more)
         say_on_stderr(f"\n{text}")
     except Exception as err:
         say_on_stderr(f"mothtrap: cannot sum up {path} ({in_one_line(err)})")
+
+
+def _with_later_cost(summary: RunSummary, seconds: float) -> RunSummary:
+    cost = summary.overhead
+    added_s = cost.added_seconds + seconds
+    cost = msgspec.structs.replace(cost, added_seconds=added_s)
+    return msgspec.structs.replace(summary, overhead=cost)
 
 
 def say_how_to_go_on(path: Path) -> None:

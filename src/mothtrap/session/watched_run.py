@@ -113,7 +113,7 @@ class WatchedRun:
         store.leave(key, msgspec.json.encode(word).decode())
         if self._config.workers == "all":
             self._supervision = Supervision(attempt, self._config)
-            self._supervision.__enter__()
+            self._supervision.begin()
         return attempt
 
     def resume(self, digests: Mapping[str, str], own_steps: int | None) -> Resumed | None:
@@ -140,7 +140,7 @@ class WatchedRun:
             wait_s = uploading.GIVE_UP_S if self._uploader is not None else OTHERS_S
             self._is_whole = _all_closed(attempt, wait_s)
         if self._supervision is not None:
-            self._supervision.__exit__(None, None, None)
+            self._supervision.close()
         if self._executor is not None:
             self._executor.close()
         say_verdict(run, config)

@@ -7,6 +7,7 @@ import os
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -41,10 +42,12 @@ from mothtrap.session.ending import told
 from mothtrap.session.job_stop import JobStop
 from mothtrap.session.ledger import LedgerKeeper
 from mothtrap.session.live_monitor import LiveMonitor
+from mothtrap.session.own_threads import own_threads_s
 from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
+from mothtrap.session.stall_watch import StallWatch
 from mothtrap.session.unobserved import follows_from_workers, store_facts, store_reasons
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
@@ -77,6 +80,7 @@ class Worker:
         job: the one of this process.
         adapters: those of all frameworks that take part in it.
         record: keeps what the script logs beside numbers and tensors.
+        start_s: seconds that the imports of mothtrap took.
     """
 
     def __init__(
@@ -91,7 +95,7 @@ class Worker:
         is_compared: Callable[[], bool] = lambda: False,
     ) -> None:
         self._last_word, self._launched, self._is_compared = last_word, launched, is_compared
-        self._is_job = is_job
+        self._is_job, self.start_s = is_job, 0.0
         self._afterwards: list[Callable[[], object]] = []
         self._attempt, self.config, self._say = attempt, config, say
         self._rules = (
@@ -126,6 +130,7 @@ class Worker:
         self.logged = Logged(self.recorder, say)
         self.record = RecordKeeper(self.recorder.notes, lambda: self.recorder.plan.step, say)
         self._requests: RequestPoller | None = None
+        self._stalls: StallWatch | None = None
         self._snapshots = Snapshots(
             config,
             self.recorder.notes.observe,
@@ -193,8 +198,9 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
-        if self._stop is not None:
-            self._stop.close()
+        for part in (self._stop, self._stalls):
+            if part is not None:
+                part.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
         self.recorder.ends = True
@@ -295,8 +301,11 @@ class Worker:
             capture_s=self.recorder.captures.cost_s,
             asked_s=self.recorder.plan.budgets.asked_s,
             wall_s=self.recorder.times.wall_s,
+            start_s=self.start_s,
+            beside_s=own_threads_s(),
             exception=exception,
             location=location,
+            at_s=time.time(),
         )
 
     def _open(self) -> None:
@@ -325,7 +334,9 @@ class Worker:
             )
         all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
-        if self._rules or switched_off(self.config):
+        if attempt is not None and environment.size > 1:
+            self._stalls = self._contained("stalls", lambda: self._watch_for_stalls(attempt))
+        if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(
             WorkerStarted(
@@ -339,6 +350,10 @@ class Worker:
                 versions=dict(environment.versions),
             )
         )
+
+    def _watch_for_stalls(self, attempt: Path) -> StallWatch:
+        folder, collective = worker_folder(attempt, self._rank), self.adapters.collective
+        return StallWatch(folder, self._rank, lambda: self.recorder.steps, collective)
 
     def _connected_stop(self, environment: Environment) -> JobStop:
         stop = JobStop.of(self.config, self.adapters, environment)
@@ -386,9 +401,6 @@ class Worker:
             log.append(reductions.work_out(records))
 
         self._add_part("writer", append, log.close, idle=log.tend)
-
-    def _open_snapshots(self, attempt: Path) -> None:
-        self._snapshots.open(attempt, self._rank, self.adapters.taker())
 
     def _process_failed(self, err: BaseException) -> None:
         err.add_note("a thread of the job writes on; what that process had in hand may be missing")

@@ -19,7 +19,8 @@ import pyarrow as pa
 
 from mothtrap.store import layout, statistic_columns
 from mothtrap.store.durability import sync_folder
-from mothtrap.store.segments import SegmentWriter, is_sealed
+from mothtrap.store.sealing import is_sealed
+from mothtrap.store.segments import SegmentWriter
 from mothtrap.store.tailing import SegmentReader
 from mothtrap.store.unpacking import numbers, where_equal
 from mothtrap.store.worker_log import AGAIN

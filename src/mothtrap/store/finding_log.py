@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from mothtrap.core import jsonable
 from mothtrap.core.findings import EvidenceValue, Finding
-from mothtrap.core.runs import RuleStatus
+from mothtrap.core.runs import Evaluated, RuleStatus
 from mothtrap.store import columns
 from mothtrap.store.durability import Durability, sync_folder
 from mothtrap.store.rolling import RollClock
@@ -21,7 +21,7 @@ from mothtrap.store.tailing import SegmentTail
 SCHEMA = pa.schema(
     [pa.field(name, pa.string(), nullable=False) for name in ("type", "code", "json")]
 )
-_FINDING, _STATUS = "finding", "status"
+_FINDING, _STATUS, _EVALUATED = "finding", "status", "evaluated"
 MAX_BYTES = 1 << 20
 """Size of a finding up to which it is read; chosen by hand: 10,000 long names of layers fit."""
 _NONFINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
@@ -46,7 +46,12 @@ class FindingLog:
         if durability == "power":
             sync_folder(folder.parent)
 
-    def append(self, findings: Sequence[Finding] = (), statuses: Sequence[RuleStatus] = ()) -> None:
+    def append(
+        self,
+        findings: Sequence[Finding] = (),
+        statuses: Sequence[RuleStatus] = (),
+        evaluated: Evaluated | None = None,
+    ) -> None:
         """Write revisions; a later one of a fingerprint, or code, replaces the earlier.
 
         Raises:
@@ -54,6 +59,7 @@ class FindingLog:
         """
         rows = [(_FINDING, item.code, jsonable.text(item)) for item in findings]
         rows += [(_STATUS, item.code, jsonable.text(item)) for item in statuses]
+        rows += [(_EVALUATED, "", jsonable.text(evaluated))] if evaluated is not None else []
         if rows:
             batch = [columns.texts(column) for column in zip(*rows, strict=True)]
             self._log.append(pa.record_batch(batch, schema=SCHEMA))
@@ -80,11 +86,13 @@ class FindingReader:
     Attributes:
         findings: every revision read so far, in the order of writing.
         statuses: every rule state read so far, in the order of writing.
+        evaluated: how far a monitor outside of the job came; None: a monitor of the job.
     """
 
     folder: Path
     findings: list[Finding] = field(default_factory=list)
     statuses: list[RuleStatus] = field(default_factory=list)
+    evaluated: Evaluated | None = None
     _tail: SegmentTail = field(init=False)
     _damage: list[str] = field(init=False, default_factory=list)
 
@@ -110,15 +118,17 @@ class FindingReader:
                 if len(text) > MAX_BYTES:
                     self._damage.append(f"{self.folder.name}: a finding has {len(text):,} bytes")
                 elif kind == _FINDING:
-                    self.findings.append(_truthful(jsonable.decode(text, Finding)))
+                    self.findings.append(with_numbers(jsonable.decode(text, Finding)))
                 elif kind == _STATUS:
                     self.statuses.append(jsonable.decode(text, RuleStatus))
+                elif kind == _EVALUATED:
+                    self.evaluated = jsonable.decode(text, Evaluated)
         except (pa.ArrowException, KeyError, ValueError, msgspec.DecodeError) as err:
             self._damage.append(f"{self.folder.name}: a finding cannot be understood: {err}")
 
 
-def _truthful(finding: Finding) -> Finding:
-    """Make numbers again of evidence that JSON can only hold as words."""
+def with_numbers(finding: Finding) -> Finding:
+    """Restore the numbers of evidence that JSON holds as words: NaN and infinities."""
 
     def number(value: EvidenceValue) -> EvidenceValue:
         if isinstance(value, list):

@@ -48,13 +48,15 @@ class Journal:
 
     Args:
         run: folder of the run.
+        part: of the rules whose findings are reported; "" is all of them. Each part has a journal.
 
     Attributes:
         is_held: whether this process holds the journal and may write to it.
     """
 
-    def __init__(self, run: Path) -> None:
-        self.path = run / FOLDER / FILE
+    def __init__(self, run: Path, part: str = "") -> None:
+        self._run, self._part = run, part
+        self.path = journal_path(run, part)
         self.is_held = False
         self._file: OwnDescriptor | None = None
         self._write = threading.Lock()
@@ -93,6 +95,10 @@ class Journal:
             os.write(number, jsonable.encode(entry) + b"\n")
             os.fdatasync(number)
 
+    def entries(self) -> tuple[Entry, ...]:
+        """Return the lines that can be read, the oldest first."""
+        return read_journal(self._run, self._part)
+
     def close(self) -> None:
         """Let other processes have it."""
         if self._file is not None:
@@ -100,10 +106,15 @@ class Journal:
             self._file, self.is_held = None, False
 
 
-def read_journal(run: Path) -> tuple[Entry, ...]:
+def journal_path(run: Path, part: str = "") -> Path:
+    """Return the file of the journal of a part of the rules."""
+    return run / FOLDER / (f"journal-{part}.jsonl" if part else FILE)
+
+
+def read_journal(run: Path, part: str = "") -> tuple[Entry, ...]:
     """Return the lines of a run's journal that can be read, the oldest first."""
     try:
-        return tuple(entry for entry in _entries(run) if entry is not None)
+        return tuple(entry for entry in _entries(journal_path(run, part)) if entry is not None)
     except OSError:
         return ()
 
@@ -112,7 +123,7 @@ def journal_damage(run: Path) -> tuple[str, ...]:
     """Return a sentence where a run's journal, or a line of it, cannot be read."""
     path = run / FOLDER / FILE
     try:
-        bad = sum(entry is None for entry in _entries(run))
+        bad = sum(entry is None for entry in _entries(path))
     except FileNotFoundError:
         return ()
     except OSError as err:
@@ -120,9 +131,9 @@ def journal_damage(run: Path) -> tuple[str, ...]:
     return (f"{path}: {bad} line{'s' * (bad != 1)} cannot be read",) if bad else ()
 
 
-def _entries(run: Path) -> Iterator[Entry | None]:
+def _entries(path: Path) -> Iterator[Entry | None]:
     """Yield the lines of a journal, None for one that cannot be read; raises OSError."""
-    with os.fdopen(open_plain(run / FOLDER / FILE), "rb") as file:
+    with os.fdopen(open_plain(path), "rb") as file:
         lines = file.read(MAX_BYTES).split(b"\n")
     for line in filter(None, lines):
         try:

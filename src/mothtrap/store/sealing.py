@@ -10,14 +10,17 @@ alone: no reader takes those for messages.
 
 from __future__ import annotations
 
+import os
 import struct
 from binascii import unhexlify
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import xxhash
 
 from mothtrap.store.pages import Data
+from mothtrap.store.plain_files import open_plain
 
 Bytes = Any
 """Anything with the buffer protocol: bytes, arrays, Arrow buffers."""
@@ -170,3 +173,16 @@ def _checksum(data: Data, offset: int, mark: Mark, seed: int) -> int:
     state.update(_ZEROS)
     state.update(view[mark.checksum_at + 16 : mark.end])
     return state.intdigest()
+
+
+def is_sealed(path: Path) -> bool:
+    """Return whether a segment file ends in a whole footer: nothing will be added to it."""
+    tail_bytes = HEADER_BYTES + TRAILER_BYTES
+    with os.fdopen(open_plain(path), "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(size - TRAILER_BYTES, 0))
+        footer = footer_bytes(file.read())
+        if footer is None or footer + tail_bytes > size:
+            return False
+        file.seek(size - footer - tail_bytes)
+        return footer_offset(file.read()) == 0

@@ -19,7 +19,6 @@ from mothtrap.store.durability import Durability, sync_file, sync_folder
 from mothtrap.store.layout import segment_path, segments
 from mothtrap.store.long_writes import LongWrites
 from mothtrap.store.own_descriptors import OwnDescriptor
-from mothtrap.store.plain_files import open_plain
 from mothtrap.store.sealing import Bytes
 
 ROLL_BYTES = 64 << 20
@@ -296,16 +295,3 @@ class SegmentLog:
             self._writer.seal()
             self._closed_bytes += self._writer.size_bytes
             self._writer = None
-
-
-def is_sealed(path: Path) -> bool:
-    """Return whether a segment file ends in a whole footer: nothing will be added to it."""
-    tail_bytes = sealing.HEADER_BYTES + sealing.TRAILER_BYTES
-    with os.fdopen(open_plain(path), "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        file.seek(max(size - sealing.TRAILER_BYTES, 0))
-        footer = sealing.footer_bytes(file.read())
-        if footer is None or footer + tail_bytes > size:
-            return False
-        file.seek(size - footer - tail_bytes)
-        return sealing.footer_offset(file.read()) == 0

@@ -16,7 +16,7 @@ from mothtrap.core.errors import MothtrapError, ObjectExistsError
 from mothtrap.store import control_inbox, layout
 from mothtrap.store.layout import COMMITS
 from mothtrap.store.objects import Store, open_store
-from mothtrap.store.segments import is_sealed
+from mothtrap.store.sealing import is_sealed
 
 _PRIVATE = ("remote.json", "writer.json")
 """Files that have a meaning on this machine only."""

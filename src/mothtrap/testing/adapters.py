@@ -18,8 +18,9 @@ from mothtrap.core.fact import Fact, tag_of
 from mothtrap.core.facts.captures import Blind, SettingIgnored, ToolError
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.findings import Finding, RuleState
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.needs import facts_of, required
-from mothtrap.core.records import MEASURED, StepRecord
+from mothtrap.core.records import StepRecord
 from mothtrap.core.reports import Reports
 from mothtrap.core.rule import Rule
 from mothtrap.core.standing_needs import NEEDS_OF_THE_JOB

@@ -6,10 +6,24 @@ states are the same afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, cast
 
-from mothtrap.session.explicit_check import check
+import numpy as np
+
+from mothtrap.checks.arrays import ArraySet
+from mothtrap.checks.check import result_of
+from mothtrap.checks.subject import DataSet, Subject
+from mothtrap.core.config import Config
+from mothtrap.core.facts.checks import CheckResult
+from mothtrap.monitor.catalogue import load_checks
+from mothtrap.reader.run import open_run
+from mothtrap.session.adapters import load
+from mothtrap.session.explicit_check import CHECKED, check
 
 Loss = Callable[..., Any] | None
 
@@ -58,8 +72,116 @@ def assert_evaluation_repeatable(
     _assert("PRE109", model, loader, loss, more)
 
 
+def assert_targets_used(model: Any, loader: Iterable[Any], loss: Loss, **more: Any) -> None:
+    """Assert that the loss depends on the targets (PRE107)."""
+    _assert("PRE107", model, loader, loss, more)
+
+
+def assert_architecture(
+    model: Any,
+    loader: Iterable[Any],
+    loss: Loss = None,
+    *,
+    layers: int | None = None,
+    parameters: int | None = None,
+    output_shape: tuple[int, ...] | None = None,
+    **more: Any,
+) -> None:
+    """Assert that the model is called with all of its layers, and has the expected size (PRE501).
+
+    Args:
+        model: the model.
+        loader: gives batches, such as a list with one batch.
+        loss: called with the output of `model(*batch[:-1])` and `batch[-1]`.
+        layers: number of layers that contain no other layers; None = not asserted.
+        parameters: number of parameters.
+        output_shape: shape of the output of the last layer, without the batch.
+        **more: `optimizer` and `step`, as in `mothtrap.check`.
+    """
+    [result] = check(model, loader, loss, select=("PRE501",), **more).results
+    _passed(result)
+    last = result.layers[-1].output[1:] if result.layers else ()
+    found = {
+        "layers": (layers, len(result.layers)),
+        "parameters": (parameters, sum(one.parameters for one in result.layers)),
+        "output_shape": (output_shape, last),
+    }
+    for name, (expected, seen) in found.items():
+        if expected is not None and expected != seen:
+            raise AssertionError(f"the model has {name} {seen}, expected {expected}")
+
+
+def assert_disjoint(train: Iterable[Any], evaluation: Iterable[Any]) -> None:
+    """Assert that no row of evaluation is a row of training (PRE301).
+
+    Args:
+        train: a loader or a list of batches of PyTorch or Keras, or an array of inputs.
+        evaluation: as `train`.
+    """
+    subject = Subject(datasets=(_set_of(train, "train"), _set_of(evaluation, "evaluation")))
+    [check_of_rows] = load_checks(Config(select=("PRE301",)))
+    _passed(result_of(check_of_rows, subject, 0))
+
+
+def assert_script_passes(
+    command: Sequence[str],
+    checks: Sequence[str] = (),
+    *,
+    budget_s: float = 120.0,
+    layers: int | None = None,
+    parameters: int | None = None,
+) -> None:
+    """Assert that `mothtrap check` of a script makes some checks, and finds nothing.
+
+    Args:
+        command: the script and its arguments, or a program and its arguments.
+        checks: codes of checks that must decide and pass; empty = all, of which at least one must
+            decide.
+        budget_s: seconds for all checks together.
+        layers: expected number of layers; None = not asserted.
+        parameters: expected number of parameters.
+    """
+    selected = ("--select", ",".join((*checks, "PRE501"))) if checks else ()
+    with tempfile.TemporaryDirectory() as folder:
+        words = ["--runs-dir", folder, "--name", "check", "--budget", str(budget_s), *selected]
+        made = subprocess.run(
+            [sys.executable, "-m", "mothtrap", "check", *words, "--", *command],
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if made.returncode:
+            raise AssertionError(f"mothtrap check ended with {made.returncode}:\n{made.stderr}")
+        results = open_run(Path(folder) / "check").observations(CheckResult)
+    for result in results:
+        if result.code in checks:
+            _passed(result)
+        for name, expected in {"layers": layers, "parameters": parameters}.items():
+            seen = result.figures.get(name)
+            if result.layers and expected is not None and seen != expected:
+                raise AssertionError(f"the model has {seen:.0f} {name}, expected {expected}")
+
+
+def _set_of(data: Any, role: Literal["train", "evaluation"]) -> DataSet:
+    if isinstance(data, np.ndarray):
+        return ArraySet([data], None, role, name=f"the array of {role}", location=None)
+    for framework in CHECKED:
+        made = load(framework) if framework in sys.modules else None
+        found = made.explicit_set(data, role) if made and made.explicit_set is not None else None
+        if found is not None:
+            return cast("DataSet", found)
+    raise TypeError(f"expected a loader, a list of batches, or an array: {type(data).__name__}")
+
+
 def _assert(code: str, model: Any, loader: Iterable[Any], loss: Loss, more: dict[str, Any]) -> None:
     [result] = check(model, loader, loss, select=(code,), **more).results
+    _passed(result)
+
+
+def _passed(result: CheckResult) -> None:
+    """Raise with the text of the finding, or why the check could not decide."""
+    code = result.code
     if result.found:
         raise AssertionError("\n".join(f"{code}: {found.message}" for found in result.found))
     if result.state != "done":

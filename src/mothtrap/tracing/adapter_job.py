@@ -17,7 +17,8 @@ from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.workers import Resumed
-from mothtrap.core.records import Scalar, logged_name
+from mothtrap.core.measured import logged_name
+from mothtrap.core.records import Scalar
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.core.stopping import TrialEnded

@@ -56,6 +56,8 @@ class RowSample:
 
     def are_copies(self, known_N: Digests) -> bool:
         """Return whether the rows of some digests are far from all rows except equal ones."""
+        if not self._rows:
+            return False
         digest_R, first_R = np.unique(np.concatenate(self._digests), return_index=True)
         value_RC = np.concatenate(self._rows)[first_R]
         value_RC = value_RC[:, (value_RC != value_RC[0]).any(axis=0)]

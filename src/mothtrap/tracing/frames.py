@@ -103,6 +103,13 @@ def user_frame(skip_init_of: object | None = None) -> FrameType | None:
     return library
 
 
+def user_frame_of(frame: FrameType | None) -> FrameType | None:
+    """Return the innermost frame of the user's own code, of another thread's stack."""
+    while frame is not None and not is_users(frame):
+        frame = frame.f_back
+    return frame
+
+
 def user_location() -> str | None:
     """Return the line of the user's own code that is running, as of `location`."""
     return location(user_frame())

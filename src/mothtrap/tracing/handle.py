@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any, Final, Literal
 
 from mothtrap.core.adapters import (
@@ -15,6 +16,7 @@ from mothtrap.core.adapters import (
     SnapshotTaker,
     Surroundings,
 )
+from mothtrap.core.facts.stalls import CollectiveCall
 from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
@@ -114,11 +116,15 @@ class AdapterSpec:
         replay: replays a recorded step in this process, instead of `attach`.
         check: makes the checks of `mothtrap check` in the script of this process; None = it
             cannot (see `session.checked_process`).
+        tables: starts to report the tables that models are fitted to, for the checks of data;
+            None = its models are trained step by step.
         explicit_step: returns the step that `mothtrap.check` checks; None = it cannot.
         explicit_set: returns the data set of a loader that `mothtrap.check` is given, for a role;
             None = it cannot.
         place: returns the place of this process in its job, and versions; asked again at the
             first step. Default: a process that is alone, and the version of the framework.
+        collective: returns the last collective operation that this process has called, given
+            the innermost frame of its training thread; None = the framework has none.
     """
 
     framework: str
@@ -132,9 +138,11 @@ class AdapterSpec:
     steps: Literal["own", "base", "none"] = "own"
     replay: Callable[[ReplayPlan], None] = _replay_nothing
     check: Callable[..., None] | None = None
+    tables: Callable[[Callable[[Any], None]], None] | None = None
     explicit_step: Callable[..., Any] | None = None
     explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
     place: Callable[[], Environment] | None = None
+    collective: Callable[[FrameType], CollectiveCall | None] | None = None
 
     def accepts(self, target: object) -> bool:
         """Return whether an object can be watched."""

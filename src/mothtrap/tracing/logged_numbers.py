@@ -7,7 +7,7 @@ from typing import Any
 
 from mothtrap.capture.logged import Logged
 from mothtrap.capture.recorder import Recorder
-from mothtrap.core.records import logged_name
+from mothtrap.core.measured import logged_name
 
 MAX_NAMES = 1000
 """Names of a process that are kept; chosen by hand: more is a name for each row or file."""

@@ -20,12 +20,13 @@ from mothtrap.reader.files.statistic_rows import StatisticRows
 from mothtrap.reader.files.worker_view import WorkerView
 from mothtrap.reader.run import Run
 from mothtrap.report.aftermath import since_then
-from mothtrap.report.cost import cost_in_words
+from mothtrap.report.cost import cost_of
 from mothtrap.report.ending import ending_word
 from mothtrap.report.failures import Failure
 from mothtrap.report.guarded import Guarded
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
+from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import Style
 from mothtrap.report.summary import RunSummary, unit_of
 from mothtrap.statistics.summary import STATISTICS
@@ -76,6 +77,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mothtrap: str
     commit: str
     overhead: Overhead
+    time: str
     cost: str
     failures: tuple[Failure, ...]
     guarded: tuple[Guarded, ...]
@@ -134,16 +136,6 @@ class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
     modes: tuple[str, ...]
 
 
-class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Lines of a source file around one; `problem` says why there are none."""
-
-    location: str
-    first: int = 1
-    line: int = 0
-    lines: tuple[str, ...] = ()
-    problem: str = ""
-
-
 def run_answer(
     opened: OpenRun, name: str, now_s: float, controls: Callable[[bool], tuple[str, ...]]
 ) -> RunAnswer:
@@ -182,7 +174,8 @@ def run_answer(
         mothtrap=info.mothtrap if info else "",
         commit=_commit(run),
         overhead=summary.overhead,
-        cost=cost_in_words(summary.overhead, run.steps, len(run.workers)) if run.steps else "",
+        cost=cost_of(summary),
+        time=phases_in_words(summary.phases),
         failures=summary.failures,
         guarded=summary.guarded,
         notes=tuple(_notes(summary)),

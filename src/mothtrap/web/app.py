@@ -27,6 +27,7 @@ from mothtrap.core.errors import (
     StepUnavailableError,
 )
 from mothtrap.reader.files.commits import ENDLESS
+from mothtrap.report.source_lines import source_answer
 from mothtrap.store.objects import is_url
 from mothtrap.web import (
     answers,
@@ -46,7 +47,6 @@ from mothtrap.web.matrix import MOST_ROWS
 from mothtrap.web.opened import OpenRun, OpenRuns
 from mothtrap.web.replaying import Replays
 from mothtrap.web.samples_view import samples
-from mothtrap.web.source_lines import source_answer
 from mothtrap.web.static_files import INDEX, StaticFile, static_files
 from mothtrap.web.trial import trial
 
@@ -81,6 +81,7 @@ class Application:
             Route("/", self._static),
             Route("/api/runs", self._caught(self._list)),
             Route("/api/runs.csv", self._caught(self._csv)),
+            Route("/api/associations", self._caught(self._associations)),
             Route("/api/compare", self._caught(self._compare)),
             Route(FACTS, self._caught(self._run)),
             Route("/api/findings", self._caught(self._findings)),
@@ -217,7 +218,9 @@ class Application:
 
     async def _source(self, request: Request) -> Response:
         finding = request.query_params.get("finding", "")
-        return await _json(await self._of(request, lambda opened: source_answer(opened, finding)))
+        return await _json(
+            await self._of(request, lambda opened: source_answer(opened.run, finding))
+        )
 
     async def _logs(self, request: Request) -> Response:
         after, most = _number(request, "after", -1), _number(request, "lines", output.MOST_LINES)
@@ -232,6 +235,11 @@ class Application:
         text = await self._do(lambda: self._runs.csv(query))
         headers = {"content-disposition": 'attachment; filename="runs.csv"'}
         return Response(text, media_type="text/csv", headers=headers)
+
+    async def _associations(self, request: Request) -> Response:
+        query = request.query_params.get("query", "")
+        rows = await self._do(lambda: self._runs.associations(query))
+        return await _json([row._asdict() for row in rows])
 
     async def _record(self, request: Request) -> Response:
         return await _json(await self._of(request, record_api.record_answer))

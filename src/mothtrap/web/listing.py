@@ -19,6 +19,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.run_filter import Facts, read_filter
+from mothtrap.monitor.stored.associations import Association, associations, faults_of
 from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.run_facts import LISTED_BYTES
 from mothtrap.reader.runs import as_csv
@@ -31,6 +32,8 @@ from mothtrap.web.known_rules import known_causes
 from mothtrap.web.row_cache import Kept, Row, RowCache
 
 PAGE_ROWS = 200
+MOST_ASSOCIATIONS = 30
+"""Rows of the table of options and findings; chosen by hand."""
 LOOK_S = 0.5
 """Longest wait of a request for runs to be read; the others come with later ones. By hand."""
 LIST_EVERY_S = 1.0
@@ -144,6 +147,14 @@ class RunsFolder:
         names = self._names()
         self._read([name for name in names if self._is_unread(name)])
         return as_csv([_plain(row) for row in matching_rows(map(self._row, names), query)])
+
+    def associations(self, query: str = "") -> tuple[Association, ...]:
+        """Return which options of the rows that match go with which findings; raises as `page`."""
+        names = self._names()
+        self._read([name for name in names if self._is_unread(name)])
+        rows = matching_rows(map(self._row, names), query)
+        known = [(row.parameters, row.faults) for row in rows if not row.pending and row.evaluated]
+        return associations(known)[:MOST_ASSOCIATIONS]
 
     def _has_archived(self) -> bool:
         return any(read.row.archived for read in self._rows.values())
@@ -403,6 +414,8 @@ def _read_row(name: str, path: Path, started_s: float) -> Row:
         parameters={**parameters_of(command), **run.record.parameters},
         metrics=run.metrics,
         findings=tuple(dict.fromkeys(f.code for f in summary.findings)),
+        faults=faults_of(summary.findings),
+        evaluated=not run.unevaluated,
         tags=labels.tags,
         group=labels.group,
         archived=labels.archived,

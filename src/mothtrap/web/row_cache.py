@@ -15,7 +15,7 @@ import msgspec
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.remote import cache_folder
 
-FORMAT = 4
+FORMAT = 5
 """Grows when rows of the same mothtrap would be made differently."""
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"
 _FAILURES = (OSError, sqlite3.Error, msgspec.DecodeError)
@@ -24,7 +24,9 @@ _FAILURES = (OSError, sqlite3.Error, msgspec.DecodeError)
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A run in the table. Times are Unix seconds, 0 = unknown.
 
-    `pending`: not read so far. `ended`: its end was stored, so that nothing changes any more.
+    `faults` are codes and names of rules that found more than notes. `evaluated`: rules were
+    evaluated, in the job or by a monitor. `pending`: not read so far. `ended`: its end was stored,
+    so that nothing changes any more.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, LedgerValue] = {}
     metrics: dict[str, float] = {}
     findings: tuple[str, ...] = ()
+    faults: dict[str, str] = {}
+    evaluated: bool = True
     tags: tuple[str, ...] = ()
     group: str = ""
     archived: bool = False

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.errors import ConfigError, UnknownNameError, nearest
+from mothtrap.core.measured import DIGESTS
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints
 from mothtrap.reader.files.commits import ENDLESS

@@ -41,6 +41,7 @@ def test_a_classifier_is_the_same_and_stops_at_the_same_round() -> None:
     assert isinstance(began, BoostingBegan)
     assert (began.stops_after, began.learning_rate, began.max_depth) == (5, 0.5, 3)
     assert (began.task, began.train_site, began.call) == ("two_classes", "learn", "fit")
+    assert began.keeps_best
     assert "test_rounds.py" in (began.location or "")
     [ended] = of(process, BoostingEnded)
     assert isinstance(ended, BoostingEnded)
@@ -125,3 +126,19 @@ def test_an_error_of_the_library_passes() -> None:
 
     process, _ = watched(ADAPTER, fails)
     assert len(process.steps()) == 2
+
+
+def test_the_best_rounds_are_kept_unless_the_script_says_otherwise() -> None:
+    def keeps(**settings: object) -> bool:
+        def fit() -> None:
+            held_out = None if settings.pop("alone", False) else (X[300:], Y[300:])
+            small(iterations=5, **settings).fit(X[:300], Y[:300], eval_set=held_out)
+
+        process, _ = watched(ADAPTER, fit)
+        [began] = of(process, BoostingBegan)
+        assert isinstance(began, BoostingBegan)
+        return began.keeps_best
+
+    assert keeps()
+    assert not keeps(use_best_model=False)
+    assert not keeps(alone=True)

@@ -177,5 +177,5 @@ def _assert_whole(run: Run, truth: dict) -> None:  # type: ignore[type-arg]
 
 
 def _show(folder: Path) -> dict:  # type: ignore[type-arg]
-    command = [*MOTHTRAP, "show", str(folder / "job"), "--format", "json"]
+    command = [*MOTHTRAP, "show", str(folder / "job"), "--format", "json", "--all"]
     return json.loads(run(command, cwd=folder).stdout)

@@ -16,11 +16,11 @@ from mothtrap.capture.depths import FIRST
 from mothtrap.capture.selection import streams
 from mothtrap.core.collections import Collection
 from mothtrap.core.config import Config
-from mothtrap.core.digests import DIGEST
 from mothtrap.core.facts.captures import FullSteps
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.facts.samples import SamplesTaken
+from mothtrap.core.measured import DIGEST
 from mothtrap.core.needs import Need
 from mothtrap.core.steps import Mode
 

@@ -97,3 +97,16 @@ def test_an_empty_data_set_decides_nothing() -> None:
 
 def test_without_an_evaluation_nothing_is_decided() -> None:
     assert result(CODE, Given(*table())).state == "not_enough_data"
+
+
+def test_rows_repeated_before_the_split_are_copies() -> None:
+    x, y = table(400)
+    rng = np.random.default_rng(1)
+    rows = rng.permutation(np.concatenate([np.arange(400), rng.integers(0, 60, 300)]))
+    train, other = (
+        Given(x[rows[:500]], y[rows[:500]]),
+        Given(x[rows[500:]], y[rows[500:]], "evaluation"),
+    )
+    found = finding(CODE, train, other)
+    assert found.severity == "warning"
+    assert "equal rows of training" in found.message

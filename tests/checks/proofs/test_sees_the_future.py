@@ -57,3 +57,16 @@ def test_a_causal_mask_is_no_fault() -> None:
 def test_a_classifier_is_not_judged() -> None:
     made = result("PRE102", network(), table(), nn.CrossEntropyLoss())
     assert made.state == "not_applicable"
+
+
+def test_targets_that_the_loss_ignores_are_left_out() -> None:
+    batch = torch.randint(1, TOKENS, (8, 13))
+    batch[::2, 8:] = 0
+
+    def step(batch: torch.Tensor) -> torch.Tensor:
+        targets = batch[:, 1:].masked_fill(batch[:, 1:] == 0, -1)
+        scores = model(batch[:, :-1]).reshape(-1, TOKENS)
+        return functional.cross_entropy(scores, targets.reshape(-1), ignore_index=-1)
+
+    model = Language(12)
+    assert finding("PRE102", model, [batch], step=step).severity == "error"

@@ -98,6 +98,8 @@ class CatModel:
             stops_on=(f"{self._evals[-1][1]}/{metric}",) if after and self._evals else (),
             stops_rising=metrics.sense_by_name(metric) if isinstance(metric, str) else None,
             rounds_asked=int(given.get("iterations", DEFAULT_ROUNDS)),
+            # The default: use_best_model is true wherever an evaluation set is given.
+            keeps_best=bool(given.get("use_best_model", True)) and bool(self._evals),
         )
 
     def tables(self) -> tuple[Table | None, Sequence[tuple[Table, str]]]:

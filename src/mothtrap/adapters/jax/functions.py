@@ -135,7 +135,7 @@ class Page:
         self.inner = False
 
     def add(self, call: Differentiated) -> None:
-        """Note a call; one in a loop inside the function is only known to have been."""
+        """Note a call with gradients; of one in a loop inside the function only that it was."""
         if internals.trace_of(call.gradients[0]) is self.trace:
             self.differentiated.append(call)
         else:

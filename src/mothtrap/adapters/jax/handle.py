@@ -74,6 +74,7 @@ class JaxHandle(BaseHandle):
 
     def install(self, replacements: Replacements) -> None:
         """Replace functions of the module `jax`."""
+        self._tells_nothing_to_train = True
         internals.hide(__file__.rpartition("/")[0])
         replacements.replace(jax, "jit", functools.partial(self._jit, is_mapped=False))
         replacements.replace(jax, "pmap", functools.partial(self._jit, is_mapped=True))
@@ -139,10 +140,23 @@ class JaxHandle(BaseHandle):
         self, fun: Function, argnums: Any, has_aux: bool, values: Sequence[Any], result: Any
     ) -> None:
         call = describe(fun, argnums, has_aux, values, result)
-        if self._book.pages:
+        if not call.gradients:
+            self._nothing_to_train(call)
+        elif self._book.pages:
             self._book.pages[-1].add(call)
-        elif call.gradients and internals.is_top_level():
+        elif internals.is_top_level():
             self._eager(call)
+
+    def _nothing_to_train(self, call: Differentiated) -> None:
+        """Say, once, why the job makes no step: a gradient was taken of no parameter."""
+        if not self._tells_nothing_to_train:
+            return
+        self._tells_nothing_to_train = False
+        place = f" at {call.location}" if call.location else ""
+        self.job.never_stepped(
+            f"the gradient of {call.function}{place} is taken of no parameter: the tree that it is "
+            "given has no array, so check what chooses the parameters (`wrt`, a partition)"
+        )
 
     def _eager(self, call: Differentiated) -> None:
         """Take gradients that were taken outside of any compiled function."""

@@ -379,7 +379,9 @@ class Shadow:
 
         def add(call: Differentiated, collector: Collector, found: Looks) -> None:
             nonlocal looks
-            if internals.trace_of(call.gradients[0]) is not own or looks.gradients:
+            if not call.gradients or looks.gradients:
+                return
+            if internals.trace_of(call.gradients[0]) is not own:
                 return
             looks = found
             looks.gradients, looks.losses = list(call.gradients), [call.value]

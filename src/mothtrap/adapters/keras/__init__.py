@@ -6,8 +6,8 @@ traced while it is watched also writes tensors into variables of ours: it comput
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import keras
 
@@ -17,6 +17,13 @@ from mothtrap.core.adapters import Handle, Job
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
+
+if TYPE_CHECKING:
+    from mothtrap.checks.check import Check
+    from mothtrap.core.check_plan import CheckPlan, Files
+    from mothtrap.core.facts.checks import CheckResult
+
+    Finish = Callable[[Sequence[CheckResult], str], object]
 
 REQUIRES: Final = f"keras>={'.'.join(map(str, names.FLOOR))}"
 ON_TORCH: Final = keras.backend.backend() == "torch"
@@ -54,6 +61,33 @@ def _replay(plan: ReplayPlan) -> None:
     begin(plan)
 
 
+def _check(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Finish,
+    _leave: Callable[[], object],
+    pause: Callable[[], object],
+    files: Files | None,
+) -> None:
+    """Check the script of this process."""
+    from mothtrap.adapters.keras.checking.beginning import begin
+
+    begin(plan, checks, finish, pause, files)
+
+
+def _explicit_step(*given: Any) -> Any:
+    """Return the step of a compiled model and its batches."""
+    from mothtrap.adapters.keras.checking.trained_step import KerasStep
+
+    return KerasStep.of(*given)
+
+
+def _explicit_set(loader: object, role: Literal["train", "evaluation"]) -> Any:
+    from mothtrap.adapters.keras.checking.given_data import given_set
+
+    return given_set(loader, role)
+
+
 ADAPTER: Final = AdapterSpec(
     framework="keras",
     handle=_handle,
@@ -64,4 +98,7 @@ ADAPTER: Final = AdapterSpec(
     refines="torch" if ON_TORCH else None,
     steps="base" if ON_TORCH else "own",
     replay=_replay,
+    check=None if ON_TORCH else _check,  # PyTorch's own check covers its backend
+    explicit_step=_explicit_step,
+    explicit_set=_explicit_set,
 )

@@ -34,7 +34,7 @@ from mothtrap.adapters.tensorflow.cells import LOOKING
 from mothtrap.adapters.tensorflow.hooks import LOOKS
 from mothtrap.adapters.tensorflow.looks import Applied, Look
 from mothtrap.core.adapters import Job, Losses
-from mothtrap.core.records import logged_name
+from mothtrap.core.measured import logged_name
 from mothtrap.core.reports import Reports
 from mothtrap.tracing.identity import ByIdentity
 

@@ -5,7 +5,8 @@ Classes and functions of the library are patched, never objects of the user's.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import lightgbm
 
@@ -13,10 +14,22 @@ from mothtrap.adapters.lightgbm.patches import LightGBMHandle
 from mothtrap.tracing.boosting.rounds import REPORTS
 from mothtrap.tracing.handle import AdapterSpec
 
+if TYPE_CHECKING:
+    from mothtrap.checks.fitted_tables import FittedTable
+
+
+def _tables(take: Callable[[FittedTable], None]) -> None:
+    """Report tables for `mothtrap check`."""
+    from mothtrap.adapters.lightgbm.tables import collect
+
+    collect(take)
+
+
 ADAPTER: Final = AdapterSpec(
     framework="lightgbm",
     handle=LightGBMHandle,
     requires="lightgbm>=4",
     reports=REPORTS,
     watched=(lightgbm.Booster, lightgbm.Dataset, lightgbm.LGBMModel),
+    tables=_tables,
 )

@@ -6,7 +6,8 @@ unchanged. Models that are fitted at once are not observed.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
@@ -15,6 +16,17 @@ from mothtrap.adapters.sklearn.patches import OF_EVALUATIONS, OF_FITS, SklearnHa
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 from mothtrap.tracing.handle import AdapterSpec
+
+if TYPE_CHECKING:
+    from mothtrap.checks.fitted_tables import FittedTable
+
+
+def _tables(take: Callable[[FittedTable], None]) -> None:
+    """Report tables for `mothtrap check`."""
+    from mothtrap.adapters.sklearn.tables import collect
+
+    collect(take)
+
 
 ADAPTER: Final = AdapterSpec(
     framework="sklearn",
@@ -27,4 +39,5 @@ ADAPTER: Final = AdapterSpec(
         modes=frozenset({Mode.TRAIN, Mode.EVAL}),
     ),
     watched=(MLPClassifier, MLPRegressor, SGDClassifier, SGDRegressor),
+    tables=_tables,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from types import FrameType
 from typing import Any, Final, Literal
 
 import torch
@@ -21,6 +22,7 @@ from mothtrap.checks.subject import DataSet
 from mothtrap.core.adapters import Environment, Handle, Job
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.core.facts.checks import CheckResult
+from mothtrap.core.facts.stalls import CollectiveCall
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.tracing.adapter_job import traced
 from mothtrap.tracing.handle import AdapterSpec
@@ -70,12 +72,13 @@ def _check(
     checks: Sequence[Check],
     finish: Callable[[Sequence[CheckResult], str], object],
     leave: Callable[[], object],
+    pause: Callable[[], object],
     files: Any = None,
 ) -> None:
     """Check the script of this process; see `session.checked_process`."""
     from mothtrap.adapters.torch.checking.beginning import begin
 
-    begin(plan, checks, finish, leave, files)
+    begin(plan, checks, finish, leave, pause, files)
 
 
 def _explicit_step(
@@ -107,6 +110,13 @@ def _place() -> Environment:
     return Environment(rank=rank, size=size, versions=versions, store=job_store())
 
 
+def _collective(frame: FrameType) -> CollectiveCall | None:
+    """Return the last collective that this process has called."""
+    from mothtrap.adapters.torch.job.collectives import last_call
+
+    return last_call(frame)
+
+
 def _ranks() -> tuple[int | None, int]:
     distributed = torch.distributed
     if distributed.is_available() and distributed.is_initialized():
@@ -129,4 +139,5 @@ ADAPTER: Final = AdapterSpec(
     explicit_step=_explicit_step,
     explicit_set=_explicit_set,
     place=_place,
+    collective=_collective,
 )

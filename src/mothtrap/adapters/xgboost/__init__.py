@@ -7,7 +7,8 @@ and callbacks are the user's own. Without data to evaluate nothing is predicted.
 from __future__ import annotations
 
 import os
-from typing import Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 import xgboost
 
@@ -31,6 +32,17 @@ def _place() -> Environment:
     return Environment(rank=int(rank_text) if rank_text.isdigit() else None, versions=versions)
 
 
+if TYPE_CHECKING:
+    from mothtrap.checks.fitted_tables import FittedTable
+
+
+def _tables(take: Callable[[FittedTable], None]) -> None:
+    """Report tables for `mothtrap check`."""
+    from mothtrap.adapters.xgboost.tables import collect
+
+    collect(take)
+
+
 ADAPTER: Final = AdapterSpec(
     framework="xgboost",
     handle=XGBoostHandle,
@@ -43,4 +55,5 @@ ADAPTER: Final = AdapterSpec(
     ),
     watched=(xgboost.Booster, xgboost.DMatrix, xgboost.XGBModel),
     place=_place,
+    tables=_tables,
 )

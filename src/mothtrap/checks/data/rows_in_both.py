@@ -7,6 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.checks import tables
 from mothtrap.checks.check import Check
 from mothtrap.checks.subject import DataSet, Subject
@@ -15,6 +17,11 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Severity
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
+
+LEAST_DISTINCT = 30
+"""Least number of distinct rows that tell whether a column identifies them; chosen by hand."""
+IDENTIFIES = 0.9
+"""Distinct values of a column that identifies rows, by distinct rows; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +40,11 @@ class RowsInBoth(Check):
         evaluation, and `share` of them more than `times` the equal rows within a data set, are in
         training. A note below `share`. Warning instead of an error when the purpose of the data set
         is in doubt: its loader shuffles, `whole` of it is in training, or there are more than
-        `sets` such data sets, as in cross-validation. A note when `whole` of it is in training and
-        there is another data set of evaluation: some scripts measure the training score so.
+        `sets` such data sets, as in cross-validation. Warning, too, when rows repeat within a data
+        set as often, but at least `copied` of the evaluation is in training, and a column with a
+        value of its own for nearly every row shows that the rows are copies. A note when `whole` of
+        it is in training and there is another data set of evaluation: some scripts measure the
+        training score so.
 
     Stays quiet:
         Data in which rows repeat anyway, such as a few discrete columns; augmented samples of
@@ -61,6 +71,7 @@ class RowsInBoth(Check):
     explains = ("too_good_to_be_true",)
     rows: int = threshold(5, unit="rows", source="as DAT510; chosen by hand")
     share: float = threshold(0.01, unit="of the rows of evaluation", source="chosen by hand")
+    copied: float = threshold(0.05, unit="of the rows of evaluation", source="chosen by hand")
     whole: float = threshold(
         0.95, unit="of the rows", source="as DAT510: then the training data are evaluated"
     )
@@ -118,13 +129,19 @@ class RowsInBoth(Check):
         usual = min(usual, 1.0)
         noise = 3 * math.sqrt(usual * (1 - usual) / max(1, count))
         share = len(pairs) / max(1, count)
-        if len(pairs) < self.rows or share <= self.times * usual + noise:
+        copied = share >= self.copied and _has_identifying_column(other, subject)
+        beyond = share > self.times * usual + noise
+        if len(pairs) < self.rows or not (beyond or copied):
             return
-        certain = share >= usual + self.share
+        certain = beyond and share >= usual + self.share
         names = ", ".join(f"{index} = {equal}" for index, equal in sorted(pairs)[:5])
         yield Found(
             step=0,
-            severity=self._severity(other, share, sets) if certain else "info",
+            severity=self._severity(other, share, sets)
+            if certain
+            else "warning"
+            if copied and share < self.whole
+            else "info",
             message=f"{len(pairs)} of {count} rows read of the evaluation on {other.name} equal "
             f"rows of training ({share:.1%}; within a set {usual:.1%} repeat): {names}",
             location=other.location,
@@ -140,6 +157,19 @@ class RowsInBoth(Check):
             return Severity.INFO
         doubtful = share >= self.whole or other.shuffled or sets > self.sets
         return Severity.WARNING if doubtful else Severity.ERROR
+
+
+def _has_identifying_column(data: DataSet, subject: Subject) -> bool:
+    """Return whether rows are equal by copying, and not by chance.
+
+    So it is if a column of real numbers has another value in nearly every distinct row.
+    """
+    table = tables.columns(tables.read(data, subject))
+    if table is None or not len(table):
+        return False
+    distinct = np.unique(table, axis=0)
+    values = (len(np.unique(column)) for column in distinct.T)
+    return len(distinct) >= LEAST_DISTINCT and max(values) >= IDENTIFIES * len(distinct)
 
 
 def _shared(train: DataSet, other: DataSet) -> set[int]:

@@ -14,6 +14,32 @@ NEAR = 0.03
 
 def least_loss(loss: LossSeen) -> float:
     """Return the least possible value of a loss with these targets; 0 where it is not known."""
+    return max(_least_by_targets(loss), _least_by_predictions(loss))
+
+
+def _least_by_predictions(loss: LossSeen) -> float:
+    """Return the loss of the best guess for predictions that are equal from the start.
+
+    Places whose inputs are the same to the model, such as equal tokens of a bigram model, get equal
+    predictions forever. It is 0 if all predictions are equal: then the model may be dead.
+    """
+    if not loss.has_classes or not loss.alone or loss.prediction.ndim < 2:
+        return 0.0
+    scores = np.moveaxis(loss.prediction, 1, -1).reshape(-1, loss.classes)
+    labels = loss.target.reshape(-1)
+    if len(scores) != len(labels) or loss.options.get("weight") is not None:
+        return 0.0
+    known = labels != loss.options.get("ignore_index", -100)
+    scores, labels = scores[known], labels[known]
+    groups = np.unique(scores, axis=0, return_inverse=True)[1].reshape(-1)
+    if not len(labels) or groups.max() < 1:
+        return 0.0
+    pairs = np.unique(np.stack([groups, labels]), axis=1, return_counts=True)
+    of_group = np.bincount(groups)[pairs[0][0]]
+    return float(-(pairs[1] * np.log(pairs[1] / of_group)).sum() / len(labels))
+
+
+def _least_by_targets(loss: LossSeen) -> float:
     smoothing = float(loss.options.get("label_smoothing", 0.0))
     if loss.operation == "cross_entropy" and loss.has_classes and smoothing:
         rest = smoothing / loss.classes
@@ -60,4 +86,9 @@ def known_floor(loss: LossSeen, level: float) -> str:
         twice = math.log(math.e + loss.classes - 1) - 1
         if abs(level - twice) < NEAR * twice:
             return f"softmax before cross_entropy for {loss.classes} classes"
+    if loss.operation == "binary_cross_entropy_with_logits" and loss.target.size:
+        positive = float(loss.target.mean())
+        twice = positive * math.log1p(math.exp(-1.0)) + (1 - positive) * math.log(2.0)
+        if abs(level - twice) < NEAR * twice:
+            return "a sigmoid before binary_cross_entropy_with_logits"
     return ""

@@ -5,23 +5,38 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
 from mothtrap.checks.check import Check
 from mothtrap.checks.proofs._floors import compares_rows, ends_at_zero, known_floor, least_loss
-from mothtrap.checks.step import Array, Change, LossSeen, Step
+from mothtrap.checks.step import Array, Change, LossSeen, Step, Trial
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 REMEDIES = (
-    (Change(rate=10.0), "ten times the learning rate"),
-    (Change(rate=0.1), "a tenth of the learning rate"),
-    (Change(regularized=False), "no weight decay and no dropout"),
-    (Change(adam=True), "Adam with a learning rate of 0.001"),
+    (
+        Change(scheduled=False),
+        "a constant learning rate",
+        "Let the schedule decay more slowly: its length is counted in calls of `scheduler.step()`.",
+    ),
+    (Change(rate=10.0), "ten times the learning rate", "Raise the learning rate."),
+    (Change(rate=0.1), "a tenth of the learning rate", "Lower the learning rate."),
+    (
+        Change(regularized=False),
+        "no weight decay and no dropout",
+        "Lower the weight decay, or the dropout.",
+    ),
+    (
+        Change(adam=True),
+        "Adam with a learning rate of 0.001",
+        "Look at the options of the optimizer: with Adam and its default rate the model learns.",
+    ),
 )
+"""Changes, their names, and the advice if the loss falls with them."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +55,21 @@ class CannotOverfit(Check):
         Error when the loss of one batch falls by less than `flat` in the last quarter of a trial of
         `steps` steps or `seconds`, above `remaining` and above the least possible loss, and the
         same happens with two rows of the batch. `remaining` holds for a loss of classes or numbers
-        that is the only term; other losses may end above 0, and need `remaining_unknown`. Info when
-        two rows can be fitted, but the batch cannot: the model is too small. Further trials change
-        the learning rate, the regularization, or the optimizer. If one of them `helps`, the finding
-        is a warning that names it: model and loss can learn. It is a warning, too, if the loss is
-        not computed by a loss function of the framework.
+        that is the only term. Other losses may end above 0: they need `remaining_unknown`, and are
+        a warning unless they are `unchanged`. Info when two rows can be fitted, but the batch
+        cannot: the model is too small. Info, too, when every prediction of the batch ends up right:
+        the model limits its own scores. Further trials change the learning rate, the
+        regularization, or the optimizer. If one of them `helps`, the finding is a warning that
+        names it: model and loss can learn. It is a warning, too, if the loss is not computed by a
+        loss function of the framework, or becomes NaN or infinite in the trial.
 
     Stays quiet:
-        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`;
-        negative losses; steps with several optimizers in turn; trials below `least_steps`; batches
-        in which equal rows have different targets; data that reach the loss neither by a loader nor
-        by a model, so that two rows cannot take the place of the batch.
+        Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`: they
+        are undecided. Negative losses; steps with several optimizers in turn; trials below
+        `least_steps`; batches in which equal rows have different targets; data that reach the loss
+        neither by a loader nor by a model, so that two rows cannot take the place of the batch. Of
+        predictions that are equal from the start, as those of a bigram model for one token, the
+        best constant guess counts as the least possible loss.
 
     What to do:
         - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
@@ -69,7 +88,7 @@ class CannotOverfit(Check):
     code = "PRE104"
     title = "one batch cannot be learned"
     uses = ("step", "trials")
-    passed = "one batch can be learned"
+    passed = "the loss falls when one batch is repeated"
     costs = 3
     explains = ("loss_not_decreasing", "stuck_at_chance", "input_ignored")
     steps: int = threshold(
@@ -82,6 +101,8 @@ class CannotOverfit(Check):
         0.5, unit="of the first loss", source="healthy autoencoders ended at 0.3, a VAE at 0.41"
     )
     flat: float = threshold(0.02, unit="of the first loss", source="chosen by hand")
+    all_right: float = threshold(0.999, unit="of the labels", source="chosen by hand")
+    fallen: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     unchanged: float = threshold(1e-3, unit="of the first loss", source="chosen by hand")
     helps: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
 
@@ -93,63 +114,97 @@ class CannotOverfit(Check):
                 "the loss compares the rows of a batch: its least value is not known"
             )
         limit = min(self.seconds, subject.left_s / 2)
-        losses = self._trial(step, Change(), self.steps, limit)
+        trial = self._trial(step, Change(), self.steps, limit)
+        losses = trial.losses
         subject.figures["first loss"], level = float(losses[0]), _level(losses)
         subject.figures[f"after {len(losses)} steps"] = level
+        if not np.isfinite(losses).all():
+            yield _not_finite(losses, step.loss)
+            return
         if not self._is_flat(losses, step.loss):
+            self._has_fallen(losses, step.loss)
             return
         if _contradicts(step):
             raise NotEnoughData("equal rows of the batch have different targets")
         pair = _pair(step.loss)
         if pair is None:
             raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
-        two = self._trial(step, Change(rows=pair), self.steps, min(limit, subject.left_s / 2))
+        limit = min(limit, subject.left_s / 2)
+        two = self._trial(step, Change(rows=pair), self.steps, limit).losses
+        if not np.isfinite(two).all():
+            raise NotEnoughData("the loss of two rows is not finite")
         if np.array_equal(two[:3], losses[:3]):
             raise NotEnoughData(
                 f"the loss stays at {level:.4g}; its batch cannot be replaced by two of its rows"
             )
-        fits = not self._is_flat(two, step.loss)
-        yield self._found(subject, step, losses, _level(two), fits=fits)
+        yield self._found(subject, step, trial, two)
 
-    def _found(
-        self, subject: Subject, step: Step, losses: Array, two: float, *, fits: bool
-    ) -> Found:
+    def _has_fallen(self, losses: Array, loss: LossSeen | None) -> None:
+        """Refuse to call a loss learned that has hardly fallen in the time of the trial.
+
+        Raises:
+            NotEnoughData: it still falls, but slowly.
+        """
         level = _level(losses)
-        helped = "" if fits else next(self._remedies(subject, step, level), "")
-        floor = known_floor(step.loss, level) if step.loss is not None else ""
+        least = least_loss(loss) if loss is not None else 0.0
+        if level > (1 - self.fallen) * float(losses[0]) and level > 1.1 * least + 1e-3:
+            raise NotEnoughData(
+                f"the loss falls too slowly to decide, from {losses[0]:.4g} to {level:.4g} in "
+                f"{len(losses)} steps"
+            )
+
+    def _found(self, subject: Subject, step: Step, trial: Trial, two: Array) -> Found:
+        losses, loss = trial.losses, step.loss
+        level, fits = _level(losses), not self._is_flat(two, loss)
+        helped, advice = ("", "") if fits else next(self._remedies(subject, step, level), ("", ""))
+        floor = known_floor(loss, level) if loss is not None else ""
+        severity: Literal["error", "warning", "info"] = "error"
         if fits:
-            why = f"two of its rows fall to {two:.4g}: the model is too small for the batch"
+            severity = "info"
+            why = f"two of its rows fall to {_level(two):.4g}: the model is too small for the batch"
         elif helped:
-            why = f"with {helped}, it falls"
+            severity, why = "warning", f"with {helped}, it falls"
         elif floor:
             why = f"that is where {floor} ends"
+        elif trial.right >= self.all_right:
+            severity = "info"
+            why = "every prediction is right by then, so the model limits how sure it can be"
         else:
             why = "no other learning rate, regularization, or optimizer helps"
+            stuck = float(losses[0]) - level < self.unchanged * float(losses[0])
+            if loss is None or not (ends_at_zero(loss) or stuck):
+                severity = "warning"
         return Found(
             step=0,
-            severity="info" if fits else "warning" if helped or step.loss is None else "error",
+            severity=severity,
             message=f"trained on one batch for {len(losses)} steps, the loss goes from "
             f"{losses[0]:.4g} to {level:.4g} and stays there; {why}",
-            location=step.loss.location if step.loss is not None else None,
-            evidence={"first": float(losses[0]), "level": level, "two_rows": two, "helps": helped},
+            location=loss.location if loss is not None else None,
+            fixes=(advice,) if advice else (),
+            evidence={
+                "first": float(losses[0]),
+                "level": level,
+                "two_rows": _level(two),
+                "helps": helped,
+            },
         )
 
-    def _remedies(self, subject: Subject, step: Step, level: float) -> Iterator[str]:
-        """Yield the changes with which the loss falls further."""
-        for change, words in REMEDIES:
+    def _remedies(self, subject: Subject, step: Step, level: float) -> Iterator[tuple[str, str]]:
+        """Yield the changes with which the loss falls further, and the advice for each."""
+        for change, words, advice in REMEDIES:
             if subject.left_s < 2.0:
                 return
             steps = self.steps if change.rate < 1 else self.steps // 2
             losses = step.train(change, steps, min(self.seconds, subject.left_s / 2)).losses
             helped = len(losses) >= self.least_steps and bool(np.isfinite(losses).all())
             if helped and _level(losses) < level - self.helps * float(losses[0]):
-                yield words
+                yield words, advice
 
-    def _trial(self, step: Step, change: Change, steps: int, seconds: float) -> Array:
-        """Return the losses of a trial.
+    def _trial(self, step: Step, change: Change, steps: int, seconds: float) -> Trial:
+        """Make a trial.
 
         Raises:
-            NotEnoughData: the trial is too short, or a loss is not finite.
+            NotEnoughData: the trial is too short, or its first loss is not finite.
             NotApplicable: a loss is negative.
         """
         trial = step.train(change, steps, seconds)
@@ -160,11 +215,11 @@ class CannotOverfit(Check):
             )
         if np.isnan(trial.losses).all():
             raise NotApplicable("the step has no backward that starts from a number")
-        if not np.isfinite(trial.losses).all():
-            raise NotEnoughData("a loss of the trial is not finite")
-        if trial.losses.min() < 0:
+        if not math.isfinite(trial.losses[0]):
+            raise NotEnoughData("the loss of the recorded step is not finite")
+        if np.nanmin(trial.losses) < 0:
             raise NotApplicable("the loss is negative: it has no least value that is known")
-        return trial.losses
+        return trial
 
     def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:
         """Return whether the losses stopped falling above what is possible."""
@@ -177,6 +232,24 @@ class CannotOverfit(Check):
         if slow and begin - last > self.unchanged * begin:
             return False
         return above and third - last < self.flat * begin
+
+
+def _not_finite(losses: Array, loss: LossSeen | None) -> Found:
+    """Report a loss that becomes NaN or infinite while one batch is learned."""
+    place = int(np.argmin(np.isfinite(losses)))
+    return Found(
+        step=0,
+        severity="warning",
+        message=f"trained on one batch, the loss starts at {losses[0]:.4g} and is NaN or infinite "
+        f"after {place} steps",
+        location=loss.location if loss is not None else None,
+        fixes=(
+            "Look for a logarithm, a division, or a root of a value that can become 0, and use a "
+            "loss function that takes logits.",
+            "Lower the learning rate, or clip the gradient.",
+        ),
+        evidence={"first": float(losses[0]), "steps": place},
+    )
 
 
 def _quarters(losses: Array) -> list[float]:
@@ -203,7 +276,7 @@ def _contradicts(step: Step) -> bool:
     if step.forward is None or step.loss is None:
         return False
     rows, target = step.forward.rows, step.loss.target
-    inputs = [array for array in step.forward.inputs.values() if len(array.shape) > 1]
+    inputs = [array for array in step.forward.inputs.values() if array.ndim]
     if not inputs or not target.ndim or any(len(one) != rows for one in (*inputs, target)):
         return False
     known: dict[bytes, bytes] = {}

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.checks.check import Check
 from mothtrap.checks.step import relative_change
 from mothtrap.checks.subject import Subject
-from mothtrap.core.errors import NotApplicable
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
@@ -58,6 +60,8 @@ class EvaluationRandom(Check):
         usual, again = forward.outputs(), forward.outputs()
         if not usual:
             raise NotApplicable("the model has no floating output")
+        if not all(np.isfinite(one).all() for one in usual):
+            raise NotEnoughData("an output of the model is not finite")
         noise = max(relative_change(a, b) for a, b in zip(usual, again, strict=True))
         other = forward.outputs(seed=1)
         if any(a.shape != b.shape for a, b in zip(usual, other, strict=True)):

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.step import Array, Forward
+from mothtrap.checks.step import Array, Forward, LossSeen
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
+
+LEAST_KNOWN = 0.2
+"""Least share of the targets that the loss does not ignore; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class SeesTheFuture(Check):
         forward, loss = subject.forward, subject.step.loss
         if loss is None:
             raise NotApplicable("no call of a loss function was seen")
-        path = _shifted(forward, loss.target)
+        path = _shifted(forward, loss)
         tokens = forward.inputs[path]
         length = tokens.shape[1]
         usual = forward.outputs()
@@ -132,8 +135,10 @@ def _other(tokens: Array) -> Array:
     return changed
 
 
-def _shifted(forward: Forward, target: Array) -> str:
+def _shifted(forward: Forward, loss: LossSeen) -> str:
     """Return the path of the input of which the target is the next step.
+
+    Targets that the loss ignores, such as padding, are left out.
 
     Raises:
         NotApplicable: there is none.
@@ -141,13 +146,15 @@ def _shifted(forward: Forward, target: Array) -> str:
     for path, array in forward.inputs.items():
         if array.ndim >= 2 and array.shape[1] > 3:
             following = array[:, 1:].reshape(-1)
-            shaped = _as_sequence(target, array)
+            shaped = _as_sequence(loss.target, array)
             if shaped is None:
                 continue
             for candidate in (shaped[:, :-1], shaped):
-                if candidate.size == following.size and np.array_equal(
-                    candidate.reshape(-1), following
-                ):
+                if candidate.size != following.size:
+                    continue
+                flat = candidate.reshape(-1)
+                known = flat != loss.options.get("ignore_index", -100)
+                if known.mean() >= LEAST_KNOWN and np.array_equal(flat[known], following[known]):
                     return path
     raise NotApplicable("the targets are not the inputs of the next step")
 

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 from typing import Literal
 
+import msgspec
+
 from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding
 
 State = Literal["done", "not_enough_data", "not_applicable", "failed"]
+
+
+class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A layer in the table of layers.
+
+    Attributes:
+        name: path in the model.
+        kind: its class.
+        output: shape of its first output, with the batch; empty if it was not called.
+        parameters: own ones, without those of layers inside.
+        trained: its parameters require a gradient.
+        gradient: `none`, `zero`, or `some`, as the watched steps gave it; empty without parameters.
+        multiplications: for the batch; 0 if not known.
+    """
+
+    name: str
+    kind: str
+    output: tuple[int, ...] = ()
+    parameters: int = 0
+    trained: bool = False
+    gradient: str = ""
+    multiplications: int = 0
 
 
 class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
@@ -21,6 +45,7 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
             something was found.
         found: the faults.
         figures: numbers by name that are shown with the result.
+        layers: the table of layers, of the check that makes it.
         seconds: duration of the check.
     """
 
@@ -30,4 +55,5 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
     passed: str = ""
     found: tuple[Finding, ...] = ()
     figures: dict[str, float] = {}
+    layers: tuple[LayerRow, ...] = ()
     seconds: float = 0.0

@@ -165,6 +165,31 @@ class AttentionLook(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class MaskOfOnes(Fact, frozen=True, kw_only=True, tag=True):
+    """A mask of floating-point zeros and ones of the given `shape` is added to attention scores.
+
+    That keeps no key from being attended to. `module` is the path of the attention, "" where it is
+    a function. `location` is the line that made the module, or that called the backward.
+    """
+
+    shape: tuple[int, ...]
+    module: str = ""
+    location: str | None = None
+
+
+class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
+    """A recurrence or an attention that takes axis 0 of its input for the sequence.
+
+    The input has the `shape` (sequence, batch, features), as the module sees it (`batch_first` is
+    not set). `location` is the line that made the module.
+    """
+
+    module: str
+    module_type: str
+    shape: tuple[int, ...]
+    location: str | None = None
+
+
 class InitialWeights(Fact, frozen=True, kw_only=True, tag=True):
     """The weights of a layer before the first step, with their first gradient.
 

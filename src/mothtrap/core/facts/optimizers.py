@@ -145,3 +145,19 @@ class ClippedLate(Fact, frozen=True, kw_only=True, tag=True):
     late_steps: int
     timely_steps: int = 0
     location: str | None = None
+
+
+class ScheduleEnded(Fact, frozen=True, kw_only=True, tag=True):
+    """How far a learning rate schedule came by the end of the job.
+
+    Its `argument` says that it plans for `planned` calls. It got `calls` of them while the job made
+    `steps` optimizer steps and `passes` over the training data (0 = not known).
+    """
+
+    schedule: str
+    argument: str
+    planned: int
+    calls: int
+    steps: int
+    passes: int = 0
+    location: str | None = None

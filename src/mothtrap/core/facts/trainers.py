@@ -39,3 +39,15 @@ class TrainingPhase(Fact, frozen=True, kw_only=True, tag=True):
 
     phase: str
     epoch: int | None = None
+
+
+class UndividedLoss(Fact, frozen=True, kw_only=True, tag=True):
+    """A trainer leaves it to the loss to average over micro-batches, and the loss does not.
+
+    The function at `location` is given the number of items of all `micro_batches` of a step, and
+    never reads it. The trainer does not divide either.
+    """
+
+    trainer: str
+    micro_batches: int
+    location: str | None = None

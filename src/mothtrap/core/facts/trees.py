@@ -19,7 +19,8 @@ class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
     site that evaluates the training data themselves, "" = none.
     `library` is the import name. `task`: `two_classes`, `classes`, `regression`, `counts`,
     `ranking`, or "" where that is not known. `classes` is the number that the script sets,
-    0 = none; `rounds_asked` that of the rounds it asks for, 0 = unknown.
+    0 = none; `rounds_asked` that of the rounds it asks for, 0 = unknown. `keeps_best`: the library
+    drops the rounds after the best evaluation when the training ends.
     """
 
     fit: str
@@ -43,6 +44,7 @@ class BoostingBegan(Fact, frozen=True, kw_only=True, tag=True):
     classes: int = 0
     stops_rising: bool | None = None
     rounds_asked: int = 0
+    keeps_best: bool = False
 
 
 class BoostingEnded(Fact, frozen=True, kw_only=True, tag=True):

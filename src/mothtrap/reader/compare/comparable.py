@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
-from mothtrap.core.digests import DIGEST, DIGEST_SUM, MODULUS, ROWS
+from mothtrap.core.digests import MODULUS, ROWS
 from mothtrap.core.kinds import kind_of, usual
+from mothtrap.core.measured import DIGEST, DIGEST_SUM
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series
 from mothtrap.reader.run import Run

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from mothtrap.core.digests import NAMES as DIGESTS
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.losses import LossSeries
 from mothtrap.core.facts.samples import SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import WorkerEnded
+from mothtrap.core.measured import DIGESTS
 from mothtrap.core.needs import Need
 from mothtrap.core.records import StepRecord
 from mothtrap.core.steps import Mode, StepKey

@@ -8,10 +8,12 @@ small module of it is loaded, which imports nothing but the standard library eit
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import os
 import sys
+import time
 from contextlib import suppress
 
 _PARSERS = ("argparse", "hydra.core.utils", "omegaconf.omegaconf")
@@ -77,16 +79,22 @@ def _see_parser(name: str) -> None:
 
 
 def _attach(framework: str) -> None:
+    collects = gc.isenabled()
+    gc.disable()  # a collection amid our imports walks all objects of the framework: 0.1 s of torch
+    began_s = time.perf_counter()
     try:
         from mothtrap.session.startup import attach
 
-        attach(framework)
+        attach(framework, began_s)
     except Exception as err:
         _say(f"cannot watch {framework} in this process ({type(err).__name__}: {err})")
         with suppress(Exception):  # the same may keep this from being imported
             from mothtrap.session.unobserved import store_start_failure
 
             store_start_failure(f"start-up hook for {framework}", err)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _say(text: str) -> None:

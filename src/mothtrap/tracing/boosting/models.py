@@ -76,6 +76,7 @@ class Settings:
     stops_on: tuple[str, ...] = ()
     stops_rising: bool | None = None
     rounds_asked: int = 0
+    keeps_best: bool = False
     has_trees: bool = True
     rising: frozenset[str] | None = None
 

@@ -242,6 +242,7 @@ class Rounds:
                 stops_rising=settings.stops_rising,
                 rounds_before=fit.first,
                 rounds_asked=settings.rounds_asked,
+                keeps_best=settings.keeps_best,
                 library=model.library,
                 task=settings.task,
                 classes=settings.classes,

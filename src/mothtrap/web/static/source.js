@@ -62,6 +62,7 @@ export class HttpSource {
   }
 
   runs(begin, query, signal) { return this.#json("runs", { begin, query }, signal); }
+  associations(query, signal) { return this.#json("associations", { query }, signal); }
   run(run, signal) { return this.#json("run", { run }, signal); }
   findings(run, signal) { return this.#json("findings", { run }, signal); }
   names(run, signal) { return this.#json("names", { run }, signal); }

@@ -19,6 +19,7 @@ from torch.utils.data import (
 
 from mothtrap.adapters.torch.checking.loader_sets import IndexedSet, LoadersSeen, given_set, rows_of
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 
 
 class Noisy(Dataset[torch.Tensor]):
@@ -47,7 +48,7 @@ def seen(training: DataLoader, other: DataLoader) -> LoadersSeen:
 
 
 def fed(batch: object) -> Recording:
-    recording = Recording(10, lambda: None)
+    recording = Recording(10, lambda: None, ScaledLosses())
     recording.batches["batch", 0, "train.py:5"] = [batch]
     return recording
 

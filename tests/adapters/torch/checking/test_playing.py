@@ -9,6 +9,7 @@ from torch import nn
 
 from mothtrap.adapters.torch.checking.playing import Playing
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.checks.step import Change
 
 MODEL = nn.Linear(3, 2)
@@ -17,7 +18,7 @@ LOSS = "cross_entropy"
 
 def recorded(*targets: torch.Tensor) -> Recording:
     """Return a recording of one turn with a loss for each target."""
-    recording = Recording(10, lambda: None)
+    recording = Recording(10, lambda: None, ScaledLosses())
     recording.forward_called(MODEL, (torch.ones(4, 3),), {})
     for target in targets:
         recording.loss_called(LOSS, (torch.zeros(4, 2), target), {})

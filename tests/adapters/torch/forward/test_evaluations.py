@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import gc
 import weakref
 
@@ -249,7 +250,7 @@ def test_the_loss_of_an_evaluation_is_what_the_model_returns_as_its_loss() -> No
 
 
 def test_models_that_no_one_trains_are_not_evaluated() -> None:
-    model, teacher = classifier(), classifier()
+    model, teacher = classifier(), classifier(hidden=9)
     with watched() as seen:
         train(model, sgd(model), steps=1)
         with torch.no_grad():
@@ -300,3 +301,34 @@ def test_evaluations_can_fail_alone(monkeypatch: pytest.MonkeyPatch) -> None:
         losses = train(model, sgd(model))
     assert seen.failed() == ["evaluations"]
     assert seen.scalars("loss") == losses
+
+
+def test_losses_of_a_copy_are_those_of_an_evaluation() -> None:
+    model, other = classifier(), nn.Sequential(nn.Linear(6, 3))
+    copied = copy.deepcopy(model)
+    x, y = batch()
+    with watched() as seen:
+        for _ in range(2):
+            train(model, sgd(model), steps=2)
+            with torch.no_grad():
+                own = float(functional.cross_entropy(copied(x), y))
+        train(model, sgd(model), steps=1)
+        with torch.no_grad():
+            functional.cross_entropy(other(x), y)
+    assert [one.step for one in told(seen)] == [2, 4]
+    assert [one.value for one in told(seen)] == pytest.approx([own, own])
+    assert not phases(seen)
+
+
+def test_a_teacher_is_no_evaluation() -> None:
+    model = classifier()
+    teacher, optimizer = copy.deepcopy(model), sgd(model)
+    with watched() as seen:
+        for _ in range(6):
+            x, _ = batch()
+            with torch.no_grad():
+                target = teacher(x)
+            optimizer.zero_grad()
+            functional.mse_loss(model(x), target).backward()
+            optimizer.step()
+    assert not told(seen)

@@ -8,7 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import safetensors.torch
 import torch
@@ -17,12 +17,13 @@ from torch import nn
 from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.subject import Source, Subject
-from mothtrap.core.check_plan import CheckPlan
+from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
@@ -64,7 +65,8 @@ class Checking:
         used = time.time() - plan.began_s
         self._deadline = self._began + plan.budget_s * (1 - CLOSING_SHARE) - used
         self._switch = Switch()
-        self._recording = Recording(plan.steps, self._hold)
+        self._scaled = ScaledLosses()
+        self._recording = Recording(plan.steps, self._hold, self._scaled)
         self._switch.player = self._recording
         self._loaded = False
         self._loaders = LoadersSeen()
@@ -74,6 +76,7 @@ class Checking:
     def install(self) -> None:
         """Stand around the calls of the script."""
         self._loaders.install()
+        self._scaled.install()
         Interception(self._switch)
         setattr(nn.Module, "load_state_dict", self._noticed(nn.Module.load_state_dict))  # noqa: B010
         atexit.register(self._script_ended)
@@ -173,21 +176,12 @@ class Checking:
         )
 
 
-class Files(Protocol):
-    """Leads paths to the scratch folder; see `session.protected_files`."""
-
-    def for_writing(self, path: Any, *, keeps: bool) -> Any:
-        """Return the path to write to in the place of a path."""
-
-    def for_reading(self, path: Any) -> Any:
-        """Return the path to read from in the place of a path."""
-
-
 def begin(
     plan: CheckPlan,
     checks: Sequence[Check],
     finish: Finish,
     leave: Callable[[], object],
+    _pause: Callable[[], object],
     files: Files | None,
 ) -> None:
     """Check the script that is about to run in this process."""

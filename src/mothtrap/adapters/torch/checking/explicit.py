@@ -18,7 +18,12 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall, RecordedForward
-from mothtrap.adapters.torch.checking.playing import ADAM_RATE, constant_inputs, with_target
+from mothtrap.adapters.torch.checking.playing import (
+    ADAM_RATE,
+    constant_inputs,
+    share_right,
+    with_target,
+)
 from mothtrap.adapters.torch.checking.recorded_step import called_parts, loss_seen
 from mothtrap.adapters.torch.checking.recording import Gradient, loss_inputs
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
@@ -59,6 +64,7 @@ class ExplicitStep:
         self._model, self._batches, self._compute = model, batches, compute
         self._optimizer = optimizer
         self._rng = dict(RandomStates().read())
+        self._right = math.nan
         self.watched = len(batches)
         calls: list[RecordedCall] = []
         losses: list[LossInputs] = []
@@ -98,9 +104,10 @@ class ExplicitStep:
         """Repeat the step with one thing changed; see `checks.step.Step`."""
         until = time.monotonic() + seconds
         losses: list[float] = []
-        ended = ""
+        ended, self._right = "", math.nan
         with self._kept(), self._changed(change) as optimizer:
             batches = self._batches[: change.batches]
+            rates = [group["lr"] for group in optimizer.param_groups]
             for number in range(steps):
                 if time.monotonic() > until:
                     ended = f"it made {number} of {steps} steps in {seconds:.0f} s"
@@ -111,7 +118,9 @@ class ExplicitStep:
                 if change.rows and size:
                     batch = chosen(batch, change.rows, size, repeat=True)
                 losses.append(self._made(optimizer, batch))
-        return Trial(losses=np.array(losses), ended=ended)
+                for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                    group["lr"] = group["lr"] if change.scheduled else rate
+        return Trial(losses=np.array(losses), ended=ended, right=self._right)
 
     def _made(self, optimizer: Optimizer, batch: Any) -> float:
         found: list[float] = []
@@ -142,7 +151,10 @@ class ExplicitStep:
                 part.eval()
 
         def answer(name: str, args: Any, kwargs: Any) -> Any:
-            target = loss_inputs(name, args, kwargs).target
+            given = loss_inputs(name, args, kwargs)
+            target = given.target
+            if target is not None:
+                self._right = share_right(given, target)
             if change.targets == "permuted" and target is not None and target.ndim:
                 return with_target(args, kwargs, target.roll(1, 0))
             return args, kwargs

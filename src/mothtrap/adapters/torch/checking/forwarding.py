@@ -12,11 +12,14 @@ import numpy as np
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import FlopCounterMode
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.cuts import CutFinder
 from mothtrap.adapters.torch.job import randomness
+from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.checks.step import Array, Cut, batch_axis_of
+from mothtrap.core.facts.checks import LayerRow
 
 MAX_VALUES = 1 << 25
 """Values of module outputs that are kept together (128 MB as float32); chosen by hand."""
@@ -94,6 +97,20 @@ class RecordedForward:
         with self._prepared(training, seed), torch.no_grad(), hooked(self._call.module, keep):
             self._again(inputs)
         return found
+
+    def layers(self) -> Sequence[LayerRow]:
+        """Return the layers with the shapes of their outputs; see `checks.step.Forward`."""
+        shapes: dict[str, tuple[int, ...]] = {}
+
+        def keep(name: str, value: Any) -> None:
+            shapes.setdefault(name, next((tuple(t.shape) for t in trees.floating(value)), ()))
+
+        model = unwrapped(self._call.module)
+        counter = FlopCounterMode(display=False)
+        with self._prepared(training=False, seed=0), torch.no_grad(), hooked(model, keep), counter:
+            self._again(None)
+        counts = counter.get_flop_counts()
+        return layer_rows(model, shapes, counts)
 
     def drops(self) -> bool:
         """Return whether the model drops values at random in evaluation mode."""
@@ -206,6 +223,38 @@ class RecordedForward:
             for name, value in self._call.module.state_dict(keep_vars=True).items():
                 if name in self._state and not torch.equal(value, self._state[name]):
                     value.copy_(self._state[name])
+
+
+def layer_rows(
+    model: nn.Module,
+    shapes: Mapping[str, tuple[int, ...]],
+    counts: Mapping[str, Mapping[Any, int]],
+) -> list[LayerRow]:
+    """Return the table of the layers of a model.
+
+    Args:
+        model: the model.
+        shapes: of outputs by path.
+        counts: floating-point operations by path below the class of the model, by operation.
+    """
+    rows = []
+    for name, part in model.named_modules():
+        own = list(part.parameters(recurse=False))
+        if not own and any(True for _ in part.children()):
+            continue
+        path = f"{type(model).__name__}.{name}" if name else type(model).__name__
+        some = [p for p in own if p.requires_grad]
+        rows.append(
+            LayerRow(
+                name=name or type(model).__name__,
+                kind=type(part).__name__,
+                output=shapes.get(name, ()),
+                parameters=sum(p.numel() for p in own),
+                trained=bool(some),
+                multiplications=sum(counts.get(path, {}).values()) // 2,
+            )
+        )
+    return rows
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import copy
 import math
 import os
 from collections.abc import Callable, Mapping
@@ -17,6 +18,7 @@ from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording, loss_inputs
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
+from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
 from mothtrap.checks.step import Change
@@ -34,8 +36,8 @@ class Playing:
         recording: what the steps were fed with.
         change: what the trial does differently.
         steps: after which the copy ends.
-        pipe: file descriptor; gets one line per loss, and a line that starts with `!` where the
-            trial ends early.
+        pipe: file descriptor; gets one line per step with its loss and the share of labels that
+            were predicted, and a line that starts with `!` where the trial ends early.
     """
 
     def __init__(self, recording: Recording, change: Change, steps: int, pipe: int) -> None:
@@ -47,6 +49,8 @@ class Playing:
         self._has_changed = change.inputs == ""
         self._asked: dict[Place, int] = {}
         self._losses: list[float] = []
+        self._right = math.nan
+        self._rates: dict[tuple[int, int], Any] = {}
         self._in_step = False
         self._waiting = {id(one) for one in self._turn.optimizers.values()}
         self._adam: dict[int, Optimizer] = {}
@@ -115,16 +119,20 @@ class Playing:
         target = given.target
         if target is None or target.requires_grad or not torch.is_grad_enabled():
             return args, kwargs
+        is_first = not self._losses_called
         recorded = self._recorded_target()
         if recorded is not None and _takes_place(recorded, target, given.prediction):
             target = self._rows_of([recorded.clone()])[0]
         if self._change.targets == "permuted" and target.ndim:
             target = target.roll(1, 0)
+        if is_first:
+            self._right = share_right(given, target)
         return with_target(args, kwargs, target)
 
     def _recorded_target(self) -> torch.Tensor | None:
         """Return the target that the same call of a loss had in the recorded turn."""
-        place, self._losses_called = self._losses_called, self._losses_called + 1
+        place = self._losses_called
+        self._losses_called += 1
         known = () if self._turn.batches else self._turn.targets
         return known[place] if place < len(known) else None
 
@@ -136,7 +144,7 @@ class Playing:
         """Take note of the loss; within an optimizer's step that of its first closure."""
         root = scalar_root(tensors)
         if root is not None and not (self._in_step and self._losses):
-            self._losses.append(float(root.detach()))
+            self._losses.append(self._recording.scaled.value(root))
 
     def backward_ended(self) -> None:
         """Do nothing."""
@@ -144,12 +152,18 @@ class Playing:
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
         """Change the options of the optimizer for one step."""
         self._in_step = True
-        for group in () if id(optimizer) in self._adam else optimizer.param_groups:
+        groups = () if id(optimizer) in self._adam else optimizer.param_groups
+        for place, group in enumerate(groups):
             kept: dict[str, Any] = {k: group[k] for k in ("lr", "weight_decay") if k in group}
             self._saved.append((group, kept))
-            group["lr"] = group["lr"] * self._change.rate
+            group["lr"] = self._rate(optimizer, place, group["lr"]) * self._change.rate
             if not self._change.regularized and "weight_decay" in group:
                 group["weight_decay"] = 0.0
+
+    def _rate(self, optimizer: Optimizer, place: int, rate: Any) -> Any:
+        """Return the learning rate of a group; the first one if the schedule is left out."""
+        first = self._rates.setdefault((id(optimizer), place), copy.copy(rate))
+        return rate if self._change.scheduled else first
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """Write the loss of a step when all its optimizers are done."""
@@ -165,7 +179,7 @@ class Playing:
         if not self._has_changed:
             self._finish("no model is called with a tensor of several rows")
         loss = sum(self._losses) / len(self._losses) if self._losses else math.nan
-        os.write(self._pipe, f"{loss!r}\n".encode())
+        os.write(self._pipe, f"{loss!r} {self._right!r}\n".encode())
         self._made += 1
         if self._made >= self._steps:
             self._finish("")
@@ -199,6 +213,26 @@ def _takes_place(
     rows = len(prediction) if prediction is not None and prediction.ndim else 0
     alike = recorded.ndim == target.ndim > 0 and recorded.shape[1:] == target.shape[1:]
     return alike and len(recorded) == rows != len(target)
+
+
+def share_right(given: LossInputs, target: torch.Tensor) -> float:
+    """Return the share of labels for which a loss was given the right prediction.
+
+    NaN for a loss whose targets are no class labels.
+    """
+    prediction = given.prediction
+    if prediction is None or not prediction.numel():
+        return math.nan
+    if given.name in ("cross_entropy", "nll_loss") and not target.is_floating_point():
+        known = target != given.given.get("ignore_index", -100)
+        guessed = prediction.detach().argmax(1 if prediction.ndim > 1 else 0)
+        if guessed.shape != target.shape:
+            return math.nan
+        return float((guessed == target)[known].float().mean())
+    if given.name.startswith("binary_cross_entropy") and target.shape == prediction.shape:
+        least = 0.0 if given.name.endswith("logits") else 0.5
+        return float(((prediction.detach() > least) == (target > 0.5)).float().mean())
+    return math.nan
 
 
 def _undropped(input: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:  # noqa: A002  # as PyTorch

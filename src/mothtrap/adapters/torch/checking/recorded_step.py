@@ -34,6 +34,7 @@ class RecordedStep:
         self.loaded = loaded
         self.forward: Forward | None = forward_of(recording.last)
         self.loss = _loss_seen(recording.first)
+        self._parts = _parts_of_a_mean(recording.first, self.loss)
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
@@ -54,11 +55,13 @@ class RecordedStep:
             raise GoOn
         data, in_time = copies.result_of(pid, pipe, seconds)
         lines = data.decode(errors="replace").split("\n")[:-1]
-        losses = [float(line) for line in lines if not line.startswith("!")]
+        made = [tuple(map(float, line.split())) for line in lines if not line.startswith("!")]
+        losses = [loss * self._parts for loss, _ in made]
         ended = next((line[1:] for line in lines if line.startswith("!")), "")
         if not in_time:
             ended = f"it made {len(losses)} of {steps} steps in {seconds:.0f} s, and was ended"
-        return Trial(losses=np.array(losses), ended=ended)
+        right = made[-1][1] if made else math.nan
+        return Trial(losses=np.array(losses), ended=ended, right=right)
 
     def _parameters(self) -> Iterator[ParameterSeen]:
         for model, call in self._models():
@@ -111,7 +114,20 @@ def _loss_seen(turn: Iteration) -> LossSeen | None:
     if not turn.losses:
         return None
     given, location = turn.losses[0]
-    return loss_seen(given, location, turn.roots)
+    roots = (*turn.roots, *(turn.backwards * root for root in turn.roots))
+    return loss_seen(given, location, roots)
+
+
+def _wide(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.float() if tensor.dtype in (torch.bfloat16, torch.float16) else tensor
+
+
+def _parts_of_a_mean(turn: Iteration, loss: LossSeen | None) -> int:
+    """Return by how much each loss was divided, so that backwards add up to the mean of losses."""
+    if loss is None or not turn.roots or turn.backwards < 2:
+        return 1
+    divided = math.isclose(loss.value, turn.backwards * turn.roots[0], rel_tol=1e-3)
+    return turn.backwards if divided else 1
 
 
 def loss_seen(
@@ -131,7 +147,8 @@ def loss_seen(
     with torch.no_grad():
         options = {key: one for key, one in given.given.items() if key not in ("input", "target")}
         mean = {**options, "reduction": "mean"}
-        result = function(given.prediction, given.target, **mean)
+        # Autocast computes losses of 16-bit predictions in float32.
+        result = function(_wide(given.prediction), _wide(given.target), **mean)
         if isinstance(result, torch.Tensor):
             value = float(result.float().mean())
     return LossSeen(

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall
+from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
@@ -59,6 +60,7 @@ class Recording:
     Args:
         steps: turns of the loop after which `hold` is called.
         hold: called at the first event of the next turn.
+        scaled: knows the losses that gradient scalers multiplied.
 
     Attributes:
         first: the first complete turn: step 0.
@@ -69,12 +71,15 @@ class Recording:
         ends_soon: the turn in progress is the last one.
     """
 
-    def __init__(self, steps: int, hold: Callable[[], None]) -> None:
+    def __init__(self, steps: int, hold: Callable[[], None], scaled: ScaledLosses) -> None:
         self._steps, self._hold = steps, hold
+        self.scaled = scaled
         self._states = RandomStates()
         self._start: Place | None = None
         self._run: list[Place] = []
         self._stepped = self._over = False
+        self._waiting: dict[Place, bool] = {}
+        self._fed: set[Place] = set()
         self._now = Iteration(self._rng())
         self.first: Iteration | None = None
         self.last: Iteration | None = None
@@ -106,6 +111,8 @@ class Recording:
         self.first = self.first or self._now
         self.last = self._now
         self.turns += 1
+        # A turn may hold an evaluation: its loader is none of training.
+        self._now.batches = {k: v for k, v in self._now.batches.items() if k in self._fed}
         for place, batches in self._now.batches.items():
             kept = self.batches.setdefault(place, [])
             kept += batches
@@ -118,7 +125,11 @@ class Recording:
         """Hand over the loader's own batch, and keep a copy."""
         place = ("batch", number, site)
         self._event(place)
-        batch = own()
+        self._waiting = {
+            known: False for known, evaluated in self._waiting.items() if not evaluated
+        }
+        batch = own()  # may raise StopIteration
+        self._waiting[place] = False
         if not self._over:
             self._now.batches.setdefault(place, []).append(trees.copied(batch))
         return Handed(batch)
@@ -132,7 +143,10 @@ class Recording:
         site = frames.user_location() or ""
         if not torch.is_grad_enabled():
             self._run.clear()  # batches before it were for an evaluation
+            self._waiting = dict.fromkeys(self._waiting, True)
             return args, kwargs
+        self._fed.update(self._waiting)
+        self._waiting.clear()
         self._event(("forward", 0, site))
         self._begins_training()
         mixed = torch.is_autocast_enabled("cpu")
@@ -197,7 +211,7 @@ class Recording:
         self._now.backwards += 1
         root = scalar_root(tensors)
         if root is not None:
-            self._now.roots.append(float(root.detach()))
+            self._now.roots.append(self.scaled.value(root))
 
     def backward_ended(self) -> None:
         """Do nothing."""

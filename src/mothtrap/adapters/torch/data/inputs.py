@@ -19,11 +19,13 @@ from torch import nn
 from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapObserver
+from mothtrap.adapters.torch.job.forward_uses import Use
 from mothtrap.adapters.torch.job.multiples import Multiples
 from mothtrap.adapters.torch.job.naming import class_name, unwrapped
 from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_countable, is_plain, kind_of_unread
 from mothtrap.adapters.torch.job.retained_outputs import Retained
+from mothtrap.adapters.torch.job.tensor_refs import UnchangedRef
 from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
@@ -89,6 +91,7 @@ class InputObserver:
         trains: bool,
         frame: FrameType | None = None,
         place: str | None = None,
+        use: Use | None = None,
     ) -> None:
         """A model is called by user code.
 
@@ -99,6 +102,7 @@ class InputObserver:
             trains: autograd records the forward.
             frame: that of the call; looked for where it is not given.
             place: its line, as it is of `frame`.
+            use: tells later whether the forward was an evaluation; None where it does not.
         """
         inner = unwrapped(module)
         every, arguments = _arguments(inner, args, kwargs)
@@ -113,7 +117,9 @@ class InputObserver:
         first = not trains or self._first is None or self._first() is module
         if loaders.made or not light:
             part = loaders.provenance.called
-            self._job.contain_part("samples", part, arguments, trains, first)
+            self._job.contain_part("samples", part, arguments, trains, first, use)
+        if use is not None and source is not None and loaders.latest is not None:
+            use.then(functools.partial(loaders.settled, loaders.latest))
         if trains and not light:
             self._job.contain_part("digests", self.digests.model_called, module)
         if not first:
@@ -134,7 +140,25 @@ class InputObserver:
             called = self._called[module] = _Called()
         if not light and self._is_summarized(called, trains):
             self._summarize(inner, arguments, Mode.TRAIN if trains else Mode.EVAL)
-        self.overlap.called(inner, arguments, source, trains=trains)
+        if use is not None and use.is_expected:
+            given = [(name, UnchangedRef(tensor)) for name, tensor in arguments]
+            use.then(functools.partial(self._settled, called, OwnRef(inner), given, place))
+        self.overlap.called(inner, arguments, source, trains=trains, use=use)
+
+    def _settled(
+        self,
+        called: _Called,
+        module: OwnRef[nn.Module],
+        given: Sequence[tuple[str, UnchangedRef]],
+        place: str | None,
+        evaluated: bool,
+    ) -> None:
+        """Summarize the inputs of a forward that was an evaluation, if they are still there."""
+        inner = module()
+        if evaluated and inner is not None and self._is_summarized(called, trains=False):
+            found = [(name, reference()) for name, reference in given]
+            there = [(name, tensor) for name, tensor in found if tensor is not None]
+            self._summarize(inner, there, Mode.EVAL, place)
 
     def _tell_unread(self, inner: nn.Module, arguments: list[Argument]) -> None:
         """Say once of each kind of tensor that looks at the data pass over it.
@@ -201,7 +225,9 @@ class InputObserver:
         called.eval_told += due
         return due and called.eval_told <= EVAL_MOST
 
-    def _summarize(self, inner: nn.Module, arguments: list[Argument], mode: Mode) -> None:
+    def _summarize(
+        self, inner: nn.Module, arguments: list[Argument], mode: Mode, place: str | None = None
+    ) -> None:
         chosen = [
             (name, tensor)
             for name, tensor in arguments
@@ -210,7 +236,7 @@ class InputObserver:
         if not chosen:
             return
         path = self._job.book.module_name(inner)
-        location = frames.user_location()
+        location = place or frames.user_location()
         rows_TF = arithmetic.summarize([t for _, t in chosen], ("nan", "inf", "mean", "std"))
         std_T = derive(rows_TF, "std")
         for (name, tensor), row_F, std in zip(chosen, rows_TF, std_T.tolist(), strict=True):

@@ -200,6 +200,17 @@ class LoaderObserver:
         batch.trains = trains  # a teacher may see it before the model that is trained
         return batch.source
 
+    def settled(self, batch: Batch, evaluated: bool) -> None:
+        """It is known what a forward with a batch of a loader was for."""
+        if evaluated and not batch.source.evaluated:
+            batch.source.evaluated = True
+            self._shared.compare(batch.source)
+
+    def passes_trained(self) -> int:
+        """Return how often the loader that is trained on most was gone through."""
+        passes = [source.passes for _, source in self._sources.items() if source.trained]
+        return max(passes, default=0)
+
     def trained_on(self) -> None:
         """A backward begins: the latest batch is trained on."""
         self._job.contain_part("samples", self.provenance.backward_began)

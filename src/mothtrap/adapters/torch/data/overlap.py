@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 from mothtrap.adapters.torch.data.data_sources import Source
+from mothtrap.adapters.torch.job.tensor_refs import UnchangedRef
 from mothtrap.core.facts.data import RowsShared
 from mothtrap.core.steps import Mode
 from mothtrap.statistics.digest import Digests
@@ -24,9 +26,10 @@ from mothtrap.tracing.copied_rows import (
     only_repeated_are_known,
     thinned,
 )
-from mothtrap.tracing.identity import ByIdentity
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
 
 TRAIN_ROWS, TRAIN_CALLS = 200_000, 4096
@@ -91,6 +94,32 @@ class _Evaluated:
     count: int = 0
 
 
+class _Given:
+    """Rows that a module was called with.
+
+    Attributes:
+        module: what was called, without what wraps it.
+        argument: the name of the argument.
+        shape: shape of the rows together.
+        source: the loader that they came from.
+        location: the line of the loader, or of the call.
+        digest_R: digests of the rows; None where they were not taken.
+        unchanged: returns the rows together, so long as they have their values.
+        is_learned: they are to be taken in if they turn out to be trained on.
+    """
+
+    def __init__(
+        self, module: nn.Module, argument: str, tensor: torch.Tensor, source: Source | None
+    ) -> None:
+        self.module: OwnRef[nn.Module] = OwnRef(module)
+        self.argument, self.source = argument, source
+        self.shape = tuple(tensor.shape)
+        self.location: str | None = None
+        self.digest_R: Digests | None = None
+        self.is_learned = False
+        self.unchanged = UnchangedRef(tensor)
+
+
 class OverlapObserver:
     """Keeps digests of training's rows until they are known, and compares evaluations.
 
@@ -116,6 +145,7 @@ class OverlapObserver:
         source: Source | None,
         *,
         trains: bool,
+        use: Use | None = None,
     ) -> None:
         """A model is called by user code.
 
@@ -124,9 +154,10 @@ class OverlapObserver:
             arguments: tensors that it is given.
             source: the loader that they came from.
             trains: autograd records the forward.
+            use: tells later whether the forward was an evaluation; None where it does not.
         """
         if trains:
-            if self._evaluated:
+            if self._evaluated and use is None:
                 self.evaluation_ended()
             self.trained_step = self._job.grouper.step
         elif self.trained_step == self._job.grouper.step:
@@ -142,13 +173,35 @@ class OverlapObserver:
             by_shape = self._trained[module] = {}
         shape = tuple(tensor.shape[1:])
         trained = by_shape.get(shape)
-        if trains:
-            if trained is None:
-                trained = by_shape[shape] = _Trained()
-            self._train(trained, tensor, source)
-        elif trained is not None:
+        if trained is None:
+            if not trains:
+                return
+            trained = by_shape[shape] = _Trained()
+        given = _Given(module, name, tensor, source)
+        if not trains:
             self.is_busy = True
-            self._evaluate(trained, module, name, tensor, source)
+            given.location = source.location if source else frames.user_location()
+            self._evaluate(trained, given)
+        elif use is None:
+            if self._learns(trained):
+                self._train(trained, row_digests(tensor), source)
+        else:
+            given.location = source.location if source else use.place
+            given.is_learned = self._learns(trained)
+            if given.is_learned or use.is_expected:
+                given.digest_R = row_digests(tensor)
+            use.then(functools.partial(self._settled, trained, given))
+
+    def _settled(self, trained: _Trained, given: _Given, evaluated: bool) -> None:
+        """Take rows in now that it is known whether they were trained on or evaluated."""
+        if evaluated and given.digest_R is not None:
+            self.is_busy = True
+            self._evaluate(trained, given)
+        elif not evaluated:
+            if self._evaluated:
+                self.evaluation_ended()
+            if given.is_learned and given.digest_R is not None:
+                self._train(trained, given.digest_R, given.source)
 
     def evaluation_ended(self) -> None:
         """Put down the evaluation that is over, and tell of the one of its kind before."""
@@ -205,14 +258,18 @@ class OverlapObserver:
             self._phases[told.source] = self._phases.get(told.source, 0) + 1
             self._job.recorder.notes.observe(told)
 
-    def _train(self, trained: _Trained, tensor: torch.Tensor, source: Source | None) -> None:
+    def _learns(self, trained: _Trained) -> bool:
+        """Return whether more rows of a training are to be taken in."""
         if trained.is_complete() or trained.calls >= TRAIN_CALLS or trained.total >= TRAIN_ROWS:
             self.is_busy = bool(self._evaluated) or self._is_open()
-            return
+            return False
+        return True
+
+    def _train(self, trained: _Trained, digest_R: Digests, source: Source | None) -> None:
         self.is_busy = True
         trained.calls += 1
         trained.source = source
-        rows = row_digests(tensor).tolist()
+        rows = digest_R.tolist()
         distinct = set(rows)
         fresh = len(distinct - trained.rows)
         # Rows that are equal within a batch: only such as no epoch explains.
@@ -239,16 +296,9 @@ class OverlapObserver:
                     return True
         return False
 
-    def _evaluate(
-        self,
-        trained: _Trained,
-        module: nn.Module,
-        argument: str,
-        tensor: torch.Tensor,
-        source: Source | None,
-    ) -> None:
-        location = source.location if source else frames.user_location()
-        name = source.label if source else self._by_hand(location, len(tensor))
+    def _evaluate(self, trained: _Trained, given: _Given) -> None:
+        source, shape = given.source, given.shape
+        name = source.label if source else self._by_hand(given.location, shape[0])
         partial = not trained.is_complete()
         if self._phases.get(name, 0) >= PHASES:
             return
@@ -256,18 +306,23 @@ class OverlapObserver:
             return
         if sum(found.count for found in self._evaluated.values()) >= EVAL_ROWS:
             return
-        digest_R = row_digests(tensor)
+        tensor = given.unchanged()
+        if given.digest_R is None and tensor is not None:
+            given.digest_R = row_digests(tensor)
+        digest_R, module = given.digest_R, given.module()
+        if digest_R is None or module is None:
+            return
         known = sum(row in trained.rows for row in digest_R.tolist())
         # By hand the training data and others are often evaluated by one function.
         apart = "" if source or known < KNOWN_SHARE * len(digest_R) else "trained"
         found = self._evaluated.get((name, apart))
         if found is None:
             path = self._job.book.module_name(module)
-            found = _Evaluated(path, argument, location, trained, partial)
+            found = _Evaluated(path, given.argument, given.location, trained, partial)
             self._evaluated[name, apart] = found
         found.count += len(digest_R)
         found.rows.append(digest_R)
-        if found.sample.room:
+        if found.sample.room and tensor is not None:
             rows = thinned(tensor.detach()[: found.sample.room])
             found.sample.add(as_array(rows.to(torch.float64)), digest_R)
 

@@ -9,6 +9,7 @@ loader is known by digests of its rows.
 
 from __future__ import annotations
 
+import functools
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,6 +31,7 @@ from mothtrap.statistics.torch.row_digests import sample_digests
 from mothtrap.tracing.identity import OwnRef
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
 
 HELD = TOLD = 64
@@ -175,14 +177,16 @@ class ProvenanceObserver:
         made = any(handed.may_have_made(elements) for handed in own)
         return made and all(handed.was_finite() for handed in (*own, *idle))
 
-    def called(self, arguments: Placed, trains: bool, first: bool) -> None:
+    def called(self, arguments: Placed, trains: bool, first: bool, use: Use | None = None) -> None:
         """A model is called by user code.
 
         Args:
             arguments: tensors that it is given.
             trains: autograd records the forward.
             first: no other model was called before it in this step.
+            use: tells later whether the forward was an evaluation; None where it does not.
         """
+        before = len(self._step.batches)
         addresses = {_address(t) for _, t in arguments} if self._held else set()
         handed, sure = self._batch_of(arguments, addresses)
         if handed is not None:
@@ -200,6 +204,17 @@ class ProvenanceObserver:
             found = digests_of([(p, t) for p, t in arguments if not t.requires_grad])
             if found:
                 self._add(SampleBatch(**found))
+        if use is not None and len(self._step.batches) > before:
+            added = self._step.batches[-1]
+            use.then(functools.partial(self._settled, handed, added))
+
+    def _settled(self, handed: Handed | None, added: SampleBatch, evaluated: bool) -> None:
+        """Take a batch out of the step that was only evaluated."""
+        if not evaluated:
+            return
+        self._step.batches[:] = [batch for batch in self._step.batches if batch is not added]
+        if handed is not None:
+            handed.step, handed.evaluated = -1, True
 
     def backward_began(self) -> None:
         """Take the batches that were loaded since the last loss and given to no model."""

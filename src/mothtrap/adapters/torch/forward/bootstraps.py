@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch import nn
 from torch.nn.parameter import is_lazy
+from torch.optim.swa_utils import AveragedModel
 
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.tracing.identity import ByIdentity
@@ -49,6 +50,11 @@ class BootstrapObserver:
             self._trained.add(self._design(module))
         elif module.training if owned else self._design(module) in self._trained:
             self._ran = module
+
+    def is_copy(self, module: nn.Module) -> bool:
+        """Return whether a module that no optimizer holds is built like one that is trained."""
+        inner = module.module if isinstance(module, AveragedModel) else module
+        return bool(self._trained) and self._design(inner) in self._trained
 
     def close(self, closed: ClosedStep) -> None:
         """See a step end."""

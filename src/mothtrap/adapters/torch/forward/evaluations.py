@@ -3,7 +3,8 @@
 Whether a forward with a graph was for training is known only when a backward comes or
 does not. One of a module that is set to evaluation waits for that, with its losses: if
 the next thing is a backward it was training, if it is a forward in training mode
-`torch.no_grad` was forgotten.
+`torch.no_grad` was forgotten. One of a module that is set to training waits until the step is
+over (`job/forward_uses.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from torch import nn
 from mothtrap.adapters.torch.forward.evaluation_graphs import EvaluationGraphs
 from mothtrap.adapters.torch.forward.evaluation_norms import NormStatistics
 from mothtrap.adapters.torch.forward.modes import MAX_PATHS, active_in_training
+from mothtrap.adapters.torch.job.forward_uses import ForwardUses, Use
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
@@ -42,6 +44,9 @@ MAX_DOUBTED = 1024
 """Losses with a graph that are kept until it is known what they were for."""
 MAX_DOUBTS = 16
 """Forwards running that were doubted for nothing, after which none is doubted again."""
+
+EvaluatedLoss = tuple[torch.Tensor, LossInputs, Site, LossCall | None]
+"""Value of a loss without its graph, its arguments without values, its line, what it was given."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,6 +88,7 @@ class EvaluationObserver:
     Attributes:
         losses: the losses by call site.
         in_doubt: the latest forward has a graph and may yet have been an evaluation.
+        uses: forwards with a graph until it is known what they were for.
         open: what is known of the evaluation that goes on; None where none does.
     """
 
@@ -90,7 +96,7 @@ class EvaluationObserver:
         self._job = job
         self.open: _Open | None = None
         self._counts: ByIdentity[nn.Module, _Counts] = ByIdentity()
-        self._doubted: list[tuple[torch.Tensor, LossInputs, Site, LossCall | None]] = []
+        self._doubted: list[EvaluatedLoss] = []
         self._doubts = 0
         self._latest: weakref.ref[torch.Tensor] | None = None
         self.in_doubt = False
@@ -98,6 +104,9 @@ class EvaluationObserver:
         self._predictions = EvaluatedPredictions()
         self._graphs = EvaluationGraphs()
         self._norms = NormStatistics()
+        self.uses = ForwardUses(job, self._recognized)
+        self._of_uses: weakref.WeakKeyDictionary[Use, list[EvaluatedLoss]]
+        self._of_uses = weakref.WeakKeyDictionary()
 
     @property
     def is_open(self) -> bool:
@@ -122,6 +131,15 @@ class EvaluationObserver:
         elif self._doubts < MAX_DOUBTS:
             self.in_doubt = True
 
+    def copy_called(self) -> None:
+        """A forward without a graph begins, of a copy of a model that an optimizer holds.
+
+        Losses that follow are those of an evaluation. A teacher runs so, too, but its loss has the
+        graph of its student.
+        """
+        if self.open is None:
+            self.open = _Open(self._job.grouper.steps_applied)
+
     def root_returned(self, module: nn.Module, outputs: Sequence[torch.Tensor]) -> None:
         """A forward without a graph, or one in doubt, returned."""
         if self.in_doubt:
@@ -135,14 +153,20 @@ class EvaluationObserver:
     ) -> None:
         """A loss function returned."""
         if result.requires_grad:
-            if is_plain(result) and len(self._doubted) < MAX_DOUBTED:
+            use = self.uses.latest
+            if use is not None:
+                use.labelled += 1
+            kept = self._doubted
+            if not self.in_doubt and use is not None:
+                kept = self._of_uses.setdefault(use, [])
+            if is_plain(result) and len(kept) < MAX_DOUBTED:
                 inputs = inputs_of(name, args, kwargs)
                 value, site = mean_of(result, inputs), evaluated_losses.user_site()
                 call = self._predictions.look(inputs, self._job.grouper.steps_applied)
-                few = len(self._doubted) < evaluated_losses.GUESSED_CALLS
+                few = len(kept) < evaluated_losses.GUESSED_CALLS
                 with torch.no_grad():
                     inputs = inputs.lightened(targets=few)  # no graph must live on
-                self._doubted.append((value, inputs, site, call))
+                kept.append((value, inputs, site, call))
         elif self.open is not None and is_plain(result):
             inputs = inputs_of(name, args, kwargs)
             for ran in self.open.ran.values():
@@ -175,15 +199,19 @@ class EvaluationObserver:
         if self.open is not None:
             self.close()
 
+    def ended(self) -> None:
+        """The job is over: what no backward can reach any more was an evaluation."""
+        self.uses.ended()
+        self.close()
+
     def close(self) -> None:
         """Tell what the evaluation, if there was one, has shown."""
         ended, self.open = self.open, None
         doubted, self._doubted = self._doubted, []
         step = ended.step if ended is not None else self._job.grouper.steps_applied
-        for value, inputs, site, call in doubted:
+        if doubted:
             self._doubts = 0
-            self.losses.add(value, inputs, site)
-            self._observe(call)
+        self._take(doubted)
         for told in self.losses.told(step):
             self._job.recorder.notes.observe(told)
         kept = self._graphs.closed(step)
@@ -192,13 +220,42 @@ class EvaluationObserver:
         for ran in ended.ran.values() if ended is not None else ():
             self._tell(ran, step)
 
+    def _recognized(self, uses: Sequence[Use]) -> None:
+        """Report forwards with a graph from which no backward came."""
+        was_open = self.open is not None
+        for use in uses:
+            module = use.module()
+            if module is None:
+                continue
+            ran = self._ran(module, use.applied)
+            self._ran_once(ran, module, use.given, trains=use.training, place=use.place)
+            ran.output_shape = use.output_shape or ran.output_shape
+            ran.labelled += use.labelled
+            self._take(self._of_uses.pop(use, []))
+        if not was_open:
+            self.close()
+
+    def _take(self, losses: Sequence[EvaluatedLoss]) -> None:
+        for value, inputs, site, call in losses:
+            self.losses.add(value, inputs, site)
+            self._observe(call)
+
     def _observe(self, call: LossCall | None) -> None:
         if call is not None:
             self._job.recorder.notes.observe(call)
 
     def _evaluates(self, module: nn.Module, inputs: Sequence[Any]) -> None:
+        ran = self._ran(module, self._job.grouper.steps_applied)
+        given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
+        known = None
+        if given is not None and not given.is_inference():  # whose version tells of changes
+            known = ContentRef(given), given._version
+        self._ran_once(ran, module, known, trains=module.training, place=None)
+
+    def _ran(self, module: nn.Module, step: int) -> _Ran:
+        """Return what is known of a module in the evaluation that goes on, or begins now."""
         if self.open is None:
-            self.open = _Open(self._job.grouper.steps_applied)
+            self.open = _Open(step)
         ran = self.open.ran.get(id(module))
         if ran is None:
             counts = self._counts.get(module)
@@ -211,19 +268,31 @@ class EvaluationObserver:
             for fact in norms.averages(module, *where), norms.evaluated(module, *where):
                 if fact is not None:
                     self._job.recorder.notes.observe(fact)
-        if module.training and not ran.trains:
+        return ran
+
+    def _ran_once(
+        self,
+        ran: _Ran,
+        module: nn.Module,
+        given: tuple[ContentRef[torch.Tensor], int] | None,
+        *,
+        trains: bool,
+        place: str | None,
+    ) -> None:
+        """Count a forward; `given` is its first input with its version."""
+        if trains and not ran.trains:
             ran.trains = True
             if ran.told:
-                ran.location = frames.user_location()
+                ran.location = place or frames.user_location()
                 ran.dropouts, ran.norms = active_in_training(module, self._job.book)
         ran.forwards += 1
-        given = next((value for value in inputs if isinstance(value, torch.Tensor)), None)
-        if given is None or given.is_inference():  # no version tells whether it has changed
+        if given is None:
             return
-        before, ran.last_input = ran.last_input, (ContentRef(given), given._version)
+        before, ran.last_input = ran.last_input, given
         if before is None or before[0].swapped:
             return
-        if before[0]() is given and before[1] == given._version:
+        tensor = given[0]()
+        if tensor is not None and before[0]() is tensor and before[1] == given[1]:
             ran.repeated = True
 
     def _tell(self, ran: _Ran, step: int) -> None:

@@ -23,6 +23,7 @@ from mothtrap.adapters.torch.forward.modes import ModeObserver
 from mothtrap.adapters.torch.forward.purposes import ForwardPurpose
 from mothtrap.adapters.torch.job import checkpointing
 from mothtrap.adapters.torch.job.devices import use_devices
+from mothtrap.adapters.torch.job.forward_uses import Use
 from mothtrap.adapters.torch.job.naming import Root, is_loss
 from mothtrap.adapters.torch.job.nested import tensors_in
 from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs, nodes_made
@@ -86,6 +87,7 @@ class ForwardObserver:
         self._narrow_looks = self._reach_looks = False
         self._loss_output: tuple[weakref.ref[torch.Tensor], str | None] | None = None
         self._trains, self._asked = True, job.asked_mode
+        self._use: Use | None = None
         self._detached: tuple[weakref.ref[torch.Tensor], torch.Tensor] | None = None
         self.calls = CallCapture(job)
         self.loss_tensors = LossTensors(job)
@@ -254,6 +256,7 @@ class ForwardObserver:
     def _root_called(self, module: nn.Module, args: Any, kwargs: Mapping[str, Any]) -> None:
         self._fast_outputs.close()  # of a root that was interrupted
         self._in_root = self._is_quiet = False
+        self._use = None
         asked = self._asked = self._job.job.process.asked_mode
         makes_graph = torch.is_grad_enabled() or checkpointing.in_first_run()
         self._trains = makes_graph if asked is None else asked is Mode.TRAIN
@@ -293,16 +296,27 @@ class ForwardObserver:
                 self._job.contain_part(
                     "evaluations", self.evaluations.root_called, module, args, self._trains
                 )
+        elif not (self._trains or asked is Mode.PREDICT) and self.bootstraps.is_copy(module):
+            self._job.contain_part("evaluations", self.evaluations.copy_called)
         if makes_graph and self.recording.active and not self.attributes.is_read:
             self.attributes.is_read = True
             self._job.contain_part("snapshots", self.attributes.read)
         given = module, args, kwargs
         frame = frames.user_frame() if makes_graph else None  # looked for once, for both
         place = frame, frames.location(frame) if frame is not None else None
+        if self._trains and asked is None:
+            uses = self.evaluations.uses
+            uses.called += 1
+            searched = uses.called > 1 and uses.searches_light_steps
+            if not light or searched or self.inputs.overlap.is_busy:
+                self._job.contain_part(
+                    "evaluations", self._watch_use, module, args, owned, place[1]
+                )
         self._job.contain_part(
             "snapshots", self.recording.forward_called, root.label, *given, makes_graph, *place
         )
-        self._job.contain_part("data", self.inputs.root_called, *given, self._trains, *place)
+        called = self.inputs.root_called
+        self._job.contain_part("data", called, *given, self._trains, *place, self._use)
         self.retained.root_called(args, kwargs, keep=self._trains)
         if not light or self._takes_inputs or self._takes_outputs:
             self.calls.root_called(asked or (Mode.TRAIN if self._trains else Mode.EVAL))
@@ -318,6 +332,9 @@ class ForwardObserver:
         self._is_quiet = not (looking or self._takes_outputs)
         looked_into = looking or self._takes_inputs
         self._fast_outputs.root_called(module, trains=self._trains, looked_into=looked_into)
+
+    def _watch_use(self, module: nn.Module, args: Any, owned: bool, place: str | None) -> None:
+        self._use = self.evaluations.uses.began(module, args, owned, place)
 
     def _keep_loss_inputs(self, args: Any, kwargs: Mapping[str, Any]) -> None:
         """In an evaluation there is no graph that would hold the target of a loss."""
@@ -352,6 +369,8 @@ class ForwardObserver:
         for tensor in tensors:
             has_graph = has_graph or tensor.requires_grad
         trains = has_graph if asked is None else asked is Mode.TRAIN
+        if has_graph and self._use is not None:
+            self._job.contain_part("evaluations", self._use.returned, tensors)
         if not self._in_root:
             given = self.evaluated_losses.take_inputs()
             if is_loss(module) and len(tensors) == 1 and tensors[0].numel() == 1:
@@ -398,7 +417,11 @@ class ForwardObserver:
             if self._trains and not (self._running and self._in_root):
                 contain_part("snapshots", self.recording.loss_called, name, args, kwargs)
         # What has a graph is looked at in the backward.
-        if (not result.requires_grad or self.evaluations.in_doubt) and self._is_observed():
+        evaluations = self.evaluations
+        takes_graphs = evaluations.in_doubt or (
+            evaluations.uses.latest is not None and evaluations.uses.expects
+        )
+        if (not result.requires_grad or takes_graphs) and self._is_observed():
             self._loss_called(name, result, args, kwargs)
 
     def _loss_called(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.losses.failed_loss import failed_loss, told
+from mothtrap.adapters.torch.optimization.schedules import ScheduleObserver
 from mothtrap.adapters.torch.reproduce.explaining.failures import explain
 from mothtrap.core.steps import Mode, StepKey
 
@@ -20,10 +21,15 @@ UNSTEPPED = (
 
 
 class Ending:
-    """Reports at the end of a job what no step can tell."""
+    """Reports at the end of a job what no step can tell.
+
+    Attributes:
+        schedules: learning rate schedules that the job has made.
+    """
 
     def __init__(self, job: Job, forwards: ForwardObserver, snapshots: TorchSnapshotTaker) -> None:
         self._job, self._forwards, self._snapshots = job, forwards, snapshots
+        self.schedules = ScheduleObserver()
 
     def report(self) -> None:
         """Keep and explain the exception that has ended the job, if one has."""
@@ -32,12 +38,21 @@ class Ending:
         if error is not None:
             self._job.contain_part("explanation of the exception", self._explain, error)
             self._job.contain_part("failed losses", self._report_failed_loss, error)
+        else:
+            self._job.contain_part("schedules", self._report_schedules)
 
     def report_unstepped(self, backwards: int) -> None:
         """Say why there was no step, where so many backwards ran and nothing else says it."""
         notes = self._job.recorder.notes
         if backwards and not self._job.grouper.step and not notes.unstepped:
             notes.never_stepped(UNSTEPPED.format(backwards))
+
+    def _report_schedules(self) -> None:
+        job, steps = self._job, self._job.grouper.steps_applied
+        ended = list(self.schedules.ended(steps, self._forwards.inputs.loaders.passes_trained()))
+        if ended:
+            key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
+            job.recorder.evaluation(key, (), tuple(ended))
 
     def _report_failed_loss(self, error: BaseException) -> None:
         job = self._job

@@ -25,6 +25,7 @@ from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled
 from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
+from mothtrap.core.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
 from mothtrap.tracing.read_ahead import when_handed
 from mothtrap.tracing.replacements import drop_own_frame
 from mothtrap.tracing.unseen import unseen
@@ -47,6 +48,8 @@ class ProcessHooks(TorchHandle):
     def __init__(self, tracer: Tracer) -> None:
         super().__init__(tracer)
         tracer.sampling.allowed = True
+        self.phases = tracer.job.recorder.phases
+        self.phases.is_used, self.phases.accelerator = True, _uses_accelerator
         self._undo = ExitStack()
         try:
             self._hook_modules()
@@ -84,13 +87,16 @@ class ProcessHooks(TorchHandle):
         """
         entered, left = self.tracer.forwards.entered, self.tracer.forwards.left
         fast_path = self.tracer.forwards.fast_path()
-        sampling = self.tracer.sampling
+        sampling, phases, job = self.tracer.sampling, self.phases, self.tracer.job
 
         def observe(original: Function) -> Function:
             def call(self: nn.Module, *args: Any, **kwargs: Any) -> Any:
                 if is_compiling():
                     return original(self, *args, **kwargs)
                 told, output = False, None
+                is_root = not phases.in_forward and get_ident() == job.thread
+                if is_root:
+                    phases.forward_began(self.training or torch.is_grad_enabled())
                 try:
                     if sampling.on and (id(self) != sampling.root or sampling.goes_on(self)):
                         output = original(self, *args, **kwargs)
@@ -105,6 +111,8 @@ class ProcessHooks(TorchHandle):
                 finally:
                     if told:
                         left(self, output)
+                    if is_root:
+                        phases.forward_ended()
                 return output
 
             return call
@@ -123,7 +131,7 @@ class ProcessHooks(TorchHandle):
         self._replace(nn.Module, "state_dict", _around(after=state_given))
 
     def _hook_optimizers(self) -> None:
-        tracer, sampling = self.tracer, self.tracer.sampling
+        tracer, sampling, phases = self.tracer, self.tracer.sampling, self.phases
         job, thread = tracer.job, tracer.training_thread
         if tracer.guard.acts:
             self._undo.callback(tracer.guarded.detach)
@@ -136,11 +144,13 @@ class ProcessHooks(TorchHandle):
             closure = (len(args) > 1 or bool(kwargs)) and has_closure(args, kwargs)
             if not (sampling.on and sampling.begins_to_step(optimizer, closure)):
                 tracer.step_began(optimizer, closure)
+            phases.enter(OPTIMIZER)
 
         @breaks_graphs
         def after(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
             if is_compiling() or (get_ident() != job.thread and thread.is_elsewhere()):
                 return
+            phases.enter(OTHER)
             if sampling.in_step and sampling.has_stepped():
                 return
             closure = (len(args) > 1 or bool(kwargs)) and has_closure(args, kwargs)
@@ -186,7 +196,7 @@ class ProcessHooks(TorchHandle):
         return patch
 
     def _hook_backward(self) -> None:
-        tracer, sampling = self.tracer, self.tracer.sampling
+        tracer, sampling, phases = self.tracer, self.tracer.sampling, self.phases
         job, thread = tracer.job, tracer.training_thread
         observe_all = tracer.forwards.observe_all  # a backward may run modules again
 
@@ -199,12 +209,16 @@ class ProcessHooks(TorchHandle):
                 watched = here and not (sampling.on and sampling.backward_goes_on(tensors))
                 if watched:
                     tracer.backward_began(tensors)
+                if here:
+                    phases.enter(BACKWARD)
                 try:
                     return original(*args, **kwargs)
                 except BaseException as err:
                     drop_own_frame(err)
                     raise
                 finally:
+                    if here:
+                        phases.enter(OTHER)
                     if watched:
                         tracer.backward_ended()
 
@@ -262,13 +276,19 @@ class ProcessHooks(TorchHandle):
         self._replace(torch.nn.utils.clip_grad, "clip_grad_norm_", clip)
 
     def _hook_saving(self) -> None:
-        told = self.tracer.weights_written
+        told, phases, job = self.tracer.weights_written, self.phases, self.tracer.job
+
+        def saves(*_: Any, **__: Any) -> None:
+            if get_ident() == job.thread:
+                phases.enter(SAVE)
 
         def saved(_: Any, *args: Any, **kwargs: Any) -> None:
+            if get_ident() == job.thread:
+                phases.enter(OTHER)
             told(*[*args, *kwargs.values()][:2])
 
-        self._replace(torch, "save", _around(after=saved))
-        self._replace(safetensors.torch, "save_file", _around(after=saved))
+        self._replace(torch, "save", _around(saves, saved))
+        self._replace(safetensors.torch, "save_file", _around(saves, saved))
 
     def _hook_losses(self) -> None:
         tell, sampling = self.tracer.forwards.loss_called, self.tracer.sampling
@@ -283,7 +303,7 @@ class ProcessHooks(TorchHandle):
         """Stand around the iteration of loaders (in part private; a test pins it)."""
         contain, loaders = self.tracer.contain, self.tracer.forwards.inputs.loaders
         part, recording = self.tracer.contain_part, self.tracer.forwards.recording
-        sampling = self.tracer.sampling
+        sampling, phases, job = self.tracer.sampling, self.phases, self.tracer.job
 
         def begins(loader: Any) -> None:
             contain(part, "loaders", loaders.pass_begins, loader)
@@ -297,6 +317,9 @@ class ProcessHooks(TorchHandle):
 
         def load(original: Function) -> Function:
             def advance(self: Any) -> Any:
+                is_here = get_ident() == job.thread
+                if is_here:
+                    phases.enter(DATA)
                 try:
                     batch = original(self)
                 except BaseException as err:
@@ -304,6 +327,9 @@ class ProcessHooks(TorchHandle):
                     if isinstance(err, StopIteration):
                         when_handed(lambda: ended(self), of_batch=False)
                     raise
+                finally:
+                    if is_here:
+                        phases.enter(OTHER)
                 when_handed(lambda: handed(self, batch), of_batch=True)
                 return batch
 
@@ -323,6 +349,15 @@ class ProcessHooks(TorchHandle):
         self._replace(dataloader.DataLoader, "__iter__", _around(begins, began))
         self._replace(dataloader._BaseDataLoaderIter, "_next_index", _around(after=drawn))
         self._replace(dataloader._BaseDataLoaderIter, "__next__", load)
+
+
+def _uses_accelerator() -> bool:
+    """Return whether tensors may be on an accelerator; initializes none."""
+    return (
+        torch.cuda.is_initialized()  # type: ignore[no-untyped-call]
+        or torch.xpu.is_initialized()  # type: ignore[no-untyped-call]
+        or torch.backends.mps.is_available()
+    )
 
 
 def _around(before: Function | None = None, after: Function | None = None) -> Wrap:

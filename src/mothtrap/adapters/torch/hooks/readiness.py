@@ -25,8 +25,10 @@ from mothtrap.core.facts.layers import (
     DataTaken,
     ForwardScales,
     IdenticalUnits,
+    MaskOfOnes,
     OutputSpread,
     RouterLoad,
+    SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import LossCall, TokenShares
@@ -44,6 +46,7 @@ from mothtrap.core.facts.optimizers import (
     IdleOptimizer,
     OptimizerFacts,
     RoundedUpdates,
+    ScheduleEnded,
     UnownedParameter,
     UpdateDirection,
 )
@@ -57,13 +60,15 @@ OF_FORWARDS: Final = frozenset(
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
-        *(UnitInputs, IdleOptimizer, UnownedParameter),
+        *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, SequenceAxes),
     )
 )
 """Facts that only a forward of a model can show."""
 OF_BACKWARDS: Final = frozenset((LossCall, TokenShares, LossesKept, GradientsCleared))
 """Facts that only a backward can show."""
-OF_OPTIMIZERS: Final = frozenset((ClippedLate, OptimizerFacts, RoundedUpdates, UpdateDirection))
+OF_OPTIMIZERS: Final = frozenset(
+    (ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection)
+)
 """Facts that only a step of an optimizer, or an update by hand, can show."""
 
 

@@ -33,8 +33,10 @@ from mothtrap.core.facts.layers import (
     ForwardScales,
     IdenticalUnits,
     InitialWeights,
+    MaskOfOnes,
     OutputSpread,
     RouterLoad,
+    SequenceAxes,
     UnitInputs,
 )
 from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
@@ -53,6 +55,7 @@ from mothtrap.core.facts.optimizers import (
     IdleOptimizer,
     OptimizerFacts,
     RoundedUpdates,
+    ScheduleEnded,
     UnownedParameter,
     UpdateDirection,
 )
@@ -60,7 +63,7 @@ from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import Resumed, WeightsSaved, WorkerPace
-from mothtrap.core.records import MEASURED
+from mothtrap.core.measured import MEASURED
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 
@@ -71,6 +74,7 @@ IN_EACH_STEP: Final = (
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
+    ScheduleEnded,
     *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""
@@ -79,7 +83,7 @@ IN_FULL_STEPS: Final = (
     *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
-    *(OutputSpread, RouterLoad, UnitInputs),
+    *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),
     *(
         BatchesLoaded,
         IndicesShared,

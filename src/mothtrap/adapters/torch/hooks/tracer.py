@@ -132,7 +132,7 @@ class Tracer(Parts):
         self._serve()
         thread = self.training_thread
         thread.moved, thread.left_out = self._thread_moved, self._left_out
-        thread.activity = self._activity
+        thread.activity = lambda: (self.grouper.step, self._backwards, self.forwards.roots_called)
         self.optimizers.other_threads.share = self._parameters_shared
         contained = self.contained
         self.backward_began = contained(self._backward_began)
@@ -156,6 +156,7 @@ class Tracer(Parts):
         serve("step_ends", "gradients", self.optimizers.after_step)
         if self.guard.acts:
             serve("step_ends", "guard", self.guarded.step_ended)
+        serve("closing", "evaluations", self.forwards.evaluations.uses.close)
         serve("closing", "snapshots", functools.partial(recording.close, self.losses.values))
         serve("closing", "snapshots", snapshots.truth.close)
         serve("closing", "losses", self.losses.close)
@@ -206,6 +207,7 @@ class Tracer(Parts):
     def scheduler_made(self, scheduler: Any) -> None:
         """A learning rate scheduler was constructed."""
         self.contain(self.contain_part, "snapshots", self.known.scheduler_made, scheduler)
+        self.contain(self.contain_part, "schedules", self._ending.schedules.made, scheduler)
 
     def scaler_made(self, scaler: Any) -> None:
         """A gradient scaler was constructed."""
@@ -250,8 +252,8 @@ class Tracer(Parts):
         """Nothing more will come."""
         self.training_thread.end()
         self.contain(self.sampling.resume)
+        self.contain(self.contain_part, "evaluations", self.forwards.evaluations.ended)
         self.contain(self.contain_part, "data", self.forwards.inputs.overlap.ended)
-        self.contain(self.contain_part, "evaluations", self.forwards.evaluations.close)
         self.contain(self.contain_part, "steps by hand", self.hand_steps.settle)
         self.contain(lambda: self.feed(Ended()))
         self.contain(self.training_thread.report)
@@ -271,9 +273,6 @@ class Tracer(Parts):
 
     def _left_out(self, *trained: Any) -> None:
         self.contain_part("other threads", self.optimizers.other_threads.left_out, *trained)
-
-    def _activity(self) -> object:
-        return self.grouper.step, self._backwards, self.forwards.roots_called
 
     def _parameters_shared(self) -> None:
         self.observers.drop(PARTS_OF_ONE_THREAD)
@@ -306,6 +305,7 @@ class Tracer(Parts):
         self.recording.backward_began()
         self._process = os.getpid()  # a forked child inherits the count
         evaluations, hand_steps = self.forwards.evaluations, self.hand_steps
+        evaluations.uses.called = 0
         if evaluations.open is not None or evaluations.in_doubt:
             self.contain_part("evaluations", evaluations.backward_began)
         if hand_steps.glimpses or not self.light:

@@ -33,6 +33,26 @@ class ContentRef(OwnRef[T]):
     swapped = False
 
 
+class UnchangedRef:
+    """Weak reference to a tensor that gives it back only with the values that it has now."""
+
+    def __init__(self, tensor: torch.Tensor) -> None:
+        self._reference = ContentRef(tensor)
+        self._version = _version_of(tensor)
+
+    def __call__(self) -> torch.Tensor | None:
+        """Return the tensor; None if it is gone or was written to."""
+        tensor = self._reference()
+        if tensor is None or self._reference.swapped:
+            return None
+        return tensor if _version_of(tensor) == self._version else None
+
+
+def _version_of(tensor: torch.Tensor) -> int | None:
+    """Return the count of writes to a tensor; None in inference mode, which does not count."""
+    return None if tensor.is_inference() else tensor._version
+
+
 def _of_others(tensor: Any) -> list[weakref.ref[Any]]:
     """Return the weak references of the user to a tensor that is about to be swapped."""
     others = []

@@ -17,8 +17,9 @@ import torch
 
 from mothtrap.adapters.torch.job.graph import Node, operation
 from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.layers import attention_masks
 from mothtrap.adapters.torch.layers.attention_scores import VIEWS, product_under
-from mothtrap.core.facts.layers import AttentionLook
+from mothtrap.core.facts.layers import AttentionLook, MaskOfOnes
 from mothtrap.core.schedule import Schedule
 from mothtrap.statistics.torch.plain import to_host
 
@@ -45,6 +46,7 @@ class AttentionObserver:
     def __init__(self, job: Job) -> None:
         self._job = job
         self._step = -1
+        self._masks: set[str] = set()
 
     def loss_began(self, loss: BackwardRoot) -> None:
         """Look at what is under a loss."""
@@ -54,6 +56,8 @@ class AttentionObserver:
             return
         self._step = step
         nodes = sorted(set(attentions(root.grad_fn)), key=_place)[:MAX_OPERATIONS]
+        for node in nodes:
+            self._report_mask(node, site)
         looks = [look for node in nodes if (look := _look(node)) is not None]
         numbers = to_host([look.numbers for look in looks])
         for number, (look, found) in enumerate(zip(looks, numbers, strict=True)):
@@ -78,6 +82,15 @@ class AttentionObserver:
                     location=site,
                 )
             )
+
+    def _report_mask(self, node: Node, site: str) -> None:
+        """Report, once for each line, a mask of zeros and ones."""
+        given = [_saved(node, name) for name in ("attn_mask", "attn_bias")]
+        mask = next(filter(attention_masks.is_of_ones, given), None)
+        if mask is not None and site not in self._masks:
+            self._masks.add(site)
+            fact = MaskOfOnes(step=self._step, shape=tuple(mask.shape), location=site)
+            self._job.recorder.notes.observe(fact)
 
 
 def attentions(root: Node) -> Iterator[Node]:

@@ -13,6 +13,7 @@ from mothtrap.adapters.torch.job.naming import Root
 from mothtrap.adapters.torch.job.nested import placed_tensors, tensors_in
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.layers import (
+    attention_masks,
     input_features,
     output_spread,
     router_choices,
@@ -28,10 +29,11 @@ from mothtrap.adapters.torch.layers.look_facts import (
     LookedAtUnits,
 )
 from mothtrap.adapters.torch.layers.weighted import is_weighted, normalizes
+from mothtrap.core.facts.layers import MaskOfOnes, SequenceAxes
 from mothtrap.core.schedule import Schedule
 from mothtrap.tracing import frames
 from mothtrap.tracing.cut import cut_at
-from mothtrap.tracing.identity import OwnRef
+from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -41,6 +43,9 @@ WHEN = Schedule(logarithmic=True)
 MAX_LAYERS, MAX_DATA, MAX_UNITS, MAX_OUTPUTS = 256, 4, 8, 4
 """Weighted layers, layers given data, saturating modules, and outputs of a root that are
 looked at in one forward; chosen by hand: bounds the cost."""
+
+_SEQUENTIAL = (nn.RNNBase, nn.MultiheadAttention)
+"""Modules whose argument `batch_first` says which axis is the sequence."""
 
 
 class ForwardLooks:
@@ -63,6 +68,7 @@ class ForwardLooks:
         self._units: dict[int, LookedAtUnits] = {}
         self._routers: dict[int, str] = {}
         self._before: weakref.ref[nn.Module] | None = None
+        self._masked: ByIdentity[nn.Module, bool] = ByIdentity()
 
     def root_called(self, root: Root, inputs: Sequence[Any], trains: bool) -> None:
         """A forward of a root begins.
@@ -102,6 +108,12 @@ class ForwardLooks:
             layer = self._entered[id(module)] = LookedAtLayer(module, output_spread.sizes(given))
             if not given.requires_grad and len(facts.data) < MAX_DATA:
                 self._take_data(facts, layer, given)
+        if isinstance(module, _SEQUENTIAL) and not module.batch_first and given.ndim == 3:
+            self._report_axes(facts.step, module, given)
+        mask = attention_masks.given_to(module, args, kwargs)
+        if mask is not None and module not in self._masked:
+            self._masked[module] = True
+            self._report_mask(facts.step, module, mask)
         function = unit_histograms.FUNCTIONS.get(type(module).__name__)
         if function is not None and len(facts.units) < MAX_UNITS:
             before = self._before() if self._before is not None else None
@@ -109,6 +121,29 @@ class ForwardLooks:
             if counts is not None:
                 units = self._units[id(module)] = LookedAtUnits(module, function, counts)
                 facts.units.append(units)
+
+    def _report_axes(self, step: int, module: nn.Module, given: torch.Tensor) -> None:
+        book = self._job.book
+        self._job.recorder.notes.observe(
+            SequenceAxes(
+                step=step,
+                module=book.module_name(module),
+                module_type=type(module).__name__,
+                shape=tuple(given.shape),
+                location=book.location(module),
+            )
+        )
+
+    def _report_mask(self, step: int, module: nn.Module, mask: torch.Tensor) -> None:
+        book = self._job.book
+        self._job.recorder.notes.observe(
+            MaskOfOnes(
+                step=step,
+                shape=tuple(mask.shape),
+                module=book.module_name(module),
+                location=book.location(module),
+            )
+        )
 
     def left(self, module: nn.Module, output: Any) -> None:
         """A module has returned within the forward."""

@@ -25,7 +25,7 @@ from mothtrap.tracing.identity import ByIdentity, OwnRef
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
-TOLD_AT = 20
+TOLD_AT = (9, 20)
 """Steps after which it is told first; the rule wants so many."""
 TOLD_EVERY = 100
 MAX_WATCHED = 1000
@@ -74,7 +74,7 @@ class OwnershipObserver:
         """Look at the step that closed; called once a step."""
         self._steps += 1
         again = self._again.passed(step)
-        tells = self._steps == TOLD_AT or again
+        tells = self._steps in TOLD_AT or again
         if self._steps == 2 or tells:
             self._job.book.refresh()
             self._find()

@@ -46,13 +46,13 @@ function Alive() {
   if (!about) return html`<strong class="name">${run.value}</strong>`;
   const now = seen.value?.steps ? { ...about, ...seen.value } : about;
   const age = now.now_s - now.active_s + (now.heard ? (performance.now() - now.heard) / 1000 : 0);
-  const overhead = about.steps ? Math.round(about.overhead.ratio * 100) : null;
+  const added = about.cost ? duration(about.overhead.added_seconds) : "";
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
     <span>${about.unit} ${number(now.steps)}</span>
     ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
-    ${overhead !== null && html`<span class="muted" title=${about.cost}>overhead ${overhead} %, ${duration(about.overhead.seconds)}</span>`}
+    ${added && html`<span class="muted" title=${about.cost}>mothtrap added ${added}</span>`}
     <${Job} about=${about} state=${now.state} />`;
 }
 

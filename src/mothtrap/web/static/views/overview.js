@@ -217,6 +217,7 @@ function Facts({ about }) {
     Took: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
     Workers: about.workers.length > 1 ? String(about.workers.length) : "",
     Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,
+    Time: about.time,
     Overhead: about.cost,
   };
   return html`<section><h2>Run</h2>

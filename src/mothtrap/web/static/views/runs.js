@@ -32,7 +32,28 @@ export function Runs() {
       ${" "}<code>mothtrap run train.py</code></${Empty}>`}
     ${page && page.total > 0 && !page.matching && html`<${Empty}>No run matches.</${Empty}>`}
     ${page && page.rows.length > 0 && html`<${Table} rows=${page.rows} ticked=${ticked} />
-      <${Pages} page=${page} />`}`;
+      <${Pages} page=${page} />
+      ${page.matching > 1 && html`<${Options} query=${query} />`}`}`;
+}
+
+/** Which options of the runs go with which findings; asked for when it is opened. */
+function Options({ query }) {
+  const [open, setOpen] = useState(false);
+  const answer = useAnswer((signal) => (open ? source.associations(query, signal) : null), `${open} ${query}`,
+    ticks.runs.value);
+  const rows = answer.value ?? [];
+  return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}>
+    <summary>Options that go with findings</summary>
+    ${open && html`<${Notice} found=${answer} what="the options" />`}
+    ${answer.value && !rows.length && html`<p class="muted">No options to compare: the runs have one value each, or no
+      errors and warnings.</p>`}
+    ${rows.length > 0 && html`<table class="list"><thead><tr><th scope="col">Option</th><th scope="col">Value</th>
+      <th scope="col">Finding</th><th scope="col">With it</th><th scope="col">Other runs</th>
+      <th scope="col" class="number" title="Chance if the finding did not depend on the option (Fisher's exact test)">p</th>
+      </tr></thead><tbody>${rows.map((row) => html`<tr key=${`${row.option} ${row.value} ${row.code}`}>
+        <td>${row.option}</td><td>${row.value}</td><td>${row.code} ${row.name}</td>
+        <td>${row.found} of ${row.runs}</td><td>${row.found_elsewhere} of ${row.runs_elsewhere}</td>
+        <td class="number">${row.p.toPrecision(2)}</td></tr>`)}</tbody></table>`}</details>`;
 }
 
 /** A page of runs; what the server had no time to read is asked for again. */
@@ -78,7 +99,7 @@ function signOf(row) {
   if (row.pending) return "pending";
   if (row.severity) return row.severity;
   if (row.state === "crashed") return "crashed";
-  return row.steps ? "ok" : "not_enough_data";
+  return row.steps && row.evaluated ? "ok" : "not_enough_data";
 }
 
 function Pages({ page }) {

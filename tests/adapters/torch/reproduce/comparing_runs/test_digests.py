@@ -21,7 +21,8 @@ from torch.utils.data import DataLoader, TensorDataset
 from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.reproduce.comparing_runs import digests
 from mothtrap.core.config import Config
-from mothtrap.core.digests import DIGEST, MODULUS, as_scalar
+from mothtrap.core.digests import MODULUS, as_scalar
+from mothtrap.core.measured import DIGEST
 from mothtrap.statistics import built
 from mothtrap.statistics import torch as arithmetic
 from mothtrap.statistics.torch import compiled

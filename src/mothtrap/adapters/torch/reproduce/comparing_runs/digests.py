@@ -25,7 +25,8 @@ from mothtrap.adapters.torch.job.readable import is_countable, shows_values
 from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.reproduce.comparing_runs.model_state import ModelState, Placed
 from mothtrap.adapters.torch.reproduce.comparing_runs.random_digests import RandomDigests
-from mothtrap.core.digests import DIGEST, DIGEST_SUM, ROWS, as_scalar, as_scalars
+from mothtrap.core.digests import ROWS, as_scalar, as_scalars
+from mothtrap.core.measured import DIGEST, DIGEST_SUM
 from mothtrap.statistics.digest import digest_bytes, rows_sum
 from mothtrap.statistics.torch import compiled
 from mothtrap.statistics.torch.dtypes import type_name

@@ -22,6 +22,7 @@ import torch
 
 from mothtrap.adapters.torch.reproduce.fault_localization.operations import Localized
 from mothtrap.adapters.torch.reproduce.fault_localization.source_rendering import (
+    BUILT,
     NotRenderableError,
     SourceRenderer,
 )
@@ -67,26 +68,6 @@ def tensor(key, dtype, *, requires_grad=False):
     made = torch.from_numpy(array(key))
     made = made if made.dtype == dtype else made.view(dtype)
     return made.requires_grad_(requires_grad)
-'''
-
-_BUILT = '''
-
-def built(cls, training, values, parameters, buffers, modules):
-    """A module as it was, made without its constructor."""
-    module = cls.__new__(cls)
-    torch.nn.Module.__init__(module)
-    vars(module).update(values)
-    for name, parameter in parameters.items():
-        trained = parameter.requires_grad if parameter is not None else False
-        weight = None if parameter is None else torch.nn.Parameter(parameter.detach(), trained)
-        module.register_parameter(name, weight)
-    for name, buffer in buffers.items():
-        module.register_buffer(name, buffer)
-    for name, part in modules.items():
-        module.add_module(name, part)
-    module.training = training
-    module.__setstate__(dict(vars(module)))  # as unpickling does, for what refers to weights
-    return module
 '''
 
 _TEST = """
@@ -286,7 +267,7 @@ def _source(subject: _Subject, renderer: SourceRenderer, found: Localized, title
         given=subject.given,
         call=_call(autocast),
     )
-    helpers = _HELPERS + (_BUILT if "built(" in subject.define else "") + _TENSORS
+    helpers = _HELPERS + (BUILT if "built(" in subject.define else "") + _TENSORS
     return re.sub(r"\n{4,}", "\n\n\n", head + helpers + test)
 
 

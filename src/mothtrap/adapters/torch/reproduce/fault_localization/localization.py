@@ -20,10 +20,13 @@ from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
-from mothtrap.adapters.torch.reproduce.fault_localization import as_test
+from mothtrap.adapters.torch.reproduce.fault_localization import as_test, reproduction
 from mothtrap.adapters.torch.reproduce.fault_localization.operations import (
     Localized,
     OperationObserver,
+)
+from mothtrap.adapters.torch.reproduce.fault_localization.reproduction import (
+    NotReproducedError,
 )
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
 from mothtrap.adapters.torch.reproduce.fault_localization.trials import Trials
@@ -156,7 +159,19 @@ class FaultLocalization:
             found = watch.raised_in_module(error)
         if self._plan.test_file and self._rows is None:
             result = self._tested(result, found, self._plan.test_file)
+        if self._plan.repro_file and self._rows is None:
+            result = self._reproduced(result, found, self._plan.repro_file)
         return result
+
+    def _reproduced(self, result: ReplayResult, found: Localized | None, file: str) -> ReplayResult:
+        """Write a script that fails as the step did, or say why there is none."""
+        try:
+            if found is None:
+                raise NotReproducedError("the failure came out of no operation of PyTorch's")
+            written = reproduction.write(Path(file), found, self._plan.step)
+        except NotReproducedError as err:
+            return msgspec.structs.replace(result, unreproduced=str(err))
+        return msgspec.structs.replace(result, told=(*result.told, written))
 
     def _tested(self, result: ReplayResult, found: Localized | None, file: str) -> ReplayResult:
         """Write a test of what was found, or say why there is none."""

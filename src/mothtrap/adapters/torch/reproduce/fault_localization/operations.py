@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.reproduce.explaining.scene import operands_written
 from mothtrap.adapters.torch.reproduce.explaining.shapes import is_about_shapes
 from mothtrap.adapters.torch.reproduce.fault_localization import user_calls
 from mothtrap.adapters.torch.reproduce.fault_localization.badness import Bad, TensorFacts, facts_of
+from mothtrap.adapters.torch.reproduce.fault_localization.failing_calls import FailingCall
 from mothtrap.adapters.torch.reproduce.fault_localization.holders import Holders
 from mothtrap.adapters.torch.reproduce.fault_localization.origins import Operation, Origin, Origins
 from mothtrap.adapters.torch.reproduce.fault_localization.user_calls import (
@@ -56,6 +57,8 @@ class Localized:
         error: `Type: text` of the exception that ended the step.
         sentence: the whole for people.
         call: the user's call, with what it was called with; never shown.
+        operation_call: the operation of the dispatcher with its arguments; of what came in bad,
+            the first operation whose result was bad.
         number: counts what went wrong in the step; that of the last where it is not known.
     """
 
@@ -71,6 +74,7 @@ class Localized:
     error: str | None = None
     sentence: str
     call: UserCall | None = None
+    operation_call: FailingCall | None = None
     number: int = sys.maxsize
 
 
@@ -107,6 +111,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._calls = UserCalls(lambda: tuple(self._running), self.loss, keep=keep)
         self._lost: list[Origin] = []
         self._aside = False
+        self._raising: FailingCall | None = None
         self._origins = Origins(self._bad, self._context)
         self._holders = Holders(book or NameBook())
         self._undo = ExitStack()
@@ -149,7 +154,11 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return NotImplemented  # it takes itself apart; its parts come by here
         if self._aside or not hasattr(func, "_schema"):
             return func(*args, **kwargs)
-        return self._origins.run(func, args, kwargs)
+        try:
+            return self._origins.run(func, args, kwargs)
+        except Exception:
+            self._raising = FailingCall(name=str(func), function=func, args=args, kwargs=kwargs)
+            raise
 
     def handed(self, value: Any) -> None:
         """Note the names of what the step was given: a batch from a loader."""
@@ -215,6 +224,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             error=text,
             sentence=f"{call.function} raised {text}{_where(call.module, call.stack)}",
             call=call,
+            operation_call=self._raising,
         )
 
     def _refused(self, call: UserCall | None, error: BaseException) -> Localized | None:
@@ -276,6 +286,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             rows_of=len(origin.tensor) if origin.tensor.dim() else 0,
             sentence=f"{words} {does} {what}{_where(context.module, context.stack)}",
             call=context.forward or context.call,
+            operation_call=operation.call,
             number=origin.number,
         )
 
@@ -294,6 +305,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
             rows=rows,
             rows_of=shape[0] if rows else 0,
             holder=holder,
+            operation_call=origin.first_use,
             sentence=f"{name} holds {_kinds(origin.tensor)}{which}: it came in that way",
             number=origin.number,
         )

@@ -12,13 +12,14 @@ operation is then where the badness originates.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from mothtrap.adapters.torch.reproduce.fault_localization.badness import Bad, has_values
+from mothtrap.adapters.torch.reproduce.fault_localization.failing_calls import FailingCall, mapped
 
 _MASKED = ("softmax", "logsumexp", "exp", "attention")
 """Operations to which masks of -inf are passed on purpose, by parts of their names."""
@@ -46,6 +47,7 @@ class Origin:
         memory: where that began.
         deliberate: infinities that may have been meant.
         operation: what computed it; None for what was bad when it came in.
+        first_use: of what was bad when it came in, the first operation whose result was bad.
     """
 
     number: int
@@ -53,6 +55,7 @@ class Origin:
     memory: int
     deliberate: bool
     operation: Operation | None = None
+    first_use: FailingCall | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -63,6 +66,7 @@ class Operation:
         name: in the words of the dispatcher, e.g. `aten.div.Tensor`.
         inputs: its tensors with the names of their arguments, as they were before it.
         converts_to: the dtype, where it converts.
+        call: the operation with its arguments, as they were before it.
         context: further notes that `Origins` was told to take.
     """
 
@@ -70,6 +74,7 @@ class Operation:
     inputs: tuple[tuple[str, torch.Tensor], ...]
     converts_to: torch.dtype | None
     context: Any
+    call: FailingCall | None = None
 
     @property
     def is_exchange(self) -> bool:
@@ -112,10 +117,15 @@ class Origins:
             self._received.extend((tensor.untyped_storage(), exchange) for tensor in written)
         if _plain_name(func) in _UNINITIALIZED:
             return result
-        step = _Step(func, [(name, value) for name, _, value in given], coming, args, kwargs)
+        step = _Step(
+            func, [(name, value) for name, _, value in given], coming, args, kwargs, before
+        )
         for tensor in _results(result, written):
             if self._is_bad(tensor) and not (_is_view(func) and self._known(tensor)):
-                self._set(tensor, self._decide(step, tensor))
+                origin = self._decide(step, tensor)
+                self._set(tensor, origin)
+                if origin.operation is None and origin.first_use is None and not _is_view(func):
+                    origin.first_use = step.call()
         return result
 
     def of(self, tensor: torch.Tensor) -> Origin | None:
@@ -189,6 +199,7 @@ class Origins:
             tuple((name, value.detach().clone()) for name, value in step.given),
             _converts(step, result),
             self._context(),
+            step.call(),
         )
         return self._new(result, deliberate=deliberate, operation=operation)
 
@@ -213,7 +224,9 @@ class _Step:
         coming: list[tuple[torch.Tensor, Origin]],
         args: Any,
         kwargs: Any,
+        before: Mapping[int, torch.Tensor],
     ) -> None:
+        self._args, self._kwargs, self._before = args, kwargs, before
         self.func, self.given, self._coming = func, given, coming
         name = _plain_name(func)
         self._many = name.startswith("_foreach")
@@ -224,6 +237,15 @@ class _Step:
         self.puts_infinity = any(
             isinstance(value, float) and math.isinf(value) for value in _flat((args, kwargs))
         )
+
+    def call(self) -> FailingCall:
+        """Return the operation with copies of its arguments, as they were before it."""
+
+        def copied(tensor: torch.Tensor) -> torch.Tensor:
+            return self._before.get(id(tensor), tensor).detach().clone()
+
+        args, kwargs = mapped((self._args, self._kwargs), copied)
+        return FailingCall(name=str(self.func), function=self.func, args=args, kwargs=kwargs)
 
     def coming_to(self, result: torch.Tensor) -> list[tuple[torch.Tensor, Origin]]:
         """The bad inputs that one of the results is computed from."""

@@ -19,6 +19,26 @@ from mothtrap.statistics.torch.in_place import as_array
 
 MAX_BYTES = 256 << 20
 """Arrays beside a test. Chosen by hand: what a repository can bear at most."""
+BUILT = '''
+
+def built(cls, training, values, parameters, buffers, modules):
+    """A module as it was, made without its constructor."""
+    module = cls.__new__(cls)
+    torch.nn.Module.__init__(module)
+    vars(module).update(values)
+    for name, parameter in parameters.items():
+        trained = parameter.requires_grad if parameter is not None else False
+        weight = None if parameter is None else torch.nn.Parameter(parameter.detach(), trained)
+        module.register_parameter(name, weight)
+    for name, buffer in buffers.items():
+        module.register_buffer(name, buffer)
+    for name, part in modules.items():
+        module.add_module(name, part)
+    module.training = training
+    module.__setstate__(dict(vars(module)))  # as unpickling does, for what refers to weights
+    return module
+'''
+"""Source of the function with which `SourceRenderer.module` makes modules."""
 _PLAIN = (bool, int, float, str, bytes, type(None), type(...), slice, complex)
 _DEFINING = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _STATE = ("_parameters", "_buffers", "_modules", "_non_persistent_buffers_set", "training")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from mothtrap.core.errors import MothtrapError, UnknownNameError
+from mothtrap.core.findings import Finding
 from mothtrap.core.masking import without_secrets
 from mothtrap.reader.run import Run
 from mothtrap.store.source_digests import digests_of
-from mothtrap.web.answers import SourceAnswer
-from mothtrap.web.opened import OpenRun
 
 AROUND = 4
 """Lines before and after."""
@@ -17,23 +18,39 @@ MAX_BYTES = 4 << 20
 MAX_LINE = 400
 
 
-def source_answer(opened: OpenRun, fingerprint: str) -> SourceAnswer:
-    """Return the lines around the place of a finding.
+class SourceAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines of a source file around one; `problem` says why there are none."""
 
-    Only files of the script are read, and only where they have the digest that the run noted:
-    a run cannot name a file whose contents its maker did not know.
+    location: str
+    first: int = 1
+    line: int = 0
+    lines: tuple[str, ...] = ()
+    problem: str = ""
+
+
+def source_answer(run: Run, fingerprint: str) -> SourceAnswer:
+    """Return the lines around the place of a finding.
 
     Raises:
         UnknownNameError: the run has no such finding.
     """
-    finding = next((f for f in opened.run.findings if f.fingerprint == fingerprint), None)
+    finding = next((f for f in run.findings if f.fingerprint == fingerprint), None)
     if finding is None:
-        raise UnknownNameError(f"{opened.run.id} has no finding {fingerprint!r}")
+        raise UnknownNameError(f"{run.id} has no finding {fingerprint!r}")
+    return source_lines(run, finding)
+
+
+def source_lines(run: Run, finding: Finding) -> SourceAnswer:
+    """Return the lines around the place of a finding of a run.
+
+    Only files of the script are read, and only where they have the digest that the run noted:
+    a run cannot name a file whose contents its maker did not know.
+    """
     location = finding.location or ""
     file, _, number = location.rpartition(":")
     if not file or not number.isdecimal():
         return SourceAnswer(location=location, problem="This finding has no place in the source.")
-    text, problem = _unchanged(opened.run, file)
+    text, problem = unchanged_source(run, file)
     if text is None:
         return SourceAnswer(location=location, problem=problem)
     every, line = without_secrets(text).splitlines(), int(number)
@@ -44,8 +61,8 @@ def source_answer(opened: OpenRun, fingerprint: str) -> SourceAnswer:
     return SourceAnswer(location=location, first=first, line=line, lines=lines)
 
 
-def _unchanged(run: Run, file: str) -> tuple[str | None, str]:
-    """The text of a file as it was in the run, or why there is none."""
+def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
+    """Return the text of a file if it is as it was in the run, else None and the reason."""
     try:
         ledger = run.ledger()
     except MothtrapError:

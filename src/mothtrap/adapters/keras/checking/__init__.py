@@ -1,0 +1,1 @@
+"""Checks of Keras models and `fit` scripts, in the process itself."""

@@ -1,0 +1,250 @@
+"""Begin the check of a script in a process that Keras has just been imported into."""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import inspect
+import os
+import signal
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import keras
+
+from mothtrap.adapters.keras import names
+from mothtrap.adapters.keras.checking.given_data import GivenData
+from mothtrap.adapters.keras.checking.state import ModelState
+from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
+from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.subject import DataSet, Subject
+from mothtrap.core.check_plan import CheckPlan, Files
+from mothtrap.core.error_texts import in_one_line
+from mothtrap.core.facts.checks import CheckResult
+from mothtrap.tracing import frames
+
+WATCHED_SHARE, LAST_SHARE = 0.6, 0.8
+"""Shares of the time, from the import of Keras on. After the first, no further step is begun;
+after the second, the script is interrupted wherever it is. Chosen by hand."""
+CLOSING_SHARE = 0.05
+"""Share of the budget in which the results are stored and printed; chosen by hand."""
+CHECK_SHARE = 0.5
+"""Share of the time left that one check gets while others wait; chosen by hand."""
+SPARE_S = 0.5
+"""Least time that a check is given; chosen by hand."""
+
+Finish = Callable[[Sequence[CheckResult], str], object]
+
+
+class KerasChecking:
+    """Watches the first steps of the first `fit`, makes the checks, and ends the process.
+
+    Args:
+        plan: the orders.
+        checks: those to make, in this order.
+        finish: takes the results, and ends the process.
+        pause: stops recording; the steps of trials are none of the script.
+    """
+
+    def __init__(
+        self,
+        plan: CheckPlan,
+        checks: Sequence[Check],
+        finish: Finish,
+        pause: Callable[[], object],
+    ) -> None:
+        self._plan, self._checks, self._finish, self._pause = plan, checks, finish, pause
+        self._began = time.monotonic()
+        used = time.time() - plan.began_s
+        self._deadline = self._began + plan.budget_s * (1 - CLOSING_SHARE) - used
+        self._pid = os.getpid()
+        self._model: Any = None
+        self._data: GivenData | None = None
+        self._initial: ModelState | None = None
+        self._location: str | None = None
+        self._steps = 0
+        self._loaded = self._over = self._ends_soon = False
+
+    def install(self) -> None:
+        """Stand around `fit` and its callbacks, for the life of the process."""
+        kind: Any = names.trainer_type()
+        setattr(kind, "fit", self._around_fit(kind.fit))  # noqa: B010  # for the type checker
+        every: Any = keras.callbacks.CallbackList
+        begin, end = every.on_train_batch_begin, every.on_train_batch_end
+
+        @functools.wraps(begin)
+        def batch_begins(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            self._batch_begins(callbacks.model)
+            return begin(callbacks, *args, **kwargs)
+
+        @functools.wraps(end)
+        def batch_ended(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
+            result = end(callbacks, *args, **kwargs)
+            self._batch_ended(callbacks.model)
+            return result
+
+        every.on_train_batch_begin, every.on_train_batch_end = batch_begins, batch_ended
+        load = keras.Model.load_weights
+
+        @functools.wraps(load)
+        def loaded(model: Any, *args: Any, **kwargs: Any) -> Any:
+            self._loaded = True
+            return load(model, *args, **kwargs)
+
+        setattr(keras.Model, "load_weights", loaded)  # noqa: B010
+        atexit.register(self._script_ended)
+        signal.signal(signal.SIGALRM, lambda *_: self._clock_rings())
+        signal.setitimer(signal.ITIMER_REAL, self._seconds(WATCHED_SHARE))
+
+    def _seconds(self, share: float) -> float:
+        return max(SPARE_S, share * (self._deadline - self._began))
+
+    def _around_fit(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        signature = inspect.signature(original)
+
+        @functools.wraps(original)
+        def fit(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._model is None:
+                try:
+                    given = signature.bind(model, *args, **kwargs).arguments
+                except TypeError:  # Keras itself says so
+                    given = {}
+                self._location = frames.user_location()
+                self._model, self._data = model, GivenData(given, self._location)
+            return original(model, *args, **kwargs)
+
+        return fit
+
+    def _batch_begins(self, model: Any) -> None:
+        if model is self._model and self._initial is None and model.built:
+            self._initial = ModelState(model)
+
+    def _batch_ended(self, model: Any) -> None:
+        if model is not self._model or self._over:
+            return
+        self._steps += 1
+        if self._steps >= self._plan.steps or self._ends_soon:
+            self._hold()
+
+    def _clock_rings(self) -> None:
+        """Let the step in progress be the last one; interrupt it if it takes too long."""
+        left = self._seconds(LAST_SHARE) - (time.monotonic() - self._began)
+        if left > 0 and not self._ends_soon:
+            self._ends_soon = True
+            signal.setitimer(signal.ITIMER_REAL, left)
+        elif self._steps:
+            self._hold()
+        else:
+            used = time.time() - self._plan.began_s
+            why = f"the script made 0 steps in {used:.0f} of {self._plan.budget_s:.0f} s"
+            self._unmade(f"{why}; give a larger --budget", in_time=False)
+
+    def _script_ended(self) -> None:
+        if os.getpid() != self._pid or self._over:
+            return
+        if self._steps:
+            self._hold()
+        elif self._model is None:
+            self._unmade("no call of `fit` of a Keras model was observed")
+        else:
+            self._unmade("the script ended within the first step of `fit`")
+
+    def _unmade(self, why: str, *, in_time: bool = True) -> None:
+        self._over = True
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._finish([self._result(check, why) for check in self._checks], "" if in_time else why)
+
+    def _result(self, check: Check, why: str) -> CheckResult:
+        return CheckResult(step=self._steps, code=check.code, state="not_enough_data", reason=why)
+
+    def _hold(self) -> None:
+        """Make the checks in this process, and end it."""
+        self._over = True
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        self._pause()
+        try:
+            step, sets = self._taken()
+        except Exception as err:
+            self._unmade(f"the step could not be repeated: {in_one_line(err)}")
+            return
+        waiting = len(self._checks)
+        results = [
+            self._made(check, step, sets, waiting - n) for n, check in enumerate(self._checks)
+        ]
+        self._finish(results, "")
+
+    def _taken(self) -> tuple[KerasStep, tuple[DataSet, ...]]:
+        """Return the step, and the data sets."""
+        assert self._data is not None  # a step was made
+        self._model.train_function = None  # made while it was watched
+        batches = self._data.batches(MAX_BATCHES)
+        step = KerasStep(
+            self._model,
+            batches,
+            location=self._location,
+            initial=self._initial,
+            loaded=self._loaded,
+        )
+        step.number = self._steps
+        return step, self._data.sets()
+
+    def _made(
+        self,
+        check: Check,
+        step: KerasStep,
+        sets: tuple[DataSet, ...],
+        waiting: int,
+    ) -> CheckResult:
+        """Make a check; `waiting` counts the checks that are not made yet, with this one."""
+        left = self._deadline - time.monotonic()
+        left *= CHECK_SHARE if waiting > 1 else 1.0
+        if left < SPARE_S:
+            return self._result(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
+        task = "" if step.loss is None else step.loss.task
+        subject = Subject(
+            recorded=step,
+            datasets=sets,
+            task=task,
+            deadline=time.monotonic() + left,
+        )
+        return result_of(check, subject, self._steps)
+
+
+def begin(
+    plan: CheckPlan,
+    checks: Sequence[Check],
+    finish: Finish,
+    pause: Callable[[], object],
+    files: Files | None,
+) -> None:
+    """Check the script that is about to run in this process."""
+    if files is not None:
+        lead_writes(files)
+    KerasChecking(plan, checks, finish, pause).install()
+
+
+def lead_writes(files: Files) -> None:
+    """Redirect files that Keras writes from compiled code to the scratch folder."""
+    import h5py
+
+    make = h5py.File.__init__
+
+    @functools.wraps(make)
+    def made(file: Any, name: Any, mode: str = "r", *args: Any, **kwargs: Any) -> None:
+        if isinstance(name, str | os.PathLike):
+            reads = mode == "r"
+            name = files.for_reading(name) if reads else files.for_writing(name, keeps=mode != "w")
+        make(file, name, mode, *args, **kwargs)
+
+    setattr(h5py.File, "__init__", made)  # noqa: B010  # for the type checker
+    if keras.backend.backend() == "tensorflow":
+        import tensorflow as tf
+
+        write = tf.summary.create_file_writer
+
+        @functools.wraps(write)
+        def written(logdir: Any, *args: Any, **kwargs: Any) -> Any:
+            return write(files.for_writing(logdir, keeps=False), *args, **kwargs)
+
+        tf.summary.create_file_writer = written

@@ -1,0 +1,195 @@
+"""What forwards with a graph turn out to be for: training, an evaluation, or something else.
+
+A script may evaluate without `torch.no_grad()` and without `model.eval()`. Such a forward looks
+like one of training until the step is over. Then it is known whether a backward went through its
+outputs. Forwards that no backward reached, and that came before those of the step, were an
+evaluation. Observers that depend on the answer wait for it.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
+from mothtrap.tracing.identity import OwnRef
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.capture.grouper import ClosedStep
+
+MAX_USES = 1024
+"""Forwards that wait for an answer; the others count as training. Chosen by hand."""
+MAX_OUTPUTS = 8
+"""Outputs of a forward whose backward is noticed; a forward with more counts as training."""
+EXPECTED_STEPS = 64
+"""First steps in which each forward may be an evaluation. Later, only the second one without a
+backward between them is, until an evaluation was recognized. Chosen by hand."""
+LIGHT_TRIES = 32
+"""Light steps with such a second forward in which no evaluation was recognized, after which light
+steps are no longer searched. Chosen by hand."""
+
+_WAITING = "waiting"
+
+Settled = Callable[[bool], None]
+"""Called with True if the forward was an evaluation, and with False if it was not."""
+
+
+class Use:
+    """A forward with a graph, until it is known what it was for.
+
+    Attributes:
+        module: what was called.
+        key: its identity.
+        training: the module was set to training.
+        owned: an optimizer has parameters of it.
+        step: the optimizer step in progress.
+        applied: optimizer steps before the forward.
+        place: the line of the call.
+        given: its first tensor, and the version of that; None where there is none.
+        output_shape: shape of its one output; None where it has several.
+        labelled: losses that were computed after it, and before the next forward.
+        is_expected: it is likely enough to be an evaluation that what it is given is looked at.
+        leads: it came before the forwards that the step was made of.
+        waited: it led the step before, and could still be reached when that was over.
+    """
+
+    def __init__(self, module: nn.Module, owned: bool, job: Job, place: str | None) -> None:
+        self.module: weakref.ref[nn.Module] = OwnRef(module)
+        self.key = id(module)
+        self.training, self.owned, self.place = module.training, owned, place
+        self.step, self.applied = job.grouper.step, job.grouper.steps_applied
+        self.given: tuple[ContentRef[torch.Tensor], int] | None = None
+        self.output_shape: tuple[int, ...] | None = None
+        self.labelled = 0
+        self.is_expected = self.leads = self.waited = False
+        self._settled: list[Settled] = []
+        self._waiting: dict[str, None] = {_WAITING: None}
+        self._hooks: list[weakref.ref[Any]] = []
+
+    def then(self, settled: Settled) -> None:
+        """Call `settled` once it is known whether the forward was an evaluation."""
+        self._settled.append(settled)
+
+    def returned(self, outputs: Sequence[torch.Tensor]) -> None:
+        """Watch the graph of the outputs.
+
+        The hook makes no call of Python: it takes an entry out of a dictionary, and returns None
+        the first time and the gradients, unchanged, from then on. The graph owns the hook, so
+        it ends with the graph.
+        """
+        reaching = [output for output in outputs if output.requires_grad]
+        if len(outputs) == 1:
+            self.output_shape = tuple(outputs[0].shape)
+        if len(reaching) > MAX_OUTPUTS or any(output.grad_fn is None for output in reaching):
+            self._waiting.clear()
+            return
+        for output in reaching:
+            hook = partial(self._waiting.pop, _WAITING)
+            output.grad_fn.register_prehook(hook)  # type: ignore[union-attr]
+            self._hooks.append(weakref.ref(hook))
+
+    @property
+    def is_reached(self) -> bool:
+        """Return whether a backward went through an output."""
+        return not self._waiting
+
+    @property
+    def may_be_reached(self) -> bool:
+        """Return whether the graph of an output still exists."""
+        return any(hook() is not None for hook in self._hooks)
+
+    @property
+    def is_candidate(self) -> bool:
+        """Return whether this may have been an evaluation: it led the step, and led to nothing."""
+        return self.leads and bool(self._hooks) and not self.is_reached
+
+    def settle(self, evaluated: bool) -> None:
+        """Give the answer to those who wait for it."""
+        for settled in self._settled:
+            settled(evaluated)
+        self._settled.clear()
+
+
+class ForwardUses:
+    """Keeps the forwards of the step in progress, and says what each was for when it is over.
+
+    Args:
+        job: the job to which the steps belong.
+        recognized: gets the forwards of an evaluation that was recognized so.
+
+    Attributes:
+        latest: the latest forward that is watched; None once the step is over.
+        called: forwards with a graph since the last backward.
+        searches_light_steps: the second one of these is watched in light steps, too.
+    """
+
+    def __init__(self, job: Job, recognized: Callable[[Sequence[Use]], None]) -> None:
+        self._job, self._tell = job, recognized
+        self._uses: list[Use] = []
+        self.latest: Use | None = None
+        self.called = 0
+        self._recognized = False
+        self.searches_light_steps = True
+        self._light_tries = LIGHT_TRIES
+
+    @property
+    def expects(self) -> bool:
+        """Return whether the latest forward is likely enough to be an evaluation."""
+        early = self._job.grouper.steps_applied < EXPECTED_STEPS
+        return self._recognized or early or self.called > 1
+
+    def began(
+        self, module: nn.Module, args: Sequence[Any], owned: bool, place: str | None
+    ) -> Use | None:
+        """A forward with a graph begins that user code called; return it if it is watched."""
+        if len(self._uses) >= MAX_USES or not torch.is_grad_enabled():
+            self.latest = None
+            return None
+        use = self.latest = Use(module, owned, self._job, place)
+        use.is_expected = self.expects
+        given = next((value for value in args if isinstance(value, torch.Tensor)), None)
+        if given is not None and not given.is_inference():
+            use.given = ContentRef(given), given._version
+        self._uses.append(use)
+        return use
+
+    def close(self, _closed: ClosedStep) -> None:
+        """The step is over: settle what each forward was for."""
+        if self._uses:
+            self._settle(final=False)
+
+    def ended(self) -> None:
+        """No backward will come any more: settle what each forward was for."""
+        if self._uses:
+            self._settle(final=True)
+
+    def _settle(self, *, final: bool) -> None:
+        uses, self._uses, self.latest = self._uses, [], None
+        before = not any(use.leads for use in uses)
+        for use in uses:
+            before = before and not use.is_reached
+            use.waited, use.leads = use.leads, use.leads or before
+        candidates = [use for use in uses if use.is_candidate]
+        gone = {use.key for use in candidates if not use.may_be_reached}
+        step, evaluated = self._job.grouper.step, []
+        for use in uses:
+            if use.is_candidate and (final or use.waited or use.key in gone):
+                evaluated.append(use)
+            elif use.is_candidate and use.step >= step - 1:
+                self._uses.append(use)  # the output of a generator may serve in the next step, too
+            else:
+                use.settle(False)
+        if self._job.light and len(uses) > 1:
+            self._light_tries = LIGHT_TRIES if evaluated else self._light_tries - 1
+            self.searches_light_steps = self._light_tries > 0
+        if evaluated:
+            self._recognized = True
+            for use in evaluated:
+                use.settle(True)
+            self._tell([use for use in evaluated if use.owned])

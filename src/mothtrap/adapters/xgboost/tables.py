@@ -1,0 +1,72 @@
+"""Tables that XGBoost is trained and evaluated on, for `mothtrap check`."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import xgboost
+
+from mothtrap.adapters.xgboost.model import stored_values
+from mothtrap.checks.fitted_tables import FittedTable
+from mothtrap.tracing import frames
+
+
+def collect(take: Callable[[FittedTable], None]) -> None:
+    """Report tables for the life of the process."""
+    train: Callable[..., Any] = xgboost.train
+
+    @functools.wraps(train)
+    def trained(params: Any, dtrain: Any, *args: Any, **kwargs: Any) -> Any:
+        _take(take, params, dtrain, kwargs.get("evals") or ())
+        return train(params, dtrain, *args, **kwargs)
+
+    for module in (xgboost, xgboost.training):
+        setattr(module, "train", trained)  # noqa: B010  # for the type checker
+    for kind in (xgboost.XGBModel, xgboost.XGBClassifier):
+        kind.fit = _fitted(kind.fit, take)
+
+
+def _fitted(original: Callable[..., Any], take: Callable[[FittedTable], None]) -> Any:
+    """Return `fit` of an estimator, whose tables have bins in the place of values."""
+
+    @functools.wraps(original)
+    def fit(model: Any, X: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+        classes = isinstance(model, xgboost.XGBClassifier)
+        for x, target, trains in [
+            (X, y, True),
+            *((*s, False) for s in kwargs.get("eval_set") or ()),
+        ]:
+            take(
+                FittedTable(
+                    x=x,
+                    y=target,
+                    role="train" if trains else "evaluation",
+                    task="classes" if classes else "numbers",
+                    model=type(model).__name__,
+                    location=frames.user_location(),
+                )
+            )
+        return original(model, X, y, *args, **kwargs)
+
+    return fit
+
+
+def _take(take: Callable[[FittedTable], None], params: Any, table: Any, evaluations: Any) -> None:
+    objective = str(dict(params).get("objective", "") if params else "")
+    classes = objective.startswith(("binary", "multi"))
+    others = [one for one, _ in evaluations if one is not table]
+    for each in (table, *others):
+        x = stored_values(each)
+        if x is not None:
+            take(
+                FittedTable(
+                    x=x,
+                    y=each.get_label(),
+                    role="train" if each is table else "evaluation",
+                    task="classes" if classes else "numbers",
+                    model="Booster",
+                    location=frames.user_location(),
+                )
+            )

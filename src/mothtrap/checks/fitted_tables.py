@@ -1,0 +1,145 @@
+"""Tables that `fit` of scikit-learn, XGBoost, or LightGBM received, as subjects of checks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from mothtrap.checks.arrays import ArraySet
+from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.subject import Array, Subject
+from mothtrap.core.facts.checks import CheckResult
+
+NO_STEP = "the script fits a model as a whole: there is no training step to repeat"
+CHECK_SHARE = 0.5
+"""Share of the time left that one check gets while others wait; chosen by hand."""
+MAX_VALUES = 50_000_000
+"""Values of a table that is kept (400 MB); chosen by hand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class FittedTable:
+    """A table that a model was fitted to, or evaluated on.
+
+    Attributes:
+        x: rows, as the script gave them: an array, a data frame, or a sparse matrix.
+        y: targets; None for none.
+        role: purpose of the rows.
+        task: of the model; empty if it is not known.
+        model: class of the model.
+        location: `file:line` of the call.
+        direct: the script itself made the call; otherwise another model, as a search does.
+    """
+
+    x: Any
+    y: Any
+    role: Literal["train", "evaluation"]
+    task: Literal["classes", "numbers", ""] = ""
+    model: str = ""
+    location: str | None = None
+    direct: bool = True
+
+
+class TablesSeen:
+    """Tables of a script, until its checks are made."""
+
+    def __init__(self) -> None:
+        self._tables: list[FittedTable] = []
+
+    @property
+    def has_fit(self) -> bool:
+        """True if a model was fitted."""
+        return any(table.role == "train" for table in self._tables)
+
+    def take(self, table: FittedTable) -> None:
+        """Keep a table unless it is known."""
+        if not any(one.x is table.x and one.role == table.role for one in self._tables):
+            self._tables.append(table)
+
+    def results(self, checks: Sequence[Check], seconds: float) -> list[CheckResult]:
+        """Make the checks of data on the table of the largest fit, and the evaluations."""
+        until = time.monotonic() + seconds
+        subject = self._subject()
+        found = []
+        for place, check in enumerate(checks):
+            left = until - time.monotonic()
+            share = left * (CHECK_SHARE if place + 1 < len(checks) else 1.0)
+            timed = Subject(
+                datasets=subject.datasets,
+                task=subject.task,
+                missing=subject.missing,
+                deadline=time.monotonic() + share,
+            )
+            found.append(result_of(check, timed, 0))
+        return found
+
+    def _subject(self) -> Subject:
+        fits = [one for one in self._tables if one.role == "train"]
+        train = max(fits, key=lambda one: (one.direct, _size(one.x)))
+        evaluations = [one for one in self._tables if one.role == "evaluation"]
+        others = [
+            one
+            for one in evaluations
+            if one.x is not train.x and _columns(one.x) == _columns(train.x)
+        ]
+        codes = _Codes()
+        sets = [codes.table(one) for one in (train, *others)]
+        return Subject(
+            datasets=[one for one in sets if one is not None],
+            task=train.task,
+            missing={"step": NO_STEP, "trials": NO_STEP},
+        )
+
+
+class _Codes:
+    """Numbers for texts, the same in all tables of a script."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+
+    def table(self, given: FittedTable) -> ArraySet | None:
+        """Return a data set; None for a table that cannot be read."""
+        x = self._numbers(given.x)
+        if x is None or not len(x) or x.size > MAX_VALUES:
+            return None
+        y = None if given.y is None else self._numbers(given.y)
+        return ArraySet(
+            [x],
+            None if y is None or len(y) != len(x) else y,
+            given.role,
+            name=f"the table of {given.model}" if given.model else "the table",
+            location=given.location,
+        )
+
+    def _numbers(self, value: Any) -> Array | None:
+        if hasattr(value, "toarray"):
+            value = value.toarray() if value.shape[0] * value.shape[1] <= MAX_VALUES else None
+        if hasattr(value, "columns") and hasattr(value, "iloc"):
+            parts = [self._plain(np.asarray(value.iloc[:, n])) for n in range(value.shape[1])]
+            return np.stack(parts, axis=1) if parts else None
+        try:
+            found = np.asarray(value)
+        except (TypeError, ValueError):
+            return None
+        return self._plain(found) if found.ndim else None
+
+    def _plain(self, array: Array) -> Array:
+        """Return numbers; texts get one each."""
+        if array.dtype.kind in "biuf":
+            return array
+        texts = [str(one) for one in array.reshape(-1)]
+        codes = [self._known.setdefault(text, len(self._known)) for text in texts]
+        return np.array(codes).reshape(array.shape)
+
+
+def _size(x: Any) -> int:
+    return int(getattr(x, "shape", (len(x) if hasattr(x, "__len__") else 0,))[0])
+
+
+def _columns(x: Any) -> int:
+    shape = getattr(x, "shape", ())
+    return int(shape[1]) if len(shape) > 1 else 0

@@ -1,0 +1,85 @@
+"""PRE501: the layers of the model, and those that no step uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import msgspec
+
+from mothtrap.checks.check import Check
+from mothtrap.checks.subject import Subject
+from mothtrap.core.found import Found
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class LayersUnused(Check):
+    """The optimizer holds layers that no watched step calls.
+
+    What it detects:
+        Layers with parameters in the optimizer that were not called in the watched steps, and got
+        no gradient. The check also counts layers, parameters, and multiplications, and makes the
+        table of layers that `mothtrap check --layers FILE` writes.
+
+    Why it matters:
+        A layer that is made and forgotten in `forward` makes the model smaller than it looks.
+
+    Fires:
+        Info when such layers exist. Names `max_named` of them.
+
+    Stays quiet:
+        Layers whose parameters got a gradient in another way, such as tied weights.
+
+    What to do:
+        - Call the layer in `forward`, or remove it.
+        - Ignore the finding if a later phase of the training uses the layer.
+
+    Example:
+        self.norm = nn.LayerNorm(64)   # never called in forward
+
+    References:
+        http://karpathy.github.io/2019/04/25/recipe/
+    """
+
+    code = "PRE501"
+    title = "layers are not used"
+    uses = ("step",)
+    passed = "every layer is used"
+    costs = 1
+    max_named: int = threshold(4, unit="layers", source="chosen by hand")
+
+    def run(self, subject: Subject) -> Iterable[Found]:
+        """Make the table of layers, and report those that are not used."""
+        gradients = {one.module: one.gradient for one in reversed(subject.step.parameters)}
+        layers = [
+            msgspec.structs.replace(one, gradient=gradients.get(one.name, ""))
+            for one in subject.forward.layers()
+        ]
+        subject.layers.extend(layers)
+        subject.figures["layers"] = len(layers)
+        subject.figures["parameters"] = sum(one.parameters for one in layers)
+        subject.figures["trained"] = sum(one.parameters for one in layers if one.trained)
+        operations = sum(one.multiplications for one in layers)
+        if operations:
+            subject.figures["multiplications a batch"] = operations
+        idle = [
+            one
+            for one in subject.step.parameters
+            if not one.called and one.gradient == "none" and one.module
+        ]
+        if not idle:
+            return
+        names = list(dict.fromkeys(one.module for one in idle))
+        more = f" and {len(names) - self.max_named} more" if len(names) > self.max_named else ""
+        subjects = "layer {} was" if len(names) == 1 else "layers {} were"
+        named = subjects.format(", ".join(names[: self.max_named]) + more)
+        yield Found(
+            step=0,
+            severity="info",
+            message=f"{named} not called in {subject.step.watched} steps: {len(idle)} parameters "
+            "of the optimizer are idle",
+            layers=tuple(one.name for one in idle),
+            location=subject.forward.location,
+            evidence={"layers": len(names), "parameters": len(idle)},
+        )

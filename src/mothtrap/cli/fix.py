@@ -1,0 +1,77 @@
+"""Print a patch for each finding of a run that has one certain repair."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import click
+
+from mothtrap.cli._options import runs_dir_option
+
+
+@click.command(name="fix")
+@click.argument("run", required=False)
+@click.option(
+    "--try", "tries", is_flag=True, help="Run the repaired script in a copy of its folder."
+)
+@click.option("--anyway", is_flag=True, help="With --try: also if another user recorded the run.")
+@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
+@runs_dir_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    run: str | None,
+    tries: bool,
+    anyway: bool,
+    timeout: float,
+    runs_dir: str | None,
+) -> None:
+    """Print a patch for each finding of a run that has one certain repair.
+
+    Without RUN: of the latest run. Your files stay as they are. Where no repair is certain, there
+    is no patch, and a line says what you must decide. The exit code is 1 without any patch.
+
+    \b
+    mothtrap fix                    the patch, with the finding that it answers
+    mothtrap fix | patch -p1        apply it in the folder of the script
+    mothtrap fix --try              is the finding gone, and what does the loss do?
+    """
+    from mothtrap.core.config import load_config
+    from mothtrap.core.diagnosis import fault_name
+    from mothtrap.monitor.catalogue import explains
+    from mothtrap.reader.run import open_run
+    from mothtrap.repairs.catalogue import Patch
+    from mothtrap.report.style import Style
+    from mothtrap.report.summary import summarize
+    from mothtrap.session.fixing import repairs, tried
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    opened = open_run(run, config.runs_dir)
+    summary = summarize(opened, explains())
+    safe = Style.of(sys.stderr).safe
+    patches = 0
+    for found in repairs(opened, summary):
+        head = f"{found.finding.code} {fault_name(found.finding)}"
+        if not isinstance(found, Patch):
+            click.echo(f"no patch for {safe(head)}: {safe(found.reason)}", err=True)
+            continue
+        patches += 1
+        click.echo(f"{safe(head)}: {safe(found.finding.message)}", err=True)
+        click.echo(found.diff, nl=False)
+        if tries:
+            with tempfile.TemporaryDirectory(prefix="mothtrap-fix-") as scratch:
+                trial = tried(opened, found, Path(scratch), timeout, anyway=anyway)
+            click.echo("the finding is gone" if trial.gone else "the finding is still made")
+            if trial.loss_before is not None and trial.loss_after is not None:
+                click.echo(
+                    f"loss at step {trial.steps}: {trial.loss_before:.4g} in the run, "
+                    f"{trial.loss_after:.4g} repaired"
+                )
+            click.echo(f"verdict of the repaired script: {safe(trial.verdict)}")
+    if not patches:
+        if not summary.diagnosis:
+            click.echo("nothing was found in this run", err=True)
+        ctx.exit(1)

@@ -1,0 +1,83 @@
+"""Show the workers of a job."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from mothtrap.cli._options import format_option, runs_dir_option
+
+if TYPE_CHECKING:
+    from mothtrap.reader.worker_states import Workers, WorkerState
+
+EVERY_S = 2.0
+"""Pause between two looks at the run."""
+MOST_MISSING = 8
+"""Ranks that the first line names; chosen by hand."""
+
+
+@click.command(name="workers")
+@click.argument("run", required=False)
+@click.option("--follow", is_flag=True, help="Print the table again every 2 seconds.")
+@format_option
+@runs_dir_option
+def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> None:
+    """Show each worker of a job: its node, its steps, and what it does; without RUN, the latest.
+
+    The first line says how many of the workers were seen. `age` is the time since a worker has
+    stored a step, `own` and `step` are medians of its last steps: own work, and all with the
+    waiting for others. A worker without a step for long `waits` in a collective, is `idle`
+    elsewhere, or is `busy`.
+    """
+    from mothtrap.core import jsonable
+    from mothtrap.core.config import load_config
+    from mothtrap.reader.run import open_run
+
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
+    opened = open_run(run, config.runs_dir)
+    while True:
+        workers = opened.worker_states
+        if form == "json":
+            rows = [each._asdict() for each in workers.states]
+            click.echo(jsonable.shown({"expected": workers.expected, "workers": rows}))
+        else:
+            click.echo("\n".join(_lines(workers)), color=True)
+        if not follow or opened.state != "running":
+            return
+        time.sleep(EVERY_S)
+        opened.refresh()
+
+
+def _lines(workers: Workers) -> Iterator[str]:
+    from mothtrap.report.style import Style
+
+    style = Style.of(sys.stdout)
+    missing = workers.missing
+    names = ", ".join(map(str, missing[:MOST_MISSING])) + " ..." * (len(missing) > MOST_MISSING)
+    noun = "worker" if workers.expected == 1 else "workers"
+    lack = f"; missing: {names}" if missing else ""
+    yield f"{len(workers.states):,} of {workers.expected:,} {noun} seen{lack}"
+    cells = [("rank", "node", "steps", "age", "own", "step", "state")]
+    cells += [_cells(each) for each in workers.states]
+    widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
+    for row in cells:
+        line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        yield style.safe(line.rstrip())
+
+
+def _cells(each: WorkerState) -> tuple[str, ...]:
+    return (
+        str(each.rank),
+        each.host,
+        f"{each.steps:,}",
+        f"{each.age_s:,.0f} s",
+        "" if each.own_s is None else f"{1000 * each.own_s:,.3g} ms",
+        "" if each.step_s is None else f"{1000 * each.step_s:,.3g} ms",
+        f"{each.state}: {each.detail}" if each.detail else each.state,
+    )

@@ -1,0 +1,50 @@
+"""Facts about workers that make no step."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mothtrap.core.fact import Fact
+
+
+class CollectiveCall(msgspec.Struct, frozen=True, kw_only=True):
+    """The last collective operation that a process has called.
+
+    `number` counts the calls of its process group from 1; 0 where it is not known. `waits`: the
+    training thread is inside of it.
+    """
+
+    name: str
+    number: int = 0
+    group: str = ""
+    waits: bool = False
+
+
+class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
+    """State of a worker that has made no step for long; written by a thread of its process.
+
+    Attributes:
+        rank: of the worker.
+        waited_s: seconds since its last step.
+        is_idle: for the last seconds its processes used hardly any processor time, read and wrote
+            nothing, and its training thread stayed in the same line.
+        still_s: seconds for which the training thread was in the same line, and called no further
+            collective.
+        function: in which the training thread is, of the user's own code.
+        location: `file:line` in it.
+        collective: the last collective that it has called; None: it has called none.
+        has_resumed: a step was made since; the worker is not stalled any more.
+        at_s: Unix time of this state, which is renewed every second.
+        stack: of the training thread, the innermost call first: `function file:line`.
+    """
+
+    rank: int
+    waited_s: float
+    is_idle: bool = False
+    still_s: float = 0.0
+    function: str = ""
+    location: str | None = None
+    collective: CollectiveCall | None = None
+    has_resumed: bool = False
+    at_s: float = 0.0
+    stack: tuple[str, ...] = ()

@@ -1,0 +1,30 @@
+"""Names of the numbers that mothtrap records of a step itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DIGEST: Final = "digest"
+"""xxh3_64 of the bytes, seeded by type and shape."""
+DIGEST_SUM: Final = "digest_sum"
+"""Sum of the elements read as integers, as an accelerator works it out."""
+DIGESTS: Final = (DIGEST, DIGEST_SUM)
+
+# fmt: off
+MEASURED: Final = frozenset({
+    "loss", "lr", "gradient_norm", "gradient_state", "stale_gradient", "clip_limit", "loss_scale",
+    "skipped", "micro_batches", "step_s", "own_s", "memory_bytes", DIGEST, DIGEST_SUM,
+})
+# fmt: on
+"""Names of numbers that mothtrap measures itself, and rules judge."""
+
+
+def logged_name(name: str) -> str:
+    """Return how a number is called that a user logs: `log.<name>` where that is a measured one's.
+
+    Raises:
+        TypeError: the name is no text.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"a name must be a text, not a {type(name).__name__}")
+    return f"log.{name}" if name in MEASURED else name

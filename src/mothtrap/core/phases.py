@@ -1,0 +1,19 @@
+"""Names of the phases of a training step."""
+
+from __future__ import annotations
+
+from typing import Final
+
+DATA: Final = "data"
+FORWARD: Final = "forward"
+LOSS: Final = "loss"
+BACKWARD: Final = "backward"
+OPTIMIZER: Final = "optimizer"
+EVALUATION: Final = "evaluation"
+SAVE: Final = "save"
+OTHER: Final = "other"
+OWN: Final = "mothtrap"
+
+PHASES: Final = (DATA, FORWARD, LOSS, BACKWARD, OPTIMIZER, EVALUATION, SAVE, OTHER, OWN)
+"""In the order of a step. `data` waits for a loader, `loss` lies between forward and backward, and
+`other` is everything that no hook sees."""

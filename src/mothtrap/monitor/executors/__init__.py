@@ -1,0 +1,40 @@
+"""Executors that evaluate stored runs, one engine per file: the file's name is how users name it.
+
+Each module has `open_executor(address, workers)`, a context manager that yields a
+`concurrent.futures.Executor` (PEP 3148). Other distributions add engines by entry points.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+
+from mothtrap.core import registry
+from mothtrap.core.errors import ConfigError, nearest
+
+PACKAGE = "mothtrap.monitor.executors"
+
+
+@contextmanager
+def open_executor(name: str, workers: int | None = None) -> Iterator[Executor]:
+    """Open the executor that a user names, and close it afterwards.
+
+    Args:
+        name: `processes`, `dask`, `dask://HOST:PORT`, `ray`, `ray://HOST:PORT`, or the name of an
+            engine of another distribution.
+        workers: number of processes that are started here; None: as many as there are cores.
+
+    Raises:
+        ConfigError: there is no such executor; names the nearest.
+        MissingExtraError: the engine is not installed.
+    """
+    engine, _, address = name.partition("://")
+    known = registry.names(PACKAGE)
+    if engine not in known:
+        raise ConfigError(
+            f"there is no executor {engine!r}{nearest(engine, known)}; there are: "
+            + ", ".join(known)
+        )
+    with registry.load(PACKAGE, engine).open_executor(address, workers) as executor:
+        yield executor

@@ -1,0 +1,100 @@
+"""Removal of an activation that the loss applies itself."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    is_alone,
+    last_name,
+    place_called,
+)
+
+
+def place(finding: Finding) -> tuple[str, int]:
+    """Return file and line of the activation that a finding names.
+
+    Raises:
+        NoCertainRepairError: the finding does not name it.
+    """
+    found = place_called(finding.message)
+    if found is None:
+        raise NoCertainRepairError("the finding does not name the line of the activation")
+    return found
+
+
+def without(script: Script, line: int, function: str, layer: str) -> str:
+    """Return the source without an activation.
+
+    Args:
+        script: that calls it.
+        line: of the call.
+        function: e.g. `softmax`, called on a tensor or with it as its first argument.
+        layer: e.g. `Softmax`, the class of the layer that does the same.
+
+    Raises:
+        NoCertainRepairError: the call is not found, or other code relies on its result.
+    """
+    _refuse_thresholds(script)
+    calls = [call for call in script.at(line, cst.Call) if last_name(call.func) == function]
+    if len(calls) > 1:
+        raise NoCertainRepairError(f"line {line} calls {function} {len(calls)} times")
+    if calls:
+        return script.replaced(calls[0], _argument(calls[0]))
+    layers = script.calls(layer)
+    if len(layers) != 1:
+        raise NoCertainRepairError(
+            f"{len(layers)} layers `{layer}` are made in this file; which of them feeds the loss "
+            "must be decided"
+        )
+    return _without_layer(script, layers[0])
+
+
+def _argument(call: cst.Call) -> cst.BaseExpression:
+    """Return what an activation is applied to."""
+    positional = [one.value for one in call.args if one.keyword is None and not one.star]
+    named = [one.value for one in call.args if one.keyword and one.keyword.value == "input"]
+    if isinstance(call.func, cst.Attribute) and code(call.func.value) not in _MODULES:
+        return call.func.value
+    if not positional and not named:
+        raise NoCertainRepairError(f"`{code(call)}` has no tensor as its first argument")
+    return (positional or named)[0]
+
+
+_MODULES = frozenset({"torch", "F", "nn.functional", "torch.nn.functional", "functional", "nn"})
+
+
+def _without_layer(script: Script, made: cst.Call) -> str:
+    """Return the source without a layer: cut out of a Sequential, else an identity."""
+    around = next((one for one in script.parents(made) if isinstance(one, cst.Call)), None)
+    if around is not None and last_name(around.func) == "Sequential":
+        args = [one for one in around.args if one.value is not made]
+        if is_alone(script, made) and args:
+            return script.with_statements(without=[made])
+        if len(args) == len(around.args) - 1 and args:
+            args[-1] = args[-1].with_changes(comma=around.args[-1].comma)
+            return script.replaced(around, around.with_changes(args=args))
+    name = code(made.func).rpartition(".")[0]
+    if not name:
+        raise NoCertainRepairError(f"`{code(made)}` must be removed together with its import")
+    return script.replaced(made, cst.parse_expression(f"{name}.Identity()"))
+
+
+def _refuse_thresholds(script: Script) -> None:
+    """Refuse where probabilities are compared with a number: logits have another threshold."""
+    for compared in script.every(cst.Comparison):
+        numbers = [one.comparator for one in compared.comparisons]
+        if any(isinstance(one, cst.Float) and 0 < float(one.value) < 1 for one in numbers):
+            raise NoCertainRepairError(
+                f"line {script.line(compared)} compares with a number below 1, which may be a "
+                "threshold of probabilities; decide whether it must change with the output"
+            )
+    for call in script.calls("round"):
+        raise NoCertainRepairError(
+            f"line {script.line(call)} rounds a value, maybe a probability; decide whether it must "
+            "change with the output"
+        )

@@ -1,0 +1,42 @@
+"""Set a model back to training mode after an evaluation."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around, only
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with `model.train()` before the loop over the batches.
+
+    Only where the model was trained in training mode before, and one `eval()` comes after the
+    training in the same loop.
+    """
+    if not finding.evidence.get("trained_before"):
+        raise NoCertainRepairError(
+            "the model never trained in training mode; decide whether that is meant, as it is for "
+            "frozen batch norms"
+        )
+    line = int((finding.location or ":0").rpartition(":")[2])
+    calls = script.calls("eval")
+    evaluates = only([one for one in calls if script.line(one) == line], f"eval() in line {line}")
+    only(calls, "call of eval()")
+    assert isinstance(evaluates.func, cst.Attribute)
+    model = code(evaluates.func.value)
+    training = only(script.calls("backward"), "call of backward()")
+    loops = loops_around(script, training)
+    if not loops:
+        raise NoCertainRepairError("the training step is in no loop")
+    if script.line(evaluates) < script.line(training) and loops_around(script, evaluates):
+        raise NoCertainRepairError(
+            f"line {line} sets evaluation mode before the training; decide whether that is meant"
+        )
+    inner, shared = loops[0], [one for one in loops if one in loops_around(script, evaluates)]
+    if inner in shared:
+        first = next(iter(inner.body.body))
+        return script.with_statements(before=[(first, f"{model}.train()")])
+    if not shared:
+        raise NoCertainRepairError("eval() is called in no loop of the training")
+    return script.with_statements(before=[(inner, f"{model}.train()")])

@@ -1,0 +1,178 @@
+"""A script as a syntax tree that keeps format and comments, and ways to find places in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import libcst as cst
+from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+_PLACE = re.compile(r"called at (?P<file>[^\s,;]+?):(?P<line>\d+)")
+
+
+class NoCertainRepairError(Exception):
+    """A finding has no single certain repair; says what a person must decide."""
+
+
+class Script:
+    """Source of one file.
+
+    Args:
+        source: text of the file.
+
+    Raises:
+        NoCertainRepairError: the file is not valid Python.
+    """
+
+    def __init__(self, source: str) -> None:
+        try:
+            wrapper = MetadataWrapper(cst.parse_module(source))
+        except cst.ParserSyntaxError as err:
+            raise NoCertainRepairError(f"the file cannot be parsed: {err.message}") from err
+        self.module = wrapper.module
+        self._places = wrapper.resolve(PositionProvider)
+        self._parents = wrapper.resolve(ParentNodeProvider)
+
+    def every(self, kind: type[Node]) -> list[Node]:
+        """Return the nodes of a kind, in the order of the source."""
+        found = [node for node in self._places if isinstance(node, kind)]
+        return sorted(found, key=lambda node: (self.lines(node).start.line, self._column(node)))
+
+    def at(self, line: int, kind: type[Node]) -> list[Node]:
+        """Return the nodes of a kind that cover a line, outermost first."""
+        return [
+            node
+            for node in self.every(kind)
+            if self.lines(node).start.line <= line <= self.lines(node).end.line
+        ]
+
+    def lines(self, node: cst.CSTNode) -> CodeRange:
+        """Return the place of a node."""
+        return self._places[node]
+
+    def line(self, node: cst.CSTNode) -> int:
+        """Return the first line of a node."""
+        return self.lines(node).start.line
+
+    def _column(self, node: cst.CSTNode) -> int:
+        return self.lines(node).start.column
+
+    def parents(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """Yield the nodes around a node, innermost first."""
+        while node in self._parents:
+            node = self._parents[node]
+            yield node
+
+    def statement(self, node: cst.CSTNode) -> cst.SimpleStatementLine | cst.BaseCompoundStatement:
+        """Return the statement that a node is in."""
+        for one in (node, *self.parents(node)):
+            if isinstance(one, cst.SimpleStatementLine | cst.BaseCompoundStatement):
+                return one
+        raise NoCertainRepairError("the line is not part of a statement")
+
+    def block(self, statement: cst.CSTNode) -> Sequence[cst.CSTNode]:
+        """Return the statements of the block that a statement is in."""
+        parent = next(self.parents(statement))
+        return list(parent.body) if isinstance(parent, cst.IndentedBlock | cst.Module) else []
+
+    def calls(self, name: str) -> list[cst.Call]:
+        """Return the calls of functions and methods with a last name, e.g. `zero_grad`."""
+        return [call for call in self.every(cst.Call) if last_name(call.func) == name]
+
+    def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
+        """Return the source with another node."""
+        changed = self.module.deep_replace(old, new)
+        assert isinstance(changed, cst.Module)
+        return changed.code
+
+    def with_statements(
+        self,
+        *,
+        before: Sequence[tuple[cst.CSTNode, str]] = (),
+        after: Sequence[tuple[cst.CSTNode, str]] = (),
+        without: Sequence[cst.CSTNode] = (),
+    ) -> str:
+        """Return the source with further statements, and without others.
+
+        Args:
+            before: a statement, and the source of the one that goes before it.
+            after: a statement, and the source of the one that goes after it.
+            without: statements that are removed.
+        """
+        lines = re.findall(r"[^\n]*\n|[^\n]+$", self.module.code)
+        edits: list[tuple[int, str]] = []
+        for node, text in before:
+            edits.append((self.line(node) - 1, self._indented(node, text)))
+        for node, text in after:
+            edits.append((self.lines(node).end.line, self._indented(node, text)))
+        gone = {
+            number - 1
+            for node in without
+            for number in range(self.line(node), self.lines(node).end.line + 1)
+        }
+        result = []
+        for number, line in enumerate([*lines, ""]):
+            result += [text for place, text in edits if place == number]
+            result += [] if number in gone else [line]
+        return "".join(result)
+
+    def _indented(self, node: cst.CSTNode, text: str) -> str:
+        line = self.module.code.split("\n")[self.line(node) - 1]
+        return line[: self._column(node)] + text + self.module.default_newline
+
+
+def loops_around(script: Script, node: cst.CSTNode) -> list[cst.For | cst.While]:
+    """Return the loops around a node, innermost first, up to the function that it is in."""
+    found: list[cst.For | cst.While] = []
+    for one in script.parents(node):
+        if isinstance(one, cst.FunctionDef | cst.ClassDef | cst.Lambda):
+            break
+        if isinstance(one, cst.For | cst.While):
+            found.append(one)
+    return found
+
+
+def is_alone(script: Script, node: cst.CSTNode) -> bool:
+    """Return whether the lines of a node have nothing else but a comma and a comment."""
+    lines = script.module.code.split("\n")
+    first, last = script.lines(node).start, script.lines(node).end
+    after = lines[last.line - 1][last.column :].strip().lstrip(",").strip()
+    before = lines[first.line - 1][: first.column].strip()
+    return not before and (not after or after.startswith("#"))
+
+
+def code(node: cst.CSTNode) -> str:
+    """Return the source of an expression or statement, without spaces around it."""
+    return cst.Module([]).code_for_node(node).strip()
+
+
+def last_name(node: cst.BaseExpression) -> str:
+    """Return the last part of a dotted name, e.g. `step` of `self.opt.step`; "" of others."""
+    if isinstance(node, cst.Attribute):
+        return node.attr.value
+    return node.value if isinstance(node, cst.Name) else ""
+
+
+def owner(call: cst.Call) -> cst.BaseExpression | None:
+    """Return what a method is called on: `opt` of `opt.step()`."""
+    return call.func.value if isinstance(call.func, cst.Attribute) else None
+
+
+def place_called(message: str) -> tuple[str, int] | None:
+    """Return file and line of the call that a finding's message names."""
+    found = _PLACE.search(message)
+    return (found["file"], int(found["line"])) if found else None
+
+
+def only(nodes: Sequence[Node], what: str) -> Node:
+    """Return the only node.
+
+    Raises:
+        NoCertainRepairError: there is none, or several.
+    """
+    if len(nodes) != 1:
+        raise NoCertainRepairError(f"{len(nodes) or 'no'} {what} found where one is needed")
+    return nodes[0]

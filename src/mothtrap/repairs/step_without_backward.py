@@ -1,0 +1,44 @@
+"""Clear the gradients after a step, and not between backward and step."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, owner
+
+
+def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
+    """Return the source with `zero_grad()` moved from before `step()` to after it."""
+    found = []
+    for call in script.calls("zero_grad"):
+        statement = script.statement(call)
+        if not isinstance(statement, cst.SimpleStatementLine) or len(statement.body) != 1:
+            continue
+        block = list(script.block(statement))
+        at = block.index(statement)
+        following = [one for one in block[at + 1 :] if _calls(script, one, "step", owner(call))]
+        if any(_calls(script, one, "backward") for one in block[:at]) and following:
+            found.append((statement, following[0]))
+    if len(found) != 1:
+        raise NoCertainRepairError("no single zero_grad was found between a backward and its step")
+    clears, steps = found[0]
+    between = [
+        one
+        for one in script.block(clears)
+        if script.line(clears) < script.line(one) < script.line(steps)
+    ]
+    if any(_calls(script, one, "backward") for one in between):
+        raise NoCertainRepairError("a backward runs between zero_grad and step, as it should")
+    return script.with_statements(after=[(steps, code(clears))], without=[clears])
+
+
+def _calls(
+    script: Script, statement: cst.CSTNode, name: str, on: cst.BaseExpression | None = None
+) -> bool:
+    """Return whether a statement, itself and not in a block of it, calls a method."""
+    return any(
+        script.statement(call) is statement
+        and (on is None or (of := owner(call)) is None or code(of) == code(on))
+        for call in script.calls(name)
+    )

@@ -1,0 +1,62 @@
+"""Shuffle the samples of a loader."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name, only
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with `shuffle=True` in the DataLoader that the finding names."""
+    line = int((finding.location or ":0").rpartition(":")[2])
+    if "sequential" not in str(finding.evidence.get("sampler", "")):
+        raise NoCertainRepairError("the batches do not come from a DataLoader without shuffling")
+    loader = _loader(script, line)
+    given = {one.keyword.value: one for one in loader.args if one.keyword is not None}
+    for name in ("sampler", "batch_sampler"):
+        if name in given:
+            raise NoCertainRepairError(f"the DataLoader has a {name}; decide the order there")
+    if any(one.star for one in loader.args):
+        raise NoCertainRepairError("the DataLoader gets arguments from elsewhere")
+    shuffle = given.get("shuffle")
+    if shuffle is not None:
+        if not isinstance(shuffle.value, cst.Name) or shuffle.value.value != "False":
+            raise NoCertainRepairError("`shuffle` is not False in this line")
+        return script.replaced(shuffle.value, cst.Name("True"))
+    if sum(one.keyword is None for one in loader.args) > 2:
+        raise NoCertainRepairError("`shuffle` is given by its place")
+    return script.replaced(loader, _with_shuffle(loader))
+
+
+def _loader(script: Script, line: int) -> cst.Call:
+    """Return the call that makes the loader of the innermost loop around a line."""
+    loops = script.at(line, cst.For)
+    wanted = {code(name) for loop in loops[-1:] for name in _names(script, loop.iter)}
+    made = [
+        one.value
+        for one in script.every(cst.Assign)
+        if isinstance(one.value, cst.Call)
+        and last_name(one.value.func) == "DataLoader"
+        and any(code(target.target) in wanted for target in one.targets)
+    ]
+    return only(made, f"DataLoader of the loop at line {line}")
+
+
+def _names(script: Script, node: cst.CSTNode) -> list[cst.CSTNode]:
+    """Return the names and attributes in an expression."""
+    inside = [*script.every(cst.Name), *script.every(cst.Attribute)]
+    return [one for one in inside if one is node or node in script.parents(one)]
+
+
+def _with_shuffle(loader: cst.Call) -> cst.Call:
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    more = cst.Arg(cst.Name("True"), keyword=cst.Name("shuffle"), equal=equal)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    last = loader.args[-1]
+    if isinstance(last.comma, cst.Comma):
+        more = more.with_changes(comma=last.comma)
+        comma = loader.args[0].comma if len(loader.args) > 1 else last.comma  # type: ignore[assignment]
+    args = [*loader.args[:-1], last.with_changes(comma=comma), more]
+    return loader.with_changes(args=args)

@@ -1,0 +1,31 @@
+"""Register layers that are kept in a plain list."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with the list wrapped into `nn.ModuleList`."""
+    if "is a plain list" not in finding.message:
+        raise NoCertainRepairError("the module is not in a plain list; decide whether it is needed")
+    name = finding.layers[0].rpartition(".")[2] if finding.layers else ""
+    line = int((finding.location or ":0").rpartition(":")[2])
+    made = [
+        one
+        for one in script.at(line, cst.Assign)
+        if any(code(target.target) == f"self.{name}" for target in one.targets)
+    ]
+    value = only(made, f"assignment of self.{name}").value
+    if not isinstance(value, cst.List | cst.ListComp):
+        raise NoCertainRepairError(f"`self.{name}` is not made by a list")
+    classes = script.at(line, cst.ClassDef)
+    bases = [code(base.value) for one in classes[-1:] for base in one.bases]
+    prefix = next((base.removesuffix(".Module") for base in bases if base.endswith(".Module")), "")
+    if not prefix:
+        raise NoCertainRepairError("the class is not derived from nn.Module by that name")
+    wrapped = cst.Call(cst.parse_expression(f"{prefix}.ModuleList"), args=[cst.Arg(value)])
+    return script.replaced(value, wrapped)

@@ -1,0 +1,118 @@
+"""The table of layers that a check made, as text, JSON, or a picture."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from html import escape
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core.errors import MothtrapError
+from mothtrap.core.facts.checks import LayerRow
+
+HEAD = ("layer", "type", "output", "parameters", "trained", "gradient", "multiplications")
+BOX, GAP, WIDTH = 34, 14, 560
+"""Height of a box, gap between boxes, and width of the picture, in pixels."""
+COLORS = {"none": "#c0392b", "zero": "#d68910"}
+"""Border of a layer whose parameters get no gradient, or only zeros."""
+
+
+def write(rows: Sequence[LayerRow], file: str) -> None:
+    """Write the table to a file; its ending decides the form.
+
+    Raises:
+        MothtrapError: the ending is none of .txt, .json, and .svg.
+        OSError: the file cannot be written.
+    """
+    Path(file).write_text(form_of(file)(rows), encoding="utf-8")
+
+
+def form_of(file: str) -> Callable[[Sequence[LayerRow]], str]:
+    """Return the function that renders the table for a file.
+
+    Raises:
+        MothtrapError: the ending is none of .txt, .json, and .svg.
+    """
+    ending = Path(file).suffix.lower()
+    if ending not in FORMS:
+        raise MothtrapError(f"--layers: expected a file that ends in {', '.join(FORMS)}: {file}")
+    return FORMS[ending]
+
+
+def as_text(rows: Sequence[LayerRow]) -> str:
+    """Return the table with aligned columns, and a line of sums."""
+    cells = [HEAD, *(_cells(row) for row in rows)]
+    widths = [max(len(line[n]) for line in cells) for n in range(len(HEAD))]
+    lines = [
+        "  ".join(f"{text:<{w}}" for text, w in zip(line, widths, strict=True)) for line in cells
+    ]
+    total = sum(row.parameters for row in rows)
+    trained = sum(row.parameters for row in rows if row.trained)
+    return "\n".join(line.rstrip() for line in lines) + (
+        f"\n{len(rows)} layers, {total:,} parameters, {trained:,} of them trained\n"
+    )
+
+
+def as_json(rows: Sequence[LayerRow]) -> str:
+    """Return a list with one object per layer."""
+    return json.dumps([msgspec.to_builtins(row) for row in rows], indent=1) + "\n"
+
+
+def as_svg(rows: Sequence[LayerRow]) -> str:
+    """Return a picture of the layers in the order of the model, from the input to the loss."""
+    boxes = [("input", "", ""), *map(_box, rows), ("loss", "", "")]
+    height = len(boxes) * (BOX + GAP) + GAP
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" font-family="sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="#ffffff"/>',
+    ]
+    for place, (title, about, color) in enumerate(boxes):
+        top = GAP + place * (BOX + GAP)
+        if place:
+            parts.append(
+                f'<line x1="{WIDTH // 2}" y1="{top - GAP}" x2="{WIDTH // 2}" y2="{top}" '
+                'stroke="#777777"/>'
+            )
+        parts.append(
+            f'<rect x="20" y="{top}" width="{WIDTH - 40}" height="{BOX}" rx="4" fill="#f4f6f8" '
+            f'stroke="{color or "#777777"}"/>'
+            f'<text x="30" y="{top + 21}" fill="#111111">{escape(title)}</text>'
+            f'<text x="{WIDTH - 30}" y="{top + 21}" text-anchor="end" fill="#444444">'
+            f"{escape(about)}</text>"
+        )
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def _box(row: LayerRow) -> tuple[str, str, str]:
+    about = [_shape(row)] if row.output else []
+    if row.parameters:
+        about.append(f"{row.parameters:,} parameters" + ("" if row.trained else ", frozen"))
+    if row.gradient in COLORS:
+        about.append("no gradient" if row.gradient == "none" else "gradient 0")
+    return f"{row.name} ({row.kind})", " · ".join(about), COLORS.get(row.gradient, "")
+
+
+def _cells(row: LayerRow) -> tuple[str, ...]:
+    return (
+        row.name,
+        row.kind,
+        _shape(row) or "not called",
+        f"{row.parameters:,}",
+        ("yes" if row.trained else "no") if row.parameters else "",
+        row.gradient,
+        f"{row.multiplications:,}" if row.multiplications else "",
+    )
+
+
+def _shape(row: LayerRow) -> str:
+    return " x ".join(map(str, row.output))
+
+
+FORMS: dict[str, Callable[[Sequence[LayerRow]], str]] = {
+    ".txt": as_text,
+    ".json": as_json,
+    ".svg": as_svg,
+}

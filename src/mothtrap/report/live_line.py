@@ -1,0 +1,32 @@
+"""A finding in one line while the job trains.
+
+A watched process imports this module, and nothing else that renders runs.
+"""
+
+from __future__ import annotations
+
+from mothtrap.core.diagnosis import fault_name
+from mothtrap.core.findings import Finding
+from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style
+
+MAX_LAYERS = 3
+
+
+def live_line(finding: Finding, style: Style = PLAIN) -> str:
+    """Return the line that reports a finding while the job trains."""
+    head = f"{finding.code} {fault_name(finding)}"
+    layers = f" in {layers_in_words(finding, style)}" if finding.layers else ""
+    parts = [
+        f"mothtrap: {style.glyph(finding.severity)}",
+        style.paint(head, SEVERITY_COLORS[finding.severity]),
+        f"at step {finding.step}{layers}",
+    ]
+    where = f" ({style.safe(finding.location)})" if finding.location else ""
+    return " ".join(parts) + f": {style.safe(finding.message)}{where}"
+
+
+def layers_in_words(finding: Finding, style: Style) -> str:
+    """Return the names of the first layers of a finding, and how many more there are."""
+    names = ", ".join(style.safe(name) for name in finding.layers[:MAX_LAYERS])
+    more = len(finding.layers) - MAX_LAYERS
+    return names + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,103 @@
+"""STR723: a recurrence or an attention runs over the batch in place of the sequence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import SequenceAxes
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class BatchAsSequence(Rule):
+    """A recurrence or an attention runs over the batch in place of the sequence.
+
+    What it detects:
+        A recurrent layer or `nn.MultiheadAttention` without `batch_first` whose input has as many
+        entries along axis 0, which it takes for the sequence, as the loss has rows.
+
+    Why it matters:
+        The rows of a batch see one another, and the positions of a sequence do not. The loss
+        falls, as each row is still seen by itself, but the order in the sequence is lost, and a
+        prediction depends on the other rows of its batch.
+
+    Fires:
+        Warning when in `looks` steps every loss has as many rows as axis 0 of the input, more
+        than one entry lies along axis 1, and no axis of the prediction is as long as that.
+
+    Stays quiet:
+        Batches of one sequence, losses over every position, batches as large as the sequence is
+        long, and attentions that are written out.
+
+    What to do:
+        - Set `batch_first=True` where the module is made, as the batch is axis 0 of the data.
+        - Or swap the axes before the module: `x.transpose(0, 1)`.
+
+    Example:
+        nn.LSTM(8, 64)(x)                       # x has shape (batch, time, 8)
+        nn.LSTM(8, 64, batch_first=True)(x)
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.nn.LSTM.html
+    """
+
+    code = "STR723"
+    needs = (Need(facts=(SequenceAxes,)), Need(facts=(LossCall,)))
+    explains = ("loss_not_decreasing", "stuck_at_chance", "overfit")
+
+    looks: int = threshold(2, unit="steps", source="chosen by hand: sizes agree by chance once")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the axes of each module with the rows of the losses of the same step."""
+        seen: dict[str, list[SequenceAxes]] = {}
+        for axes in window.seen(SequenceAxes):
+            seen.setdefault(axes.module, []).append(axes)
+        if not seen:
+            raise NotApplicable("no recurrence or attention was seen that takes axis 0 in sequence")
+        losses: dict[int, list[LossCall]] = {}
+        for call in window.seen(LossCall):
+            if call.mode is Mode.TRAIN:
+                losses.setdefault(call.step, []).append(call)
+        judged = {
+            module: [_swapped(axes, losses[axes.step]) for axes in every if axes.step in losses]
+            for module, every in seen.items()
+        }
+        if all(len(verdicts) < self.looks for verdicts in judged.values()):
+            raise NotEnoughData(f"fewer than {self.looks} steps show the loss beside the module")
+        wrong = [m for m, found in judged.items() if len(found) >= self.looks and all(found)]
+        return [self._finding(window, seen[wrong[0]], wrong)] if wrong else []
+
+    def _finding(self, window: Window, seen: list[SequenceAxes], wrong: list[str]) -> Finding:
+        first = seen[0]
+        batch, length = first.shape[:2]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=first.step,
+            last_step=seen[-1].step,
+            count=len(seen),
+            layers=tuple(wrong[:10]),
+            message=(
+                f"{first.module} ({first.module_type}) takes axis 0 of its input of shape "
+                f"{first.shape} for the sequence, but the loss has {batch} rows: it runs over the "
+                f"{batch} rows of the batch, and treats the {length} positions apart"
+            ),
+            evidence={"shape": list(first.shape), "modules": len(wrong)},
+            location=first.location,
+        )
+
+
+def _swapped(axes: SequenceAxes, losses: list[LossCall]) -> bool:
+    """Return whether every loss of a step has the rows that a module takes for a sequence."""
+    first, second = axes.shape[:2]
+    if first == second or second < 2:
+        return False
+    shapes = [call.prediction_shape for call in losses]
+    return all(shape and shape[0] == first and second not in shape for shape in shapes)

@@ -1,0 +1,94 @@
+"""LOS413: every evaluation gives the same loss, to the last digit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._evaluations import Evaluated, evaluated
+
+
+@dataclass(frozen=True)
+class EvaluationUnchanged(Rule):
+    """Every evaluation gives the same loss, to the last digit.
+
+    What it detects:
+        Evaluation losses that are equal bit by bit from the first evaluation on, while the
+        training loss changes.
+
+    Why it matters:
+        Another loss follows from other weights or other rows, if only in the last digit. So what
+        is evaluated does not change with the training: a copy of the model that was made
+        before, an average that is never updated, weights that are loaded again before each
+        evaluation, or an output that does not depend on the weights.
+
+    Fires:
+        Warning when `evaluations` or more evaluations of one line, all of the run, gave the same
+        loss, other than 0, and at least `steps` steps lie between each two of them.
+
+    Stays quiet:
+        A loss of exactly 0, training losses that stand still, too, and a loss that changed in
+        any evaluation.
+
+    What to do:
+        - Evaluate the model that is trained: look whether a copy, an average, or loaded weights
+          are evaluated, and where they get the new weights.
+        - Update an average after each step: `averaged.update_parameters(model)`.
+
+    Example:
+        averaged = copy.deepcopy(model)                 # and never updated
+        averaged = AveragedModel(model); ...; averaged.update_parameters(model)
+
+    References:
+        PyTorch, weight averaging, https://docs.pytorch.org/docs/stable/optim.html
+    """
+
+    code = "LOS413"
+    needs = (Need(facts=(Evaluation,)), Need(scalars=("loss",), optional=True))
+    explains = ("overtraining", "labels_unrelated", "overfit", "stopped_too_late")
+
+    evaluations: int = threshold(
+        4, unit="evaluations", source="chosen by hand: losses that learn differ in the last digit"
+    )
+    steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the losses of each line that evaluates."""
+        every = evaluated(window)
+        long = [one for one in every if one.last.number + 1 >= self.evaluations]
+        if not long:
+            raise NotEnoughData(f"fewer than {self.evaluations} evaluations of one line were seen")
+        found = [self._finding(window, one) for one in long if self._stands_still(one)]
+        return found[:1]
+
+    def _stands_still(self, one: Evaluated) -> bool:
+        value, last = float(one.value_E[-1]), one.last
+        if not value or last.first != value or last.best != value or (one.value_E != value).any():
+            return False
+        known_E = one.train_E[np.isfinite(one.train_E)]
+        trains = len(known_E) > 1 and bool((known_E != known_E[0]).any())
+        return trains and bool((np.diff(one.step_E) >= self.steps).all())
+
+    def _finding(self, window: Window, one: Evaluated) -> Finding:
+        count, value = one.last.number + 1, float(one.value_E[-1])
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=int(one.step_E[0]),
+            last_step=int(one.step_E[-1]),
+            count=count,
+            message=(
+                f"all {count} evaluations gave the loss {value:.6g}, equal to the last digit, "
+                "while the training loss changed: what is evaluated does not change"
+            ),
+            evidence={"value": value, "evaluations": count, "site": one.last.site},
+            location=one.last.location,
+        )

@@ -1,0 +1,124 @@
+"""LOS414: the training loss is the same in every step, to the last digit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Series, Window
+
+ONE_OUTPUT = (
+    "Use two outputs or more, one for each class, or a binary loss for the one output: in PyTorch "
+    "`binary_cross_entropy_with_logits`, in Keras `BinaryCrossentropy(from_logits=True)`, in JAX "
+    "`optax.sigmoid_binary_cross_entropy`."
+)
+
+
+@dataclass(frozen=True)
+class LossUnchanged(Rule):
+    """The training loss is the same in every step, to the last digit.
+
+    What it detects:
+        A loss that is equal bit by bit in all steps from the first on; and a class loss over
+        one output, which is 0 whatever the model says.
+
+    Why it matters:
+        Other weights or other rows give another loss, if only in the last digit. A loss that
+        stands still does not depend on the weights, or the weights do not change. Nothing is
+        learned.
+
+    Fires:
+        Error when a class loss with one class was seen, and the loss is 0 in `few_steps` steps.
+        Warning when `num_steps` losses of a series, all of the run, are equal.
+
+    Stays quiet:
+        A loss that changed in any step, steps that are skipped, and the first steps.
+
+    What to do:
+        - Follow the loss back to the weights: is it computed from the output of the model, and
+          not from constants, rounded or detached values?
+        - Check that the optimizer holds the weights of this model, and that its rate is not 0.
+
+    Example:
+        loss = F.cross_entropy(nn.Linear(64, 1)(x), y)      # one class: always 0
+        loss = F.binary_cross_entropy_with_logits(nn.Linear(64, 1)(x).squeeze(1), y)
+
+    References:
+        Goodfellow, Bengio, Courville 2016, Deep learning, section 6.2.2
+    """
+
+    code = "LOS414"
+    needs = (Need(scalars=("loss",)), Need(facts=(LossCall,), optional=True))
+    explains = ("loss_not_decreasing", "stuck_at_chance", "overtraining", "nothing_learned")
+
+    few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class explains it")
+    num_steps: int = threshold(
+        30,
+        unit="steps",
+        source="chosen by hand: in half precision a loss repeats for some steps in a row",
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the losses of each series."""
+        every = [s for s in window.scalars("loss") if s.mode is Mode.TRAIN and len(s)]
+        if not every:
+            raise NotEnoughData("no loss was seen")
+        if all(s.total < self.few_steps for s in every):
+            raise NotEnoughData(f"fewer than {self.few_steps} losses were seen")
+        return [found for s in every if (found := self._judge(window, s))][:1]
+
+    def _judge(self, window: Window, series: Series) -> Finding | None:
+        used_S = ~np.isin(series.steps_S, window.steps_S[window.skipped_S])
+        loss_S = series.values_S[used_S]
+        value = float(loss_S[-1]) if len(loss_S) else float("nan")
+        if not np.isfinite(value) or (loss_S != value).any() or (series.early_S != value).any():
+            return None
+        single = next((c for c in _calls(window, series) if c.classes == 1), None)
+        if single is not None and not value and len(loss_S) >= self.few_steps:
+            what = (
+                f"the loss is 0 in all {series.total} steps, as {single.operation} is given one "
+                "class: with one output the class is certain, whatever the model says"
+            )
+            return self._finding(window, series, Severity.ERROR, what, (ONE_OUTPUT,))
+        if series.total < self.num_steps or len(loss_S) < self.num_steps:
+            return None
+        what = f"the loss was {value:.6g} in all {series.total} steps, equal to the last digit"
+        return self._finding(window, series, Severity.WARNING, what, None)
+
+    def _finding(
+        self,
+        window: Window,
+        series: Series,
+        severity: Severity,
+        message: str,
+        fixes: tuple[str, ...] | None,
+    ) -> Finding:
+        return self.finding(
+            window,
+            severity=severity,
+            step=0,
+            last_step=int(series.steps_S[-1]),
+            count=series.total,
+            message=message,
+            evidence={"value": float(series.values_S[-1]), "steps": series.total},
+            fixes=fixes if fixes is not None else self.fixes(window),
+            location=series.location,
+        )
+
+
+def _calls(window: Window, series: Series) -> list[LossCall]:
+    """Return the loss calls that made a series."""
+    return [
+        call
+        for call in window.seen(LossCall)
+        if call.mode is Mode.TRAIN
+        and (call.series == series.of or (call.series is None and call.location == series.location))
+    ]

@@ -1,0 +1,122 @@
+"""SYS101: the training waits for data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan
+from mothtrap.core.facts.phases import PhasesTimed
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.phases import DATA, OWN
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class WaitsForData(Rule):
+    """The training waits for data.
+
+    What it detects:
+        Steps of which a large part goes by while the training thread waits for the next batch
+        of a loader, although the processors of the machine have nothing to do.
+
+    Why it matters:
+        The training could be faster on the same machine. Batches can be loaded in other
+        processes while the model computes.
+
+    Fires:
+        Warning when waiting takes `share` of the time, and the processors were idle for `idle` of
+        it, in `times` observations running. An observation covers 100 steps or 30 seconds. The
+        first one does not count, since worker processes start in it.
+
+    Stays quiet:
+        Machines that are busy otherwise, evaluations, a slow first batch of each pass, and jobs on
+        an accelerator: there the host may wait for the device while it seems to wait for data.
+
+    What to do:
+        - Load batches in worker processes: `DataLoader(..., num_workers=N)`.
+        - Move work that is the same in every pass out of the data set: decode and resize once.
+        - Read from a local disk, and many samples at a time.
+
+    Example:
+        DataLoader(images, batch_size=64)                  # loads while the model waits
+        DataLoader(images, batch_size=64, num_workers=2)
+
+    References:
+        PyTorch, Performance Tuning Guide: Enable asynchronous data loading and augmentation,
+        https://docs.pytorch.org/tutorials/recipes/recipes/tuning_guide.html
+    """
+
+    code = "SYS101"
+    needs = (Need(facts=(PhasesTimed,)), Need(facts=(LoaderBegan, BatchesLoaded), optional=True))
+
+    share: float = threshold(
+        0.3, unit="of the time", source="chosen by hand: less is seldom worth a change"
+    )
+    idle: float = threshold(
+        0.25, unit="of the processors' time", source="chosen by hand: others need the machine"
+    )
+    times: int = threshold(3, unit="observations running", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Look at the latest observations."""
+        timed = list(window.seen(PhasesTimed))
+        if any(each.accelerator for each in timed):
+            raise NotApplicable("the model trains on an accelerator")
+        latest = timed[1:][-self.times :]
+        if len(latest) < self.times:
+            raise NotEnoughData(f"needs {self.times + 1} observations of the time of steps")
+        if not all(self._waits(each) for each in latest):
+            return []
+        steps = latest[-1].step + 1 - latest[0].first_step
+        waited_s = sum(each.seconds[DATA] for each in latest)
+        whole_s = sum(_without_own(each) for each in latest)
+        loader = _training_loader(window)
+        workers = loader.workers if loader is not None else 0
+        needed = max(workers + 1, math.ceil(max(1, workers) * whole_s / (whole_s - waited_s)))
+        if not workers:
+            needed = max(1, math.ceil(waited_s / (whole_s - waited_s)))
+        name = f"`{loader.loader}`" if loader is not None else "the loader"
+        _, *others = self.fixes(window)
+        return [
+            self.finding(
+                window,
+                severity=Severity.WARNING,
+                step=latest[0].first_step,
+                last_step=latest[-1].step,
+                count=steps,
+                message=(
+                    f"the training waits for data {100 * waited_s / whole_s:.0f} % of the time: "
+                    f"{1000 * waited_s / steps:.2g} ms of {1000 * whole_s / steps:.2g} ms a step; "
+                    f"{name} has {workers} worker processes"
+                ),
+                evidence={
+                    "share": waited_s / whole_s,
+                    "limit": self.share,
+                    "workers": workers,
+                    "needed": needed,
+                },
+                fixes=(f"Give {name} `num_workers={needed}`: so many would keep up.", *others),
+                location=loader.location if loader is not None else None,
+            )
+        ]
+
+    def _waits(self, timed: PhasesTimed) -> bool:
+        waits = timed.seconds[DATA] > self.share * _without_own(timed)
+        return waits and timed.idle >= self.idle
+
+
+def _training_loader(window: Window) -> LoaderBegan | None:
+    """Return the loader whose batches the model was trained on last."""
+    trained = [each.loader for each in window.seen(BatchesLoaded) if each.trained]
+    begun = list(window.seen(LoaderBegan))
+    known = [each for each in begun if trained and each.loader == trained[-1]]
+    return next(reversed(known or begun), None)
+
+
+def _without_own(timed: PhasesTimed) -> float:
+    return sum(timed.seconds.values()) - timed.seconds[OWN]

@@ -1,0 +1,130 @@
+"""What the launcher does while the job runs: comparing workers, actions, and the machine log.
+
+The modules for this take a third of a second to import. A thread imports them while the job
+starts, so that the job does not wait for them. It also imports what the verdict needs.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import psutil
+
+from mothtrap.capture.containment import Containment, say_on_stderr
+from mothtrap.core.config import Config
+from mothtrap.store.writers import wait_for_writers
+
+if TYPE_CHECKING:
+    from mothtrap.session.compactor import Compactor
+    from mothtrap.session.machine import MachineSampler
+    from mothtrap.session.reacting import Executor
+    from mothtrap.session.supervision import Supervision
+
+WRITERS_TIMEOUT_S = 30.0
+"""Time for which writer processes may still write when the job has ended."""
+
+
+class BesideJob:
+    """Services that run beside a job, in threads.
+
+    Args:
+        attempt: the folder of the attempt.
+        config: settings of the run.
+        compacts: files of the run are made smaller while they stay on this machine.
+
+    Attributes:
+        children: takes the process id of the job.
+        ended_s: when the job had ended, by `time.monotonic`.
+    """
+
+    def __init__(self, attempt: Path, config: Config, *, compacts: bool) -> None:
+        self._attempt, self._config, self._compacts = attempt, config, compacts
+        self.children: list[int] = []
+        self.ended_s = self._made_s = time.monotonic()
+        self._sampler: MachineSampler | None = None
+        self._compactor: Compactor | None = None
+        self._executor: Executor | None = None
+        self._supervision: Supervision | None = None
+        self._thread = threading.Thread(target=self._begin, name="mothtrap beside", daemon=True)
+        self._thread.start()
+
+    def _begin(self) -> None:
+        try:
+            self._begin_services()
+            import mothtrap.session.verdict
+
+            _ = mothtrap.session.verdict  # imported here so that the verdict comes at once
+        except Exception as err:  # whatever fails here, the job must not
+            Containment(say_on_stderr).report("what runs beside the job", err)
+
+    def _begin_services(self) -> None:
+        from mothtrap.monitor.catalogue import left_out
+        from mothtrap.session import machine, reacting
+        from mothtrap.session.compactor import Compactor
+        from mothtrap.session.supervision import Supervision
+
+        self._executor = reacting.begin(
+            self._attempt,
+            self._config,
+            say_on_stderr,
+            lambda: self.children[-1] if self.children else None,
+        )
+        if self._config.capture != "off":
+            self._sampler = machine.begin(self._attempt, say_on_stderr)
+        if self._compacts:
+            self._compactor = Compactor(self._attempt.parent, say_on_stderr)
+        for fault in left_out():
+            say_on_stderr(f"mothtrap: rule {fault}")
+        supervision = Supervision(self._attempt, self._config)
+        supervision.begin()
+        self._supervision = supervision
+
+    @property
+    def latest(self) -> Path:
+        """Folder of the last attempt of the launch."""
+        return self._supervision.latest if self._supervision else self._attempt
+
+    @property
+    def lost(self) -> tuple[int, ...]:
+        """Workers that never closed their record; see `Supervision.lost`."""
+        return self._supervision.lost if self._supervision else ()
+
+    @property
+    def order_seen(self) -> bool:
+        """Return whether it was seen that the first of `lost` died before the others."""
+        return self._supervision is None or self._supervision.order_seen
+
+    @property
+    def was_killed(self) -> bool:
+        """Return whether an action ended the job by a signal."""
+        return self._executor is not None and self._executor.was_killed
+
+    def job_ended(self) -> None:
+        """Wait for writers, and end everything but the actions."""
+        self.ended_s = time.monotonic()
+        self._thread.join()
+        if self._sampler is not None:
+            self._sampler.close()
+        wait_for_writers(self.latest, WRITERS_TIMEOUT_S)
+        if self._supervision is not None:
+            self._supervision.close()
+
+    @property
+    def launcher_s(self) -> float:
+        """Seconds that this process took before the job began, and since it has ended."""
+        started_s = float(psutil.Process().create_time())
+        before_s = time.time() - started_s - (time.monotonic() - self._made_s)
+        return before_s + time.monotonic() - self.ended_s
+
+    def close_actions(self) -> None:
+        """Run the actions that the end of the job asks for, and end."""
+        if self._executor is not None:
+            self._executor.close()
+
+    def compact(self) -> None:
+        """Make the files of the run smaller, once everything is written."""
+        if self._compactor is not None:
+            self._compactor.finish()

@@ -1,0 +1,70 @@
+"""Close all descriptors of a script, but not the files that threads of mothtrap are reading.
+
+A script that becomes a daemon calls `os.closerange(3, 256)`. A thread of mothtrap may have a file
+open at that moment, such as a module that it imports. It would close the file by its number
+afterwards, which may by then be the number of a new file of the script.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import stat
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+WAIT_S = 10.0
+"""Longest wait for pipes of mothtrap; git, the only program that it asks, is given as long."""
+
+has_pipes = threading.Lock()
+"""Held while a thread of mothtrap has pipes to another process."""
+
+
+@functools.cache
+def keep_ours_open(run: Path) -> None:
+    """Make `os.closerange` leave files open that are only read, or belong to the run.
+
+    Sockets, pipes, and all other files are closed. Does nothing on Windows.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        return
+    close_all, owner, folder = os.closerange, os.getpid(), str(run.resolve()) + os.sep
+
+    def is_left_open(number: int) -> bool:
+        kind = os.fstat(number).st_mode
+        if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
+            return False
+        is_read = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+        return is_read or _path_of(number).startswith(folder)
+
+    @functools.wraps(close_all)
+    def closerange(fd_low: int, fd_high: int, /) -> None:
+        if os.getpid() != owner:  # a forked child has no thread of mothtrap
+            close_all(fd_low, fd_high)
+        else:
+            _close(fd_low, fd_high, is_left_open)
+
+    os.closerange = closerange
+
+
+def _close(low: int, high: int, is_left_open: Callable[[int], bool]) -> None:
+    waited = has_pipes.acquire(timeout=WAIT_S)
+    try:
+        for number in [int(name) for name in os.listdir("/dev/fd")]:
+            with suppress(OSError):  # closed by now: what `closerange` ignores, too
+                if low <= number < high and not is_left_open(number):
+                    os.close(number)
+    finally:
+        if waited:
+            has_pipes.release()
+
+
+def _path_of(number: int) -> str:
+    """Return the path of an open file; empty where the system does not say it."""
+    with suppress(OSError):
+        return os.readlink(f"/proc/self/fd/{number}")
+    return ""

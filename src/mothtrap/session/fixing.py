@@ -1,0 +1,170 @@
+"""Certain repairs of the findings of a run, and a trial of one of them in a copy of the folder."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from mothtrap.core.errors import ReplayError
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.monitor.catalogue import explains
+from mothtrap.reader.run import Run, open_run
+from mothtrap.repairs import catalogue
+from mothtrap.repairs.catalogue import Patch
+from mothtrap.report.source_lines import unchanged_source
+from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.session.own_runs import is_own
+from mothtrap.store.layout import attempts
+
+MAX_BYTES = 500 << 20
+"""Size of a folder that is copied for a trial. Chosen by hand: seconds on a disk."""
+LAST_SHARE = 0.1
+"""Share of the steps whose losses are averaged for the comparison."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undecided:
+    """A finding without a certain repair.
+
+    Attributes:
+        finding: that was looked at.
+        reason: what a person must decide.
+    """
+
+    finding: Finding
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """Result of the repaired script.
+
+    Attributes:
+        gone: the finding was not made again.
+        verdict: of the repaired run.
+        steps: that both runs made.
+        loss_before, loss_after: mean loss of the last of these steps; None where unknown.
+    """
+
+    gone: bool
+    verdict: str
+    steps: int
+    loss_before: float | None
+    loss_after: float | None
+
+
+def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
+    """Yield the repair of each root finding, or what must be decided, the worst first."""
+    from mothtrap.repairs.script import NoCertainRepairError  # the extra may be missing
+
+    known = {one.fingerprint: one for one in summary.findings}
+    for story in summary.diagnosis:
+        finding = known.get(story.root)
+        if finding is None or finding.severity is Severity.INFO:
+            continue
+        if not catalogue.is_known(finding):
+            yield Undecided(finding=finding, reason="there is no certain repair for this rule")
+            continue
+        try:
+            file = catalogue.place_of(finding)
+            text, problem = unchanged_source(run, file) if file else (None, "it names no file")
+            if text is None:
+                raise NoCertainRepairError(problem)
+            yield catalogue.patch(finding, file, text)
+        except NoCertainRepairError as err:
+            yield Undecided(finding=finding, reason=str(err))
+
+
+def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bool) -> Trial:
+    """Run the repaired script in a copy of its folder, and compare it with the run.
+
+    Args:
+        run: that the patch is of.
+        patch: the repair.
+        scratch: empty folder for the copy and for the new run.
+        timeout_s: longest time of the script.
+        anyway: also if another user recorded the run.
+
+    Raises:
+        ReplayError: the script cannot be started, or did not end in time.
+    """
+    info = run.info
+    if info is None or not info.command:
+        raise ReplayError("the run does not say how its script was started, so it cannot be tried")
+    if not (anyway or is_own(info)):
+        raise ReplayError(
+            "another user recorded this run, and its command would be executed; check "
+            f"`{' '.join(info.command)}` in {info.cwd}, then pass --anyway"
+        )
+    folder = Path(info.cwd)
+    copy = scratch / "copy"
+    _copy(folder, copy, run.path.parent)
+    (copy / patch.file).write_text(patch.text, encoding="utf-8")
+    command = [word.replace(str(folder), str(copy)) for word in info.command]
+    options = ["--runs-dir", str(scratch / "runs"), "--name", "repaired", "--"]
+    try:
+        subprocess.run(
+            [sys.executable, "-m", "mothtrap", "run", *options, *command],
+            cwd=copy,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=timeout_s or None,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as err:
+        raise ReplayError(f"the repaired script did not end within {timeout_s:g} s") from err
+    made = scratch / "runs" / "repaired"
+    if not attempts(made):
+        raise ReplayError("the repaired script made no run; apply the patch and run it yourself")
+    return _compared(run, open_run(made), patch.finding)
+
+
+def _compared(before: Run, after: Run, finding: Finding) -> Trial:
+    summary = summarize(after, explains())
+    steps = min(before.steps, after.steps)
+    return Trial(
+        gone=all(one.code != finding.code for one in summary.findings),
+        verdict=summary.verdict,
+        steps=steps,
+        loss_before=_loss(before, steps),
+        loss_after=_loss(after, steps),
+    )
+
+
+def _loss(run: Run, steps: int) -> float | None:
+    """Return the mean training loss of the last steps below a number."""
+    for one in run.scalars("loss", "train"):
+        values = one.values_S[(one.steps_S < steps) & (one.steps_S >= steps * (1 - LAST_SHARE))]
+        values = values[np.isfinite(values)]
+        if len(values):
+            return float(values.mean())
+    return None
+
+
+def _copy(folder: Path, target: Path, runs: Path) -> None:
+    """Copy the folder of a script, without runs, hidden folders, and environments."""
+
+    def left_out(place: str, names: list[str]) -> set[str]:
+        here = Path(place)
+        return {
+            name
+            for name in names
+            if name.startswith(".")
+            or name == "__pycache__"
+            or (here / name).resolve() == runs.resolve()
+            or (here / name / "pyvenv.cfg").exists()
+        }
+
+    files = [one for one in folder.rglob("*") if one.is_file()]
+    if sum(one.stat().st_size for one in files) > MAX_BYTES:
+        raise ReplayError(
+            f"{folder} has more than {MAX_BYTES >> 20} MB; apply the patch and run it yourself"
+        )
+    shutil.copytree(folder, target, ignore=left_out, symlinks=True)

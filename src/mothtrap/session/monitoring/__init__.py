@@ -1,0 +1,1 @@
+"""Monitors outside of jobs: they follow runs, evaluate rules, and act (`mothtrap monitor`)."""

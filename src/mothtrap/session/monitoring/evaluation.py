@@ -1,0 +1,244 @@
+"""Rules over one attempt of a run, evaluated outside of its job while it grows."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from mothtrap.core.config import Config
+from mothtrap.core.errors import ObjectExistsError, StoreError
+from mothtrap.core.findings import Finding, has_passed
+from mothtrap.core.quiet import Quiet
+from mothtrap.core.records import StepRecord
+from mothtrap.core.runs import Evaluated, RuleStatus
+from mothtrap.core.steps import Mode
+from mothtrap.monitor.afterwards import EVERY, without_numbers
+from mothtrap.monitor.catalogue import load_rules, switched_off
+from mothtrap.monitor.joined import JoinedWindows, stall_record
+from mothtrap.monitor.monitor import Monitor
+from mothtrap.reader.merging import merge_findings, merge_statuses
+from mothtrap.store import layout
+from mothtrap.store.finding_log import FindingLog, FindingReader
+from mothtrap.store.run_objects import is_mirror, store_of
+from mothtrap.store.sealing import is_sealed
+from mothtrap.store.stalls import StallReader
+from mothtrap.store.worker_reading import ReadState
+
+PENDING_S = 2.0
+"""Time after which new steps are evaluated even if they are few; chosen by hand, for jobs whose
+steps take seconds."""
+KEEP_EVERY_S = 1.0
+"""Seconds between two writings of the rules' states when nothing was found."""
+ROLL_S = 2.0
+"""Seconds after which results for an object store are sent."""
+
+
+class AttemptEvaluation:
+    """Evaluates the rules on the records of all workers, and stores findings as they change.
+
+    Results lie in one monitor folder of the attempt. A process that takes over evaluates
+    all records again, and writes only what differs from the stored results.
+
+    Args:
+        attempt: folder of the attempt.
+        config: names the rules in force.
+        monitor: number of the monitor, the same for whoever evaluates these rules.
+        counts: numbers of steps for which findings must last to be reacted to.
+
+    Raises:
+        StoreError: the object store of the run cannot be reached, or refuses.
+    """
+
+    def __init__(
+        self, attempt: Path, config: Config, monitor: int, counts: Collection[int] = ()
+    ) -> None:
+        self._attempt, self._config = attempt, config
+        self._rules, self._counts = load_rules(config), counts
+        self._alone = [rule for rule in self._rules if not rule.compares]
+        self._windows = JoinedWindows()
+        self._quiet = Quiet.of(config)
+        comparing = [rule for rule in self._rules if rule.compares]
+        self._joined = Monitor(comparing, builder=self._windows, quiet=self._quiet, every=1)
+        self._readers: dict[int, ReadState] = {}
+        self._stalls: dict[int, StallReader] = {}
+        self._monitors: dict[int, Monitor] = {}
+        self._folder = layout.monitor_folder(attempt, monitor)
+        self._sender = _Sender(attempt.parent, self._folder) if is_mirror(attempt.parent) else None
+        if self._sender is not None:
+            self._sender.drop_unsent()
+        stored = FindingReader(self._folder)
+        stored.poll()
+        self.past = tuple(stored.findings)
+        """Revisions that an earlier monitor has stored, in their order."""
+        self._stored = {finding.fingerprint: finding for finding in stored.findings}
+        self._states = {status.code: status for status in stored.statuses}
+        self._evaluated = stored.evaluated
+        self._log: FindingLog | None = None
+        self._steps = 0
+        self._judged_s, self._kept_s = time.monotonic(), float("-inf")
+        self._has_new = False
+        self.has_unsent = False
+        """Whether the object store of the run could not be reached."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether the attempt has ended and all of it was evaluated."""
+        return self._evaluated is not None and self._evaluated.is_complete
+
+    @property
+    def rules(self) -> tuple[RuleStatus, ...]:
+        """State of each rule, as stored."""
+        return tuple(self._states[code] for code in sorted(self._states))
+
+    def look(self, *, last: bool, ended_s: float | None = None) -> list[Finding]:
+        """Evaluate new records, and store what changed.
+
+        Args:
+            last: the attempt has ended, and nothing more will come.
+            ended_s: Unix time of its end, where it is known.
+
+        Returns:
+            Revisions of findings that were stored, in their order.
+
+        Raises:
+            OSError: the results cannot be stored; they are tried again by the next call.
+        """
+        if self.is_complete:
+            if self.has_unsent:
+                self._send()
+            return []
+        grew = self._feed()
+        now_s = time.monotonic()
+        if last or (self._has_new and now_s - self._judged_s >= PENDING_S):
+            self._finish(ended_s if last else None)
+            self._judged_s, self._has_new = now_s, False
+        elif not grew:
+            for monitor in self._monitors.values():
+                monitor.idle(time.time())
+        return self._keep(last=last)
+
+    def close(self) -> None:
+        """Seal what was written, and send it."""
+        self._send(seal=True)
+
+    def _feed(self) -> bool:
+        grew = False
+        for rank in layout.workers(self._attempt):
+            if rank not in self._readers:
+                folder = layout.worker_folder(self._attempt, rank)
+                self._readers[rank], self._stalls[rank] = ReadState(folder), StallReader(folder)
+                self._monitors[rank] = Monitor(self._alone, rank, quiet=self._quiet, every=EVERY)
+            for record in self._readers[rank].poll():
+                grew = self._has_new = True
+                self._monitors[rank].feed(record)
+                self._steps = max(self._steps, record.key.step + (record.key.mode is Mode.TRAIN))
+                if record.observations:
+                    self._join(rank, without_numbers(record))
+            if (state := self._stalls[rank].poll()) is not None:
+                self._join(rank, stall_record(state))
+        return grew
+
+    def _join(self, rank: int, facts: StepRecord) -> None:
+        self._windows.add(rank, facts)
+        self._joined.feed(facts)
+
+    def _finish(self, ended_s: float | None) -> None:
+        for monitor in (*self._monitors.values(), self._joined):
+            monitor.finish()
+            if ended_s is not None:
+                monitor.idle(ended_s)
+
+    def _keep(self, *, last: bool) -> list[Finding]:
+        monitors = (*self._monitors.values(), self._joined)
+        found = merge_findings(monitor.findings for monitor in monitors)
+        changed = [finding for finding in found if self._is_news(finding, last=last)]
+        now_s = time.monotonic()
+        if not (changed or last or now_s - self._kept_s >= KEEP_EVERY_S):
+            return []
+        self._kept_s = now_s
+        statuses = merge_statuses(
+            (*(monitor.statuses() for monitor in monitors), switched_off(self._config))
+        )
+        news = [status for status in statuses if self._states.get(status.code) != status]
+        evaluated = Evaluated(steps=self._steps, is_complete=last)
+        if changed or news or evaluated != self._evaluated:
+            self._append(changed, news, evaluated)
+        self._send(seal=last)
+        return changed
+
+    def _append(
+        self, changed: Sequence[Finding], news: Sequence[RuleStatus], evaluated: Evaluated
+    ) -> None:
+        if self._log is None:
+            roll_s = ROLL_S if self._sender is not None else None
+            self._log = FindingLog(self._folder, roll_s=roll_s)
+        self._log.append(changed, news, evaluated)
+        self._stored |= {finding.fingerprint: finding for finding in changed}
+        self._states |= {status.code: status for status in news}
+        self._evaluated = evaluated
+
+    def _send(self, *, seal: bool = False) -> None:
+        if self._log is not None:
+            if seal:
+                self._log.close()
+            self._log.tend()
+        if self._sender is not None:
+            try:
+                self._sender.send()
+            except StoreError:  # sent later; whoever waits for findings need not wait for that
+                self.has_unsent = True
+            else:
+                self.has_unsent = False
+
+    def _is_news(self, finding: Finding, *, last: bool) -> bool:
+        """Return whether a revision is stored: growth alone is not, but when it doubles."""
+        old = self._stored.get(finding.fingerprint)
+        if old is None or (old.severity, has_passed(old)) != (
+            finding.severity,
+            has_passed(finding),
+        ):
+            return True
+        if last:
+            return old != finding
+        reached = any(old.count < count <= finding.count for count in self._counts)
+        return reached or finding.count >= 2 * max(1, old.count)
+
+
+class _Sender:
+    """Sends the sealed segments of a monitor to the object store of the run, in their order."""
+
+    def __init__(self, run: Path, folder: Path) -> None:
+        self._store = store_of(run)
+        self._folder, self._key = folder, folder.relative_to(run).as_posix()
+        self._next: int | None = None
+
+    def drop_unsent(self) -> None:
+        """Remove segments that a killed monitor of this machine has left and never sent.
+
+        Raises:
+            StoreError: the store cannot be reached, or refuses.
+        """
+        sent = self._sent()
+        for number in layout.segments(self._folder, "findings"):
+            if number not in sent:
+                layout.segment_path(self._folder, "findings", number).unlink()
+
+    def send(self) -> None:
+        """Send what is ready; raises `StoreError`, and is to be called again then."""
+        known = layout.segments(self._folder, "findings")
+        if self._next is None:
+            self._next = max(self._sent(), default=-1) + 1
+        for number in known:
+            path = layout.segment_path(self._folder, "findings", number)
+            if number >= self._next:
+                if not (number < known[-1] or is_sealed(path)):
+                    return
+                with suppress(ObjectExistsError):  # the answer to an earlier attempt was lost
+                    self._store.put_if_absent(f"{self._key}/{path.name}", path)
+                self._next = number + 1
+
+    def _sent(self) -> set[int]:
+        names = [info.key.rpartition("/")[2] for info in self._store.list(self._key)]
+        return {int(name[len("findings-") : -len(".arrow")]) for name in names}

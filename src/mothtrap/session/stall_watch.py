@@ -1,0 +1,176 @@
+"""Thread of a worker that writes down where its training thread is while no step comes.
+
+Nothing is sent to other workers, and no collective is called: each worker writes a small file,
+`RUN/<attempt>/w<rank>/stalled.json`, and whoever reads those of all workers can tell who waits
+for whom.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from mothtrap.core.facts.stalls import CollectiveCall, WorkerStalled
+from mothtrap.store.stalls import write_stall
+from mothtrap.tracing import frames
+
+LOOK_EVERY_S = 1.0
+"""Pause between two looks; chosen by hand."""
+LEAST_S = 10.0
+"""Time without a step below which no job is stalled; chosen by hand."""
+TIMES_A_STEP = 10
+"""Times the mean duration of a step, but for the longest one, without a step; chosen by hand."""
+TIMES_THE_LONGEST = 2
+"""Times the longest wait for a step so far: evaluations and checkpoints come again."""
+IDLE_SHARE = 0.5
+"""Share of the limit for which a worker must have been idle; chosen by hand."""
+BUSY_CPU = 0.1
+"""Share of one processor above which the processes of a worker compute; chosen by hand: the
+threads of mothtrap need less."""
+BUSY_BYTES_S = 100_000.0
+"""Bytes per second above which they read or write; chosen by hand."""
+STACK = 20
+"""Most calls of a stack that are stored."""
+
+
+class StallWatch:
+    """Looks once a second whether the worker makes steps; made by the training thread.
+
+    Args:
+        folder: of the worker.
+        rank: of the worker.
+        steps: returns the number of steps so far.
+        collective: returns the last collective that the process has called, given the innermost
+            frame of the training thread.
+        clock: seconds.
+        begins: start the thread.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        rank: int,
+        steps: Callable[[], int],
+        collective: Callable[[FrameType], CollectiveCall | None],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        begins: bool = True,
+    ) -> None:
+        self._folder, self._rank, self._steps, self._collective = folder, rank, steps, collective
+        self._clock = clock
+        self._trainer = threading.get_ident()
+        self._began_s = self._moved_s = self._still_s = clock()
+        self._first = self._last = steps()
+        self._longest_s = 0.0
+        self._work: tuple[float, float] | None = None
+        self._worked_s = clock()
+        self._place: tuple[object, int, int] | None = None
+        self._placed_s = clock()
+        self._is_written = False
+        self._ends = threading.Event()
+        if begins:
+            thread = threading.Thread(target=self._run, name="mothtrap stalls", daemon=True)
+            thread.start()
+
+    def close(self) -> None:
+        """Look no more; a worker that closes its run is not stalled."""
+        self._ends.set()
+        if self._is_written:
+            self._write(self._clock(), None)
+
+    def _run(self) -> None:
+        with suppress(Exception):  # a worker without this file is reported as unknown
+            while not self._ends.wait(LOOK_EVERY_S):
+                self.look()
+
+    def look(self) -> None:
+        """Compare the number of steps with that of the last look.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        now_s, steps = self._clock(), self._steps()
+        if steps != self._last:
+            if self._last > self._first:
+                self._longest_s = max(self._longest_s, now_s - self._moved_s)
+            self._last, self._moved_s, self._still_s, self._work = steps, now_s, now_s, None
+            if self._is_written:
+                self._write(now_s, None)
+                self._is_written = False
+            return
+        limit_s = self._limit_s()
+        if now_s - self._moved_s < limit_s * (1 - IDLE_SHARE):
+            return
+        frame = sys._current_frames().get(self._trainer)
+        if frame is None or not self._is_still(frame, now_s):
+            self._still_s = now_s
+        if now_s - self._moved_s >= limit_s and frame is not None:
+            self._write(now_s, frame, is_idle=now_s - self._still_s >= 0.9 * IDLE_SHARE * limit_s)
+            self._is_written = True
+
+    def _limit_s(self) -> float:
+        made = self._last - self._first
+        others_s = self._moved_s - self._began_s - self._longest_s
+        mean_s = others_s / max(1, made - 1) if made else 0.0
+        return max(LEAST_S, TIMES_A_STEP * mean_s, TIMES_THE_LONGEST * self._longest_s)
+
+    def _is_still(self, frame: FrameType, now_s: float) -> bool:
+        """Return whether nothing happened since the last look."""
+        users, call = frames.user_frame_of(frame) or frame, self._collective(frame)
+        place = users.f_code, users.f_lineno, call.number if call is not None else 0
+        same, self._place = place == self._place, place
+        if not same:
+            self._placed_s = now_s
+        before, since_s = self._work, now_s - self._worked_s
+        self._work, self._worked_s = _work(), now_s
+        if before is None or not same or since_s <= 0:
+            return False
+        cpu, moved = ((now - then) / since_s for now, then in zip(self._work, before, strict=True))
+        return cpu < BUSY_CPU and moved < BUSY_BYTES_S
+
+    def _write(self, now_s: float, frame: FrameType | None, *, is_idle: bool = False) -> None:
+        users = frames.user_frame_of(frame)
+        state = WorkerStalled(
+            step=max(0, self._last - 1),
+            rank=self._rank,
+            waited_s=now_s - self._moved_s,
+            is_idle=is_idle,
+            still_s=now_s - self._placed_s,
+            function=users.f_code.co_name if users is not None else "",
+            location=frames.location(users),
+            collective=self._collective(frame) if frame is not None else None,
+            has_resumed=frame is None,
+            at_s=time.time(),
+            stack=_stack(frame),
+        )
+        write_stall(self._folder, state)
+
+
+def _stack(frame: FrameType | None) -> tuple[str, ...]:
+    lines: list[str] = []
+    while frame is not None and len(lines) < STACK:
+        lines.append(f"{frame.f_code.co_name} {frame.f_code.co_filename}:{frame.f_lineno}")
+        frame = frame.f_back
+    return tuple(lines)
+
+
+def _work() -> tuple[float, float]:
+    """Return processor seconds and bytes read and written of this process and its children."""
+    seconds = moved = 0.0
+    own = psutil.Process(os.getpid())
+    for process in (own, *own.children(recursive=True)):
+        with suppress(psutil.Error):
+            times = process.cpu_times()
+            seconds += times.user + times.system
+            if hasattr(process, "io_counters"):  # not on macOS
+                counters = process.io_counters()
+                moved += counters.read_bytes + counters.write_bytes
+    return seconds, moved

@@ -1,0 +1,22 @@
+"""A run's place as an object store, also for a run that lies in a folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from mothtrap.store.objects import Store, open_store
+from mothtrap.store.remote import read_remote
+
+
+def store_of(run: Path) -> Store:
+    """Return the store that holds a run: that of its URL for a mirror, else its folder."""
+    remote = read_remote(run)
+    if remote is not None and remote.role == "mirror":
+        return open_store(remote.url)
+    return open_store(run.absolute().as_uri())
+
+
+def is_mirror(run: Path) -> bool:
+    """Return whether a folder is the mirror of a run in an object store."""
+    remote = read_remote(run)
+    return remote is not None and remote.role == "mirror"

@@ -1,0 +1,55 @@
+"""States of workers that make no step: `RUN/<attempt>/w<rank>/stalled.json`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from mothtrap.core import jsonable
+from mothtrap.core.facts.stalls import WorkerStalled
+from mothtrap.store.plain_files import read_plain
+from mothtrap.store.replacing import replace
+
+FILE = "stalled.json"
+MAX_BYTES = 1 << 16
+"""Of a state that is read; chosen by hand."""
+
+
+def write_stall(worker: Path, state: WorkerStalled) -> None:
+    """Write the state of a worker over the earlier one.
+
+    Args:
+        worker: folder of the worker.
+        state: is written.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    replace(worker / FILE, jsonable.encode(state))
+
+
+class StallReader:
+    """Reads the state of one worker when it has changed.
+
+    Args:
+        worker: folder of the worker.
+    """
+
+    def __init__(self, worker: Path) -> None:
+        self._path = worker / FILE
+        self._last = b""
+
+    def poll(self) -> WorkerStalled | None:
+        """Return the state if it is another one than before; else None."""
+        try:
+            data = read_plain(self._path, MAX_BYTES)
+        except OSError:
+            return None
+        if data == self._last:
+            return None
+        self._last = data
+        try:
+            return jsonable.decode(data, WorkerStalled)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None

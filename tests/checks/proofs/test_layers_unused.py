@@ -1,0 +1,47 @@
+"""The table of layers, and layers that no step uses."""
+
+from __future__ import annotations
+
+import torch
+from tests.checks.checked import finding, network, passes, result, table
+from torch import nn
+
+LOSS = nn.CrossEntropyLoss()
+
+
+class Forgotten(nn.Module):
+    """Has a layer that it never calls, and one whose weight it uses by hand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.body, self.norm = network(), nn.LayerNorm(3)
+        self.shift = nn.Linear(1, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(x) + self.shift.weight[:, 0] + self.shift.bias
+
+
+def test_a_layer_that_is_never_called_is_named() -> None:
+    found = finding("PRE501", Forgotten(), table(), LOSS)
+    assert found.severity == "info"
+    assert found.layers == ("norm.weight", "norm.bias")
+    assert "layer norm was not called" in found.message
+
+
+def test_the_table_of_layers_has_shapes_parameters_and_multiplications() -> None:
+    made = result("PRE501", network(), table(), LOSS)
+    first, relu, last = made.layers
+    assert (first.name, first.kind, first.output, first.parameters) == (
+        "0",
+        "Linear",
+        (16, 16),
+        112,
+    )
+    assert first.multiplications == 16 * 6 * 16
+    assert (relu.kind, relu.parameters) == ("ReLU", 0)
+    assert last.gradient == "some"
+    assert made.figures["parameters"] == 112 + 51
+
+
+def test_a_model_whose_layers_are_all_called_passes() -> None:
+    assert passes("PRE501", network(), table(), LOSS)

@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import SequenceAxes
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.batch_as_sequence import BatchAsSequence
+
+
+def check(shape: tuple[int, ...], prediction: tuple[int, ...], *, steps: int = 3) -> list[Finding]:
+    every = range(steps)
+    return BatchAsSequence().check(
+        window(
+            *(
+                SequenceAxes(
+                    step=step, module="rnn", module_type="LSTM", shape=shape, location="net.py:4"
+                )
+                for step in every
+            ),
+            *(
+                LossCall(step=step, operation="cross_entropy", prediction_shape=prediction)
+                for step in every
+            ),
+        )
+    )
+
+
+def test_rows_of_the_loss_along_the_axis_of_the_sequence_are_reported() -> None:
+    [finding] = check((32, 12, 8), (32, 4))
+    assert (finding.severity, finding.location) == (Severity.WARNING, "net.py:4")
+    assert "rnn (LSTM) takes axis 0 of its input of shape (32, 12, 8)" in finding.message
+    assert "runs over the 32 rows of the batch" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("shape", "prediction"),
+    [
+        pytest.param((12, 32, 8), (32, 4), id="sequence first"),
+        pytest.param((12, 32, 8), (384, 4), id="a loss over every position"),
+        pytest.param((12, 32, 8), (12, 32, 1), id="a series that is predicted"),
+        pytest.param((12, 1, 8), (12, 4), id="one sentence at a time"),
+        pytest.param((32, 32, 8), (32, 4), id="as many rows as positions"),
+    ],
+)
+def test_stays_quiet(shape: tuple[int, ...], prediction: tuple[int, ...]) -> None:
+    assert check(shape, prediction) == []
+
+
+def test_needs_two_looks_and_such_a_module() -> None:
+    with pytest.raises(NotEnoughData):
+        check((32, 12, 8), (32, 4), steps=1)
+    with pytest.raises(NotApplicable):
+        BatchAsSequence().check(window(LossCall(step=0, operation="cross_entropy")))

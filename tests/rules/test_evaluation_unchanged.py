@@ -1,0 +1,68 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.evaluations import Evaluation
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
+from mothtrap.rules.evaluation_unchanged import EvaluationUnchanged
+
+
+def check(
+    values: list[float], *, train: list[float] | None = None, steps: int = 20
+) -> list[Finding]:
+    train = train or [2.0 - 0.1 * number for number in range(len(values))]
+    return EvaluationUnchanged().check(
+        window(
+            *(
+                Evaluation(
+                    step=steps * (number + 1),
+                    mode=Mode.EVAL,
+                    site="eval.py:9",
+                    operation="cross_entropy",
+                    value=value,
+                    calls=3,
+                    rows=90,
+                    number=number,
+                    first=values[0],
+                    best=float(np.min(values[: number + 1])),
+                    best_step=steps,
+                    location="eval.py:9",
+                    train_losses={"train.py:5": train[number]},
+                )
+                for number, value in enumerate(values)
+            )
+        )
+    )
+
+
+def test_losses_that_are_equal_to_the_last_digit_are_reported() -> None:
+    [finding] = check([1.234567] * 5)
+    assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 20, 5)
+    assert "all 5 evaluations gave the loss 1.23457" in finding.message
+    assert finding.location == "eval.py:9"
+    assert finding.fixes[0].startswith("Evaluate the model that is trained")
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pytest.param([1.2, 1.2, 1.2, np.nextafter(1.2, 2), 1.2], id="another last digit"),
+        pytest.param([0.0] * 5, id="nothing is left to learn"),
+        pytest.param([1.3, 1.2, 1.2, 1.2, 1.2], id="it changed once"),
+    ],
+)
+def test_stays_quiet(values: list[float]) -> None:
+    assert check(values) == []
+
+
+def test_a_training_loss_that_stands_still_is_another_fault() -> None:
+    assert check([1.2] * 5, train=[2.0] * 5) == []
+
+
+def test_needs_several_evaluations() -> None:
+    with pytest.raises(NotEnoughData):
+        check([1.2] * 3)

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.optimizers import ScheduleEnded
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.schedule_at_wrong_pace import ScheduleAtWrongPace
+
+
+def check(planned: int, calls: int, *, steps: int = 200, passes: int = 10) -> list[Finding]:
+    ended = ScheduleEnded(
+        step=steps - 1,
+        schedule="OneCycleLR",
+        argument="total_steps",
+        planned=planned,
+        calls=calls,
+        steps=steps,
+        passes=passes,
+        location="train.py:7",
+    )
+    return ScheduleAtWrongPace().check(window(ended))
+
+
+def test_a_schedule_of_steps_that_is_called_for_each_pass_is_reported() -> None:
+    [finding] = check(200, 10)
+    assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:7")
+    assert "OneCycleLR (total_steps=200) plans for 200 calls" in finding.message
+    assert "the rate came through 5%" in finding.message
+
+
+def test_a_schedule_of_passes_that_is_called_in_each_step_is_reported() -> None:
+    [finding] = check(10, 200)
+    assert "through the schedule after 5% of the training" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("planned", "calls"),
+    [
+        pytest.param(200, 200, id="steps"),
+        pytest.param(10, 10, id="passes"),
+        pytest.param(1000, 10, id="a job that ended early"),
+        pytest.param(50, 200, id="four cycles"),
+        pytest.param(200, 1, id="one call"),
+    ],
+)
+def test_stays_quiet(planned: int, calls: int) -> None:
+    assert check(planned, calls) == []
+
+
+def test_needs_a_schedule() -> None:
+    with pytest.raises(NotEnoughData):
+        ScheduleAtWrongPace().check(window())
