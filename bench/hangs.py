@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import mothtrap
 from mothtrap.core.findings import Finding
-from mothtrap.session.stall_watch import LEAST_S
+from mothtrap.session.stall_observer import LEAST_S
 
 JOB = Path(__file__).parent / "hanging" / "job.py"
 WITHIN_S = 10.0

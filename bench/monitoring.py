@@ -172,8 +172,9 @@ def measure(folder: Path, count: int, url: str) -> dict[str, float]:
     place = url or "runs"
     command = [sys.executable, "-m", "mothtrap", "monitor", place, "--new"]
     monitors = [subprocess.Popen(command, cwd=folder, stderr=subprocess.DEVNULL) for _ in range(2)]
+    context = multiprocessing.get_context("spawn")  # a fork would keep the port of the server
     writers = [
-        multiprocessing.Process(target=write, args=(runs, range(count)[first::WRITERS], url))
+        context.Process(target=write, args=(runs, range(count)[first::WRITERS], url))
         for first in range(WRITERS)
     ]
     for writer in writers:

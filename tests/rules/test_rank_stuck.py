@@ -124,7 +124,7 @@ def test_of_idle_workers_the_one_that_is_behind_is_named() -> None:
     assert found.workers == (2,)
 
 
-def test_nobody_waits_in_a_collective() -> None:
+def test_no_worker_waits_in_a_collective() -> None:
     assert check((elsewhere(0),), (elsewhere(1),)) == []
 
 

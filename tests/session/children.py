@@ -22,8 +22,8 @@ def reading_children(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
             child.communicate()
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 60
+def wait_until(holds: Callable[[], bool], timeout_s: float = 60) -> None:
+    deadline_s = time.monotonic() + timeout_s
     while not holds():
         assert time.monotonic() < deadline_s, "waited in vain"
         time.sleep(0.001)

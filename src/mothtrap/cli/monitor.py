@@ -13,7 +13,7 @@ from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option
 
 if TYPE_CHECKING:
-    from mothtrap.session.monitoring.watch import Task
+    from mothtrap.session.monitoring.runs_follower import Task
 
 
 @click.command(name="monitor")
@@ -66,7 +66,7 @@ def command(
     from mothtrap.core.config import load_config
     from mothtrap.monitor.catalogue import load_rules
     from mothtrap.monitor.reactions import load_reactions
-    from mothtrap.session.monitoring.watch import RunWatch, Task
+    from mothtrap.session.monitoring.runs_follower import RunsFollower, Task
 
     overrides = {
         "runs_dir": runs_dir,
@@ -90,7 +90,7 @@ def command(
         )
         _on_executor(executor, workers, task)
         return
-    watch = RunWatch(wanted, config, _say, is_chosen=is_chosen, awaits_new=awaits_new)
+    watch = RunsFollower(wanted, config, _say, is_chosen=is_chosen, awaits_new=awaits_new)
     try:
         followed = watch.run()
     except KeyboardInterrupt:
@@ -107,7 +107,7 @@ def _on_executor(name: str, workers: int, task: Task) -> None:
     """Run monitors on an executor; they share the runs by their leases."""
     from mothtrap.core import jsonable
     from mothtrap.monitor.executors import open_executor
-    from mothtrap.session.monitoring.watch import work
+    from mothtrap.session.monitoring.runs_follower import work
 
     with open_executor(name, workers) as executor:
         futures = [executor.submit(work, jsonable.encode(task)) for _ in range(workers)]

@@ -100,6 +100,8 @@ def command(
         from mothtrap.report.formats import form_of
 
         form_of(report)  # a name without a format is refused before the job
+    import psutil
+
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
@@ -123,6 +125,7 @@ def command(
             report=report,
             after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
+            began_s=psutil.Process().create_time(),
         )
     )
 

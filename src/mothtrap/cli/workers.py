@@ -63,7 +63,7 @@ def _lines(workers: Workers) -> Iterator[str]:
     noun = "worker" if workers.expected == 1 else "workers"
     lack = f"; missing: {names}" if missing else ""
     yield f"{len(workers.states):,} of {workers.expected:,} {noun} seen{lack}"
-    cells = [("rank", "node", "steps", "age", "own", "step", "state")]
+    cells: list[tuple[str, ...]] = [("rank", "node", "steps", "age", "own", "step", "state")]
     cells += [_cells(each) for each in workers.states]
     widths = [max(len(row[column]) for row in cells) for column in range(len(cells[0]))]
     for row in cells:

@@ -116,7 +116,7 @@ def _cut(reason: str) -> str:
 
 
 class Evaluated(msgspec.Struct, frozen=True, kw_only=True):
-    """How far a monitor outside of the job has evaluated an attempt.
+    """Progress of a monitor outside of the job in an attempt.
 
     `steps` is the number of train steps. `is_complete`: the attempt has ended, and all of it
     was evaluated.

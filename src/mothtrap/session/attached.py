@@ -25,6 +25,10 @@ class _Attached:
     handle: Handle
 
 
+def no_collective(_: FrameType) -> None:
+    """Return None: no framework here has collectives."""
+
+
 class AttachedAdapters:
     """Attaches adapters to one job, and speaks with their handles.
 
@@ -129,12 +133,13 @@ class AttachedAdapters:
             store=next((each.store for each in found if each.store is not None), None),
         )
 
-    def collective(self, frame: FrameType) -> CollectiveCall | None:
-        """Return the last collective that this process has called; see `AdapterSpec`."""
+    @property
+    def collective(self) -> Callable[[FrameType], CollectiveCall | None]:
+        """Return what tells the last collective call of this process; see `AdapterSpec`."""
         for each in self._by_steps():
             if each.adapter.collective is not None:
-                return each.adapter.collective(frame)
-        return None
+                return each.adapter.collective
+        return no_collective
 
     def _by_steps(self) -> list[_Attached]:
         return sorted(self._attached, key=lambda each: each.job.framework != self._job.stepping)

@@ -11,8 +11,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
-
 from mothtrap.capture.containment import Containment, say_on_stderr
 from mothtrap.core.config import Config
 from mothtrap.store.writers import wait_for_writers
@@ -34,16 +32,17 @@ class BesideJob:
         attempt: the folder of the attempt.
         config: settings of the run.
         compacts: files of the run are made smaller while they stay on this machine.
+        before_s: seconds that this process took before the job.
 
     Attributes:
         children: takes the process id of the job.
         ended_s: when the job had ended, by `time.monotonic`.
     """
 
-    def __init__(self, attempt: Path, config: Config, *, compacts: bool) -> None:
+    def __init__(self, attempt: Path, config: Config, *, compacts: bool, before_s: float) -> None:
         self._attempt, self._config, self._compacts = attempt, config, compacts
         self.children: list[int] = []
-        self.ended_s = self._made_s = time.monotonic()
+        self.ended_s, self._before_s = time.monotonic(), before_s
         self._sampler: MachineSampler | None = None
         self._compactor: Compactor | None = None
         self._executor: Executor | None = None
@@ -115,9 +114,7 @@ class BesideJob:
     @property
     def launcher_s(self) -> float:
         """Seconds that this process took before the job began, and since it has ended."""
-        started_s = float(psutil.Process().create_time())
-        before_s = time.time() - started_s - (time.monotonic() - self._made_s)
-        return before_s + time.monotonic() - self.ended_s
+        return self._before_s + time.monotonic() - self.ended_s
 
     def close_actions(self) -> None:
         """Run the actions that the end of the job asks for, and end."""

@@ -57,6 +57,7 @@ def launch(
     descriptors: Sequence[int] = (),
     kind: RunKind = RunKind.TRAIN,
     variables: Callable[[Path], Mapping[str, str]] = lambda _: {},
+    began_s: float | None = None,
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -73,6 +74,7 @@ def launch(
         kind: of the run.
         variables: returns further environment variables of the command, given the folder of
             the attempt.
+        began_s: Unix time at which this process was started for the run; None = now.
 
     Returns:
         The exit code of the command. Does not return when a signal ended it: this
@@ -83,6 +85,7 @@ def launch(
         ConfigError: a rule or threshold of the configuration does not exist, or the object
             store cannot be used.
     """
+    began_s = time.time() if began_s is None else began_s
     for warning in warnings:
         say_on_stderr(f"mothtrap: {warning}")
     if _names_rules(config):
@@ -109,7 +112,8 @@ def launch(
         return end_like(_take_part(command, attempt, config, uploader, descriptors))
     reserve.hold(attempt)
     source = SourceKeeper(attempt, script_folder(command))
-    beside = BesideJob(attempt, config, compacts=uploader is None)
+    before_s = time.time() - began_s
+    beside = BesideJob(attempt, config, compacts=uploader is None, before_s=before_s)
     with OutputKeeper(attempt):
         environ = child_environment(attempt, config) | dict(variables(attempt))
         code = run_command(command, environ, descriptors, beside.children)

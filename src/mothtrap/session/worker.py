@@ -47,7 +47,7 @@ from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.request_poller import RequestPoller
 from mothtrap.session.snapshots import Snapshots, Taker, onset_needs
-from mothtrap.session.stall_watch import StallWatch
+from mothtrap.session.stall_observer import StallObserver
 from mothtrap.session.unobserved import follows_from_workers, store_facts, store_reasons
 from mothtrap.store import reserve
 from mothtrap.store.layout import worker_folder
@@ -130,7 +130,7 @@ class Worker:
         self.logged = Logged(self.recorder, say)
         self.record = RecordKeeper(self.recorder.notes, lambda: self.recorder.plan.step, say)
         self._requests: RequestPoller | None = None
-        self._stalls: StallWatch | None = None
+        self._stalls: StallObserver | None = None
         self._snapshots = Snapshots(
             config,
             self.recorder.notes.observe,
@@ -198,9 +198,8 @@ class Worker:
         self._alive, self._containment.left_by = False, error
         if self._requests is not None:
             self._requests.close()
-        for part in (self._stop, self._stalls):
-            if part is not None:
-                part.close()
+        for part in [each for each in (self._stop, self._stalls) if each is not None]:
+            part.close()
         place = self._contained("closing", self.adapters.environment)
         taker = self._contained("closing", self.adapters.taker)
         self.recorder.ends = True
@@ -351,9 +350,9 @@ class Worker:
             )
         )
 
-    def _watch_for_stalls(self, attempt: Path) -> StallWatch:
-        folder, collective = worker_folder(attempt, self._rank), self.adapters.collective
-        return StallWatch(folder, self._rank, lambda: self.recorder.steps, collective)
+    def _watch_for_stalls(self, attempt: Path) -> StallObserver:
+        folder, steps = worker_folder(attempt, self._rank), lambda: self.recorder.steps
+        return StallObserver(folder, self._rank, steps, self.adapters.collective)
 
     def _connected_stop(self, environment: Environment) -> JobStop:
         stop = JobStop.of(self.config, self.adapters, environment)

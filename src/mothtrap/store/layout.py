@@ -10,12 +10,14 @@
     RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/w<rank>/packages.txt         installed packages, in the format of `pip freeze`
+    RUN/<attempt>/w<rank>/stalled.json         where it was when it made no step for long
     RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/<attempt>/m<id>/rows-<seq>.arrow       rows of the user's data that findings are about
     RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
     RUN/alerts/  RUN/marks/  RUN/labels/       messages noted; marks and labels of people
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
+    RUN/analyses/  RUN/leases/                 results over many runs; which monitor has the run
 
 Attempts count from 1, ranks, monitors and sequence numbers from 0. Sequence numbers
 are zero-padded, so that the order of names is the order of time.

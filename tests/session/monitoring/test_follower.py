@@ -20,7 +20,7 @@ from mothtrap.monitor.catalogue import explains, load_rules
 from mothtrap.reader.run import Run, open_run
 from mothtrap.report.summary import summarize
 from mothtrap.session.monitoring.follower import Follower
-from mothtrap.session.monitoring.watch import RunWatch
+from mothtrap.session.monitoring.runs_follower import RunsFollower
 from mothtrap.store import leases
 
 
@@ -74,7 +74,7 @@ def test_a_run_without_a_monitor_is_never_called_fine(tmp_path: Path, config: Co
     for verdict in (opened.verdict, summarize(opened, explains()).verdict):
         assert verdict.startswith(said)
         assert "othing wrong" not in verdict
-    RunWatch([str(tmp_path)], config, lambda _: None).run()
+    RunsFollower([str(tmp_path)], config, lambda _: None).run()
     opened = open_run(run.path)
     assert opened.verdict == "Nothing wrong was found in 2 steps."
     assert said not in summarize(opened, explains()).verdict
@@ -155,6 +155,8 @@ def test_what_a_monitor_has_found_and_not_sent_is_sent_by_the_next(
         assert kinds == ["opened", "worsened"]
 
 
+START_S = 240
+"""Far above what a process needs to start, on a busy machine, too."""
 PROGRAM = "import sys; from mothtrap.cli import main; main(sys.argv[1:])"
 
 
@@ -182,7 +184,7 @@ def test_a_killed_monitor_loses_no_alert(tmp_path: Path) -> None:
             run.train(1.0, 20.0)
         first = started(tmp_path)
         try:
-            wait_until(lambda: told("opened") == every)
+            wait_until(lambda: told("opened") == every, START_S)
         finally:
             first.kill()
             first.wait()
@@ -190,10 +192,10 @@ def test_a_killed_monitor_loses_no_alert(tmp_path: Path) -> None:
             run.train(2000.0)
         second = started(tmp_path)
         try:
-            wait_until(lambda: told("worsened") == every)
+            wait_until(lambda: told("worsened") == every, START_S)
             for run in runs:
                 run.end()
-            wait_until(lambda: all(_is_complete(run.path) for run in runs))
+            wait_until(lambda: all(_is_complete(run.path) for run in runs), START_S)
         finally:
             second.kill()
             second.wait()

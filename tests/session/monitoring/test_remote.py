@@ -15,7 +15,7 @@ from mothtrap.core.config import Config
 from mothtrap.core.errors import StoreError
 from mothtrap.reader.run import open_run
 from mothtrap.session.monitoring import follower
-from mothtrap.session.monitoring.watch import runs_at
+from mothtrap.session.monitoring.runs_follower import runs_at
 from mothtrap.store import leases, mirror
 
 CONNECTIONS = "ignore:.*the run is shown as it was"

@@ -80,7 +80,7 @@ class AttemptEvaluation:
         self._judged_s, self._kept_s = time.monotonic(), float("-inf")
         self._has_new = False
         self.has_unsent = False
-        """Whether the object store of the run could not be reached."""
+        """True while results wait for the object store of the run."""
 
     @property
     def is_complete(self) -> bool:

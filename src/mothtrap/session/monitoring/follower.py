@@ -66,7 +66,7 @@ class Follower:
         self._revisions: dict[int, dict[str, Finding]] = {}
         self._acting: _Acting | None = None
         self.is_done = False
-        """Whether the job has ended, and everything was evaluated, stored, and sent."""
+        """True once the job has ended, and everything was evaluated, stored, and sent."""
 
     @property
     def is_meant(self) -> bool:

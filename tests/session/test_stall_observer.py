@@ -9,8 +9,8 @@ from types import FrameType
 import pytest
 
 from mothtrap.core.facts.stalls import CollectiveCall, WorkerStalled
-from mothtrap.session import stall_watch
-from mothtrap.session.stall_watch import StallWatch
+from mothtrap.session import stall_observer
+from mothtrap.session.stall_observer import StallObserver
 from mothtrap.store.stalls import StallReader
 
 
@@ -19,8 +19,8 @@ class Job:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s, self.steps, self.work = 0.0, 1, (0.0, 0.0)
-        monkeypatch.setattr(stall_watch, "_work", lambda: self.work)
-        self.watch = StallWatch(
+        monkeypatch.setattr(stall_observer, "_work", lambda: self.work)
+        self.watch = StallObserver(
             folder, 3, lambda: self.steps, self.call, lambda: self.now_s, begins=False
         )
         self._reader = StallReader(folder)
@@ -61,7 +61,7 @@ def test_an_idle_worker_says_where_it_is(job: Job) -> None:
     assert state is not None
     assert (state.rank, state.step, state.waited_s, state.is_idle) == (3, 5, 10.0, True)
     assert state.function == "wait"
-    assert (state.location or "").startswith("tests/session/test_stall_watch.py:")
+    assert (state.location or "").startswith("tests/session/test_stall_observer.py:")
     assert state.collective == CollectiveCall(name="all_reduce", number=7)
     assert any("test_an_idle_worker" in line for line in state.stack)
 

@@ -52,7 +52,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def work(data: bytes) -> int:
-    """Follow runs in this process; see `RunWatch`.
+    """Follow runs in this process; see `RunsFollower`.
 
     Args:
         data: a `Task` as JSON.
@@ -64,7 +64,7 @@ def work(data: bytes) -> int:
     if task.cwd and os.path.isdir(task.cwd):
         os.chdir(task.cwd)
     config = msgspec.json.decode(task.config, type=Config)
-    return RunWatch(
+    return RunsFollower(
         task.places,
         config,
         _silent,
@@ -78,7 +78,7 @@ def _silent(_line: str) -> None:
     """Print nothing: a worker of an engine has no terminal."""
 
 
-class RunWatch:
+class RunsFollower:
     """Follows runs, each with a lease, so that any number of monitors can share a place.
 
     Without an explicit choice of rules only runs that were started with `--no-rules` are

@@ -41,7 +41,7 @@ STACK = 20
 """Most calls of a stack that are stored."""
 
 
-class StallWatch:
+class StallObserver:
     """Looks once a second whether the worker makes steps; made by the training thread.
 
     Args:
