@@ -187,7 +187,6 @@ class Steps:
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
         losses = self.losses(before, looks)
-        is_loop = isinstance(before.held, HeldLoop)
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
         self.calls.evaluations.tell()
@@ -199,7 +198,7 @@ class Steps:
             losses=losses,
             held=before.held,
             why_no_state=before.why_no_state,
-            graph=next(iter(LOOKS.graphs_of(looks)), None) if is_loop else None,
+            graph=next(iter(LOOKS.graphs_of(looks)), None) if before.model is None else None,
             count=count,
             refused=is_refused,
             why_no_gradients="" if applied else hidden[-1].why if hidden else NO_GRADIENTS,
