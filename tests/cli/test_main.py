@@ -34,6 +34,7 @@ COMMANDS = [
     "learn",
     "ls",
     "mcp",
+    "monitor",
     "mute",
     "note",
     "probe",
@@ -52,6 +53,7 @@ COMMANDS = [
     "top",
     "ui",
     "upload",
+    "workers",
 ]
 
 

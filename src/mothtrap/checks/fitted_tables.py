@@ -137,10 +137,10 @@ class _Codes:
 
 
 def _size(x: Any) -> int:
-    shape = getattr(x, "shape", ())
+    shape: tuple[int, ...] = getattr(x, "shape", ())
     return int(shape[0]) if shape else len(x) if hasattr(x, "__len__") else 0
 
 
 def _columns(x: Any) -> int:
-    shape = getattr(x, "shape", ())
+    shape: tuple[int, ...] = getattr(x, "shape", ())
     return int(shape[1]) if len(shape) > 1 else 0

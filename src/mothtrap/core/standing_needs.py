@@ -43,6 +43,7 @@ from mothtrap.core.facts.workers import (
     WeightsSaved,
     WorkerEnded,
     WorkerLost,
+    WorkerPace,
     WorkerStarted,
 )
 from mothtrap.core.needs import Need
@@ -52,7 +53,7 @@ NEEDS_OF_THE_JOB = (
     Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged, CheckResult)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
-    Need(facts=(PhasesTimed, WorkerStalled)),
+    Need(facts=(PhasesTimed, WorkerStalled, WorkerPace)),
 )
 """Facts that come whatever the adapter is."""
 

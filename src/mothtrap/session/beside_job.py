@@ -1,4 +1,4 @@
-"""What the launcher does while the job runs: comparing workers, actions, and the machine log.
+"""Services of the launcher while the job runs: comparing workers, actions, the machine log.
 
 The modules for this take a third of a second to import. A thread imports them while the job
 starts, so that the job does not wait for them. It also imports what the verdict needs.

@@ -97,7 +97,7 @@ def _with_few_steps(config: Config, steps: int) -> Config:
     """
     rules = {name: dict(given) for name, given in config.rules.items()}
     for rule in rule_classes():
-        for field in dataclasses.fields(rule):
+        for field in dataclasses.fields(rule):  # type: ignore[arg-type]
             needed = field.default if field.name == "reached_steps" else 0
             if isinstance(needed, int) and needed >= steps:
                 rules.setdefault(rule.code, {}).setdefault(field.name, max(1, steps // 2))

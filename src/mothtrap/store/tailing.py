@@ -24,14 +24,14 @@ from mothtrap.store.segments import MAGIC
 MAX_SEGMENT_BYTES = 1 << 30
 """Chosen by hand: 16 times the size at which segments are rolled."""
 _FOOTER_BYTES = 1 << 20
+"""Chosen by hand: a footer has about 30 bytes for each batch."""
 FOR_THREADS_BYTES = 8 << 20
 """Data that several threads decompress; chosen by hand: less is read at once by one."""
-"""Chosen by hand: a footer has about 30 bytes for each batch."""
 RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
 
 
-def _owned_by_arrow(data: Data) -> pa.Buffer:
+def _owned_by_arrow(data: Data | memoryview) -> pa.Buffer:
     """Return a copy of data in memory of Arrow.
 
     Arrow's threads may let go of data a moment after they were read. If that is the end of the

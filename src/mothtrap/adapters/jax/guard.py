@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import jax
 import jax.numpy as jnp
@@ -74,7 +74,7 @@ class Guard:
         if not policy.acts and fault.kind != "norm":
             return  # rules report it
         named = () if applied and policy.acts else (layout.function,)
-        action = "reported" if applied else None
+        action: Literal["reported"] | None = "reported" if applied else None
         self._job.fact(policy.fact(fault, step, named, action=action))
         if not applied:
             policy.announce(fault, step, onset=onset)

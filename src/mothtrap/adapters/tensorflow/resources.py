@@ -28,7 +28,8 @@ class Resource:
     @property
     def size_bytes(self) -> int:
         """Bytes of the value."""
-        return math.prod(size or 0 for size in self.shape) * self.dtype.size
+        values: int = math.prod(size or 0 for size in self.shape)
+        return values * int(self.dtype.size)
 
     def tensor(self) -> Any:
         """Return the value, as a tensor that shares the memory of the variable."""
@@ -72,7 +73,7 @@ def resource_of(variable: Any) -> Resource | None:
     """Return the resource of a variable of TensorFlow or Keras; None if its value has no handle."""
     inner = variable if isinstance(variable, tf.Variable) else getattr(variable, "value", None)
     handle = getattr(inner, "handle", None)
-    if handle is None or not _is_variable(handle):
+    if inner is None or handle is None or not _is_variable(handle):
         return None
     return Resource(handle, str(getattr(variable, "path", "") or _plain(inner.name)))
 

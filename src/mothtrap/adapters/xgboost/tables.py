@@ -25,7 +25,7 @@ def collect(take: Callable[[FittedTable], None]) -> None:
     for module in (xgboost, xgboost.training):
         setattr(module, "train", trained)  # noqa: B010  # for the type checker
     for kind in (xgboost.XGBModel, xgboost.XGBClassifier):
-        kind.fit = _fitted(kind.fit, take)
+        setattr(kind, "fit", _fitted(kind.fit, take))  # noqa: B010  # for the type checker
 
 
 def _fitted(original: Callable[..., Any], take: Callable[[FittedTable], None]) -> Any:
