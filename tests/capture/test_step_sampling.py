@@ -62,6 +62,14 @@ def test_every_step_is_watched_until_the_credit_is_used_up() -> None:
     assert own_s == pytest.approx(CREDIT_S + 0.02 * 2e-3 * step, rel=0.02)
 
 
+def test_a_machine_that_others_use_too_does_not_use_up_the_credit() -> None:
+    sampler, step, own_s = StepSampler(0.02), 0, 0.0
+    while sampler.next_after(step) == step + 1:
+        sampler.watched(2e-3, 1e-3, busy=0.25)
+        step, own_s = step + 1, own_s + 1e-3
+    assert 0.25 * own_s == pytest.approx(CREDIT_S, rel=0.1)
+
+
 def test_one_step_in_ten_is_watched_at_first() -> None:
     sampler = overdrawn()
     watched(sampler, 1e-3, 1e-3)

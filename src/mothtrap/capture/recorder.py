@@ -86,7 +86,7 @@ class Recorder(Generic[ArrayT]):
         self.plan, self.sampler = Plan(streams, overhead), StepSampler(overhead)
         self.due, self.depths = self.plan.due, self.plan.depths
         self.notes, self.times = Notes(), StepTimes(clock)
-        self.phases = PhaseClock(self.times)
+        self.phases, self._thread_s = PhaseClock(self.times), time.thread_time()
         self.tensors, rows = Tensors(self.plan.selection), StepRows(reducer)
         self._outlet = Outlet(rows, self.tensors, containment, self.notes.observe)
         self.sinks = self._outlet.sinks
@@ -138,7 +138,10 @@ class Recorder(Generic[ArrayT]):
         if (notes.holds or captures.holds) and not self.ends:
             held = self._take_held(step)
         asked_s, self._asked_before_s = all_asked_s - self._asked_before_s, all_asked_s
-        self.sampler.watched(step_s - asked_s, own_s - asked_s, light=light)
+        now_s, before_s = time.thread_time(), self._thread_s
+        busy = min(1.0, (now_s - before_s) / step_s) if step_s > 0.0 else 1.0
+        self._thread_s = now_s
+        self.sampler.watched(step_s - asked_s, own_s - asked_s, light=light, busy=busy)
         plan.depths.watched(step_s - asked_s, own_s - asked_s, captures_s - asked_s, light=light)
         for scalar in notes.scalars:
             if scalar.name == "loss":

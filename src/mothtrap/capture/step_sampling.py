@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections import deque
 from statistics import fmean, median
 
-CREDIT_S = 1.0
-"""Seconds that watching may cost before the budget counts; chosen by hand."""
+CREDIT_S = 1.5
+"""Processor seconds that watching may cost before the budget counts; chosen by hand."""
 FIRST_STEPS = 64
 """Steps at the start that are watched, whatever they cost, as in `depths.py`."""
 DENSE_STEPS, SPARSEST = 2000, 20
@@ -69,14 +69,24 @@ class StepSampler:
         self._every = ROUND[-1]
         self._cut = 0
 
-    def watched(self, step_s: float, own_s: float, *, light: bool = False) -> None:
-        """Take in what a watched step took, and the part of it that mothtrap took."""
+    def watched(
+        self, step_s: float, own_s: float, *, light: bool = False, busy: float = 1.0
+    ) -> None:
+        """Take in what a watched step took, and the part of it that mothtrap took.
+
+        Args:
+            step_s: all of it.
+            own_s: the part of it that mothtrap took.
+            light: it was no full one.
+            busy: share of it in which the thread had a processor: on a machine that is shared
+                with others the account of a job does not pay for them.
+        """
         self._full_steps = max(0, self._full_steps - 1)
         self._plain_s.append(step_s - own_s)
         took = self._latest = self._light if light else self._full
         took.step_s.append(step_s)
         took.own_s.append(own_s)
-        self._account_s += self._overhead * step_s - own_s
+        self._account_s += busy * (self._overhead * step_s - own_s)
         self._is_overdrawn = self._is_overdrawn or self._account_s < 0.0
 
     def rested(self, own_s: float) -> None:
