@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+from tests.harness.running import run
 from tests.store.records import record
 
 from mothtrap.session import compactor
@@ -31,3 +33,11 @@ def test_segments_that_a_job_sealed_are_compacted_when_it_has_ended(
     assert said == []
     assert compacting.compactable(attempt) == []
     assert [item.key.step for item in read_records(folder)] == list(range(100))
+
+
+def test_a_process_that_ends_without_finish_does_not_hang(tmp_path: Path) -> None:
+    code = (
+        "from pathlib import Path; from mothtrap.session.compactor import Compactor; "
+        "Compactor(Path('x'), print)"
+    )
+    assert run([sys.executable, "-c", code], cwd=tmp_path).returncode == 0

@@ -13,13 +13,19 @@ from mothtrap.store import compacting, layout
 
 EVERY_S = 10.0
 """Time between two looks for sealed segments; chosen by hand."""
+WAIT_S = 1.0
+"""Time within which the thread notices that the main thread has ended without `finish`."""
 END_S = 5.0
 """Time after the end of a job in which a further segment is begun; chosen by hand."""
-LEAST_URGENT = 19
+LESS_URGENT = 10
+"""Priority of the thread; chosen by hand. With the least one, 19, a segment takes half a minute on a
+busy machine, and the launcher ends only after it."""
 
 
 class Compactor:
-    """A thread that compacts what is sealed, with the least priority, until it is finished.
+    """A thread that compacts what is sealed, with low priority, until it is finished.
+
+    It is no daemon: the end of Python would tear it out of Arrow, which aborts the process.
 
     What fails is left as it is, and never reaches a job.
 
@@ -31,7 +37,7 @@ class Compactor:
     def __init__(self, run: Path, say: Callable[[str], None]) -> None:
         self._run, self._say, self._over = run, say, threading.Event()
         self._deadline_s = float("inf")
-        self._thread = threading.Thread(target=self._work, name="mothtrap compactor", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="mothtrap compactor")
         self._thread.start()
 
     def finish(self) -> None:
@@ -45,9 +51,12 @@ class Compactor:
 
     def _work(self) -> None:
         with suppress(OSError, AttributeError):  # of this thread alone, as Linux has it
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LEAST_URGENT)
-        while not self._over.wait(EVERY_S):
-            self._look()
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LESS_URGENT)
+        looked_s = time.monotonic()
+        while threading.main_thread().is_alive() and not self._over.wait(WAIT_S):
+            if time.monotonic() - looked_s >= EVERY_S:
+                self._look()
+                looked_s = time.monotonic()
 
     def _look(self) -> None:
         try:

@@ -25,21 +25,8 @@ MAX_SEGMENT_BYTES = 1 << 30
 """Chosen by hand: 16 times the size at which segments are rolled."""
 _FOOTER_BYTES = 1 << 20
 """Chosen by hand: a footer has about 30 bytes for each batch."""
-FOR_THREADS_BYTES = 8 << 20
-"""Data that several threads decompress; chosen by hand: less is read at once by one."""
 RowsT = TypeVar("RowsT", pa.Table, pa.RecordBatch)
 _ARROW_ERRORS = (pa.ArrowException, OSError, ValueError, KeyError, IndexError)
-
-
-def _owned_by_arrow(data: Data | memoryview) -> pa.Buffer:
-    """Return a copy of data in memory of Arrow.
-
-    Arrow's threads may let go of data a moment after they were read. If that is the end of the
-    process, and the memory is Python's, the process is aborted.
-    """
-    sink = pa.BufferOutputStream()
-    sink.write(data)
-    return sink.getvalue()
 
 
 class SegmentReader:
@@ -177,7 +164,7 @@ class SegmentReader:
         if sealing.footer_offset(data[-_FOOTER_BYTES:]) is None:
             return b""
         try:
-            schema = pa.ipc.open_file(_owned_by_arrow(data)).schema.serialize().to_pybytes()
+            schema = pa.ipc.open_file(pa.py_buffer(data)).schema.serialize().to_pybytes()
         except _ARROW_ERRORS:
             return b""
         found = sealing.next_message(data, len(MAGIC), sealing.schema_seed(schema), 0)
@@ -236,9 +223,7 @@ class SegmentReader:
                     stream = view[len(MAGIC) : end]
                 else:
                     stream = memoryview(self._schema_message + view[start:end])
-                threads = len(stream) >= FOR_THREADS_BYTES
-                source = _owned_by_arrow(stream) if threads else pa.py_buffer(stream)
-                opened = pa.ipc.open_stream(source, options=self._options(threads=threads))
+                opened = pa.ipc.open_stream(pa.py_buffer(stream), options=self._options())
                 table = self._chosen(opened.read_all())
                 batches += table.combine_chunks().to_batches()
             except _ARROW_ERRORS:
@@ -248,27 +233,27 @@ class SegmentReader:
     def _joined(self, data: Data, part: Found) -> pa.RecordBatch | None:
         if len(part.starts) < MANY:
             return None
-        message = _owned_by_arrow(memoryview(data)[part.starts[0] : part.ends[0]])
+        message = pa.py_buffer(memoryview(data)[part.starts[0] : part.ends[0]])
         return joined(data, part, self._chosen(self._batch(message)), message)
 
     def _parse_each(self, data: Data, found: Found) -> list[pa.RecordBatch]:
         batches = []
         for start, end in zip(*found, strict=True):
             try:
-                batch = self._batch(_owned_by_arrow(memoryview(data)[start:end]))
+                batch = self._batch(pa.py_buffer(memoryview(data)[start:end]))
                 batches.append(self._chosen(batch))
             except _ARROW_ERRORS as err:
                 mark = sealing.find_mark(data, start, sealing.metadata_bytes(data, start) or 0)
                 self._report(f"batch {mark.number if mark else '?'} cannot be read: {err}")
         return batches
 
-    def _options(self, *, threads: bool) -> pa.ipc.IpcReadOptions:
-        """Say which columns are to be decompressed, and whether by several threads."""
+    def _options(self) -> pa.ipc.IpcReadOptions:
+        """Say which columns are to be decompressed."""
         if self._columns is None:
-            return pa.ipc.IpcReadOptions(use_threads=threads)
+            return pa.ipc.IpcReadOptions()
         names = pa.ipc.read_schema(pa.py_buffer(self._schema_message)).names
         wanted = [place for place, name in enumerate(names) if name in self._columns]
-        return pa.ipc.IpcReadOptions(included_fields=wanted, use_threads=threads)
+        return pa.ipc.IpcReadOptions(included_fields=wanted)
 
     def _batch(self, message: pa.Buffer) -> pa.RecordBatch:
         schema = pa.ipc.read_schema(pa.py_buffer(self._schema_message))
