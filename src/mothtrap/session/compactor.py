@@ -18,8 +18,8 @@ WAIT_S = 1.0
 END_S = 5.0
 """Time after the end of a job in which a further segment is begun; chosen by hand."""
 LESS_URGENT = 10
-"""Priority of the thread; chosen by hand. With the least one, 19, a segment takes half a minute on a
-busy machine, and the launcher ends only after it."""
+"""Priority of the thread; chosen by hand. With the least one, 19, a segment takes half a minute on
+a busy machine, and the launcher ends only after it."""
 
 
 class Compactor:
