@@ -43,7 +43,7 @@ HEADLINES = {
     "next_tokens_without_a_mask": Headline(
         code="STR712",
         severity="error",
-        says=("the targets are the next inputs", "attention that is nowhere masked"),
+        says=("the targets are the next inputs", "attention without a mask"),
         fix="Mask the attention",
     ),
     "unshifted_labels": Headline(
