@@ -117,7 +117,8 @@ class GradientSpike(Rule):
         first = told[0]
         value = float(norm_S[first[0] : first[1]].max())
         ratio = value / float(median_S[first[0]])
-        also = f"; {len(told) - 1} more spikes" if len(told) > 1 else ""
+        more = len(told) - 1
+        also = f"; {more} more spike{'s' * (more > 1)}" if more else ""
         return self.finding(
             window,
             severity=severity,
