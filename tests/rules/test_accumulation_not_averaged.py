@@ -77,7 +77,7 @@ def test_stays_quiet(more: dict[str, Any]) -> None:
 def test_one_backward_a_step_is_not_its_concern() -> None:
     with pytest.raises(NotApplicable, match="nothing is accumulated"):
         check(1)
-    with pytest.raises(NotEnoughData, match="5 steps of several"):
+    with pytest.raises(NotEnoughData, match="needs 10 steps of several micro-batches, saw 5"):
         check(np.where(np.arange(N) < 5, 4, 1))
 
 

@@ -22,12 +22,12 @@ def check(*sizes: list[float], last: bool = True, **more):
 def test_fires_on_sizes_that_grow_by_a_factor_from_layer_to_layer() -> None:
     [finding] = check([3.0**depth for depth in range(8)])
     assert (finding.severity, finding.step, finding.layers) == (Severity.WARNING, 0, ("14",))
-    assert "grows by 3x a layer" in finding.message
+    assert "grow by a factor of 3 per layer" in finding.message
 
 
 def test_fires_on_sizes_that_fade() -> None:
     [finding] = check([0.3**depth for depth in range(8)])
-    assert "fades by 0.3x a layer" in finding.message
+    assert "shrink by a factor of 0.3 per layer" in finding.message
 
 
 def test_stays_quiet_on_layers_that_keep_the_scale_or_reach_their_biases() -> None:

@@ -55,7 +55,7 @@ def test_stays_quiet_until_it_persists() -> None:
 
 def test_fires_on_attention_that_stays_even() -> None:
     [finding] = check([1.0] * 11, [0.99999] * 11)
-    assert "even for 600 steps" in finding.message
+    assert "uniform for 600 steps" in finding.message
     assert check([1.0] * 9, steps=STEPS[:9]) == []
     assert check([1.0] * 11, [0.99] * 11) == []
 

@@ -25,7 +25,7 @@ def test_fires_at_once_on_huge_scores() -> None:
 def test_fires_on_large_scores_that_grow_on() -> None:
     [finding] = check([2, 2, 3, 5, 10, 20, 45, 80])
     assert finding.step == 200
-    assert "is 80, 20 in step 200" in finding.message
+    assert "is 80, up from 20 in step 200" in finding.message
 
 
 def test_stays_quiet_on_large_scores_that_stay_and_on_small_ones_that_grow() -> None:
@@ -72,4 +72,4 @@ def test_a_scale_is_no_fault_where_weights_are_wide_or_narrow_with_any() -> None
 
 def test_weights_that_are_narrow_from_the_start_by_large_scores() -> None:
     [finding] = looks(0.125, 0.95, 0.95, score=280.0)
-    assert "is 280 from the first step on" in finding.message
+    assert "is 280 from the first step" in finding.message

@@ -31,7 +31,7 @@ def check(shape: tuple[int, ...], prediction: tuple[int, ...], *, steps: int = 3
 def test_rows_of_the_loss_along_the_axis_of_the_sequence_are_reported() -> None:
     [finding] = check((32, 12, 8), (32, 4))
     assert (finding.severity, finding.location) == (Severity.WARNING, "net.py:4")
-    assert "rnn (LSTM) takes axis 0 of its input of shape (32, 12, 8)" in finding.message
+    assert "rnn (LSTM) treats axis 0 of its input of shape (32, 12, 8)" in finding.message
     assert "runs over the 32 rows of the batch" in finding.message
 
 

@@ -62,14 +62,14 @@ def test_the_latest_count_holds() -> None:
 
 def test_does_not_apply_without_batch_norms() -> None:
     mode = TrainingMode(step=0, module="Net", module_type="Net", trains=True, dropouts=("drop",))
-    with pytest.raises(NotApplicable, match="no model that is trained has batch norms"):
+    with pytest.raises(NotApplicable, match="no trained model has batch norms"):
         check(mode)
 
 
 def test_cannot_judge_a_few_forwards() -> None:
     with pytest.raises(NotEnoughData, match="fewer than 8"):
         check(batches(forwards=4, single=4, few=4))
-    with pytest.raises(NotEnoughData, match="looked at"):
+    with pytest.raises(NotEnoughData, match="was observed in training"):
         check()
 
 

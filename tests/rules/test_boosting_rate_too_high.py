@@ -33,7 +33,7 @@ def test_a_training_loss_that_rises_at_once_is_a_warning() -> None:
 def test_a_rate_beyond_two_is_an_error_from_the_first_round_on() -> None:
     [finding] = check(began(learning_rate=10.0))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
-    assert "takes out 10 times as much" in finding.message
+    assert "corrects 10 times the remaining error" in finding.message
     with pytest.raises((NotApplicable, NotEnoughData)):
         check(began(learning_rate=1.9))
 
@@ -80,7 +80,7 @@ def test_stays_quiet(parts) -> None:
 def test_thresholds_are_what_they_say() -> None:
     seen = FAST, training(np.geomspace(0.6, 5.0, 60))
     assert check(*seen, rule=BoostingRateTooHigh(rate=1.6)) == []
-    with pytest.raises(NotEnoughData, match="61 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 61 rounds"):
         check(*seen, rule=BoostingRateTooHigh(rounds=61))
     late = FAST, training(np.append([0.6, 0.5, 0.4, 0.3, 0.35], FALLS[:30] / 3))
     assert check(*late) == []

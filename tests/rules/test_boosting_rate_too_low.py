@@ -50,7 +50,7 @@ def test_stays_quiet(parts) -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData, match="has not ended"):
         check(SLOW, training(LINE))
-    with pytest.raises(NotApplicable, match="not known"):
+    with pytest.raises(NotApplicable, match="is unknown"):
         check(began(learning_rate=None), training(LINE), ended(100))
     with pytest.raises(NotApplicable, match="no evals"):
         check(began(learning_rate=0.001, sites=(), series=""), ended(100))

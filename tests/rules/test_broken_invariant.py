@@ -40,7 +40,7 @@ def test_tells_the_one_that_was_broken_first_and_counts_the_others() -> None:
     assert (finding.step, finding.layers) == (7, ())
     assert finding.message == (
         "in healthy runs the learning rate of Adam never changes; here it is 0.5; "
-        "1 more that held then do not hold here"
+        "1 more invariant is violated"
     )
     assert finding.evidence["broken"] == [NORMS.sentence, RATE.sentence]
 

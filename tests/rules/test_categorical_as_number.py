@@ -26,5 +26,5 @@ def test_stays_quiet_without_codes() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData):
         check(began())
-    with pytest.raises(NotEnoughData, match="20 rows"):
+    with pytest.raises(NotEnoughData, match="saw 20"):
         check(began(), columns(codes=("city",), looked_at=20))

@@ -60,8 +60,8 @@ def test_one_look_proves_nothing() -> None:
 @pytest.mark.parametrize(
     ("ahead", "message", "fix"),
     [
-        ("attention", "attention that is nowhere masked shows them", "Mask the attention"),
-        ("recurrent", "layers that run both ways show them", "Use one-way recurrent layers"),
+        ("attention", "attention without a mask shows them", "Mask the attention"),
+        ("recurrent", "bidirectional recurrent layers show them", "Use unidirectional recurrent layers"),
     ],
 )
 def test_shifted_labels_that_the_model_can_see_are_an_error(

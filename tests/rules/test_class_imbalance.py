@@ -59,7 +59,7 @@ def test_only_the_last_looks_tell_what_is_mispredicted() -> None:
 
 def test_990_labels_to_10_fire_as_soon_as_there_are_enough() -> None:
     rare = classified([[99, 0], [1, 0]])
-    with pytest.raises(NotEnoughData, match=r"400 labels were seen, 500 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 500 labels, saw 400"):
         check(rare[:4])
     assert len(check(rare[:5])) == 1
 

@@ -23,7 +23,7 @@ def test_a_rare_class_that_weighs_less_is_a_warning() -> None:
     [finding] = check([5.7, 0.6])
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
     assert finding.evidence["rarest"] == 1
-    assert "class 1 is rare (150 of 1000 labels) and weighs 0.6" in finding.message
+    assert "class 1 is rare (150 of 1000 labels) and has weight 0.6" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_of_many_classes_most_must_weigh_by_their_counts() -> None:
 
 
 def test_a_loss_without_weights_is_not_judged() -> None:
-    with pytest.raises(NotApplicable, match="no loss weighs its classes"):
+    with pytest.raises(NotApplicable, match="no loss has class weights"):
         check([])
 
 
 def test_few_labels_are_not_judged() -> None:
     calls = classified(RARE, looks=4, class_weights=[5.7, 0.6])
-    with pytest.raises(NotEnoughData, match="400 labels were seen"):
+    with pytest.raises(NotEnoughData, match="saw 400"):
         ClassWeightsInverted().check(window(*calls))

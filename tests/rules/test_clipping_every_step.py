@@ -79,13 +79,13 @@ def test_late_clipping_stays_quiet_where_it_would_cut_nothing() -> None:
 
 
 def test_late_clipping_needs_some_steps() -> None:
-    with pytest.raises(NotEnoughData, match="after 8 of its steps, 16 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 16 steps of SGD with late clipping, saw 8"):
         check(40.0, clipped_late(8))
 
 
 def test_clipping_that_is_not_always_late_is_judged_by_its_limit() -> None:
     [finding] = check(40.0, clipped_late(), clipped_late(64, 1, 70))
-    assert "clipping to 0.1 cuts" in finding.message
+    assert "clipping to 0.1 shrinks" in finding.message
     assert check(2.0, clipped_late(), clipped_late(64, 1, 70)) == []
 
 
@@ -99,10 +99,10 @@ def test_stays_quiet(ratio: np.ndarray | float) -> None:
 
 
 def test_without_clipping_it_does_not_apply() -> None:
-    with pytest.raises(NotApplicable, match="no clipping by a norm"):
+    with pytest.raises(NotApplicable, match="not clipped by norm"):
         ClippingEveryStep().check(window(series("gradient_norm", np.ones(N))))
     short = series("gradient_norm", np.ones(9), of=""), series("clip_limit", np.ones(9), of="")
-    with pytest.raises(NotEnoughData, match="9 clipped steps"):
+    with pytest.raises(NotEnoughData, match="saw 9"):
         ClippingEveryStep().check(window(*short))
 
 

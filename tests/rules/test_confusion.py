@@ -30,7 +30,7 @@ def test_a_class_that_is_taken_for_another_is_a_warning() -> None:
 def test_two_classes_that_are_told_apart_by_chance() -> None:
     [finding] = check(classified([[14, 16, 0, 0], [15, 15, 0, 0], [0, 0, 30, 0], [0, 0, 1, 29]]))
     assert (finding.evidence["class"], finding.evidence["value"]) == (0, pytest.approx(31 / 30))
-    assert "classes 0 and 1 are told apart no better than by chance" in finding.message
+    assert "distinguishes classes 0 and 1 no better than chance" in finding.message
     assert not check(classified([[20, 10, 0, 0], [12, 18, 0, 0], [0, 0, 30, 0], [0, 0, 0, 30]]))
 
 
@@ -106,7 +106,7 @@ def test_does_not_apply_to_several_labels_an_example() -> None:
 
 
 def test_cannot_judge_without_predictions() -> None:
-    with pytest.raises(NotEnoughData, match="800 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 800 labels"):
         check(classified(PAIR, looks=3))
     with pytest.raises(NotApplicable, match="predictions"):
         check([LossCall(step=0, operation="cross_entropy", label_counts=(3, 4))])

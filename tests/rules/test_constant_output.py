@@ -34,10 +34,8 @@ def test_warns_of_representations_that_end_in_one_point() -> None:
     [finding] = check(COLLAPSING)
     assert (finding.severity, finding.step) == (Severity.WARNING, 4)
     assert "collapse" in finding.message
-    assert finding.fixes[0].startswith(
-        "Where a loss only pulls outputs together: stop the gradient"
-    )
-    assert not any("axis" in fix for fix in finding.fixes), "a wrong axis collapses at once"
+    assert finding.fixes[0].startswith("If the loss only pulls outputs together, stop the gradient")
+    assert not any("axis" in fix for fix in finding.fixes), "a wrong axis collapses immediately"
 
 
 def test_stays_quiet_on_a_last_layer_of_0_that_parts() -> None:
@@ -66,6 +64,6 @@ def test_inputs_that_are_the_same_prove_nothing() -> None:
 
 
 def test_cannot_judge_from_two_looks() -> None:
-    with pytest.raises(NotEnoughData, match="2 forwards"):
+    with pytest.raises(NotEnoughData, match="only 2 forward calls"):
         check([0.0, 0.0])
     assert check(np.full(7, 0.0)) == []

@@ -21,7 +21,7 @@ def check(*parts):
 def test_one_class_for_every_row_is_a_warning() -> None:
     [finding] = check(fitted(label_counts=(350, 150), predicted_counts=(500, 0)))
     assert finding.severity is Severity.WARNING
-    assert "class 0 for all of 500 rows" in finding.message
+    assert "class 0 for all 500 training rows" in finding.message
 
 
 def test_numbers_that_hardly_differ_are_a_warning() -> None:

@@ -33,10 +33,10 @@ def test_data_that_grow_by_a_constant_factor_are_an_error_since_the_second_pass(
 def test_the_loader_of_training_comes_first() -> None:
     held_out = msgspec.structs.replace(SEEN, loader="loader 2", evaluates=True, step=30)
     [finding] = DataChangedInPlace().check(window(loss(np.ones(60)), held_out, SEEN))
-    assert "loader 1 come" in finding.message
-    assert "so do those of loader 2" in finding.message
+    assert "samples of loader 1 change" in finding.message
+    assert "so do the samples of loader 2" in finding.message
 
 
 def test_it_cannot_judge_data_that_were_not_seen_again() -> None:
-    with pytest.raises(NotEnoughData, match="three passes"):
+    with pytest.raises(NotEnoughData, match="three epochs"):
         DataChangedInPlace().check(window(loss(np.ones(60))))

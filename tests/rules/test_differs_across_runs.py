@@ -29,7 +29,7 @@ def test_names_the_first_step_and_tensor_that_differ() -> None:
     [finding] = check(mine, window(loss(LOSSES), gradients("l2", NORMS)))
     assert (finding.severity, finding.step, finding.layers) == (Severity.WARNING, 20, ("b.weight",))
     assert (finding.last_step, finding.count) == (59, 40)
-    assert finding.message == "the norm of the gradient of b.weight is 1.1, and 1 in the reference"
+    assert finding.message == "the gradient norm of b.weight is 1.1, but 1 in the reference"
 
 
 def test_names_the_loss_where_that_differs_first() -> None:

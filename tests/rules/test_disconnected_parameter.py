@@ -100,5 +100,5 @@ def test_forgets_what_is_reached_after_all() -> None:
 
 
 def test_few_steps_prove_nothing() -> None:
-    with pytest.raises(NotEnoughData, match=r"5 steps were seen, 20 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 20 steps, saw 5"):
         check(steps=5)

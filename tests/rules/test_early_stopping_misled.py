@@ -29,7 +29,7 @@ def test_a_score_that_is_taken_for_a_loss_is_an_error_once_it_stopped() -> None:
 
 def test_data_that_are_trained_on_are_a_warning() -> None:
     [finding] = check(began(stops_after=10, stops_on="train/logloss", stops_rising=False))
-    assert "trained on" in finding.message
+    assert "the training data" in finding.message
     assert not any("which way" in fix for fix in finding.fixes)
 
 
@@ -37,7 +37,7 @@ def test_a_stop_by_data_that_the_library_passes_over_is_a_warning() -> None:
     """LightGBM never stops by the training data, and says nothing of it with two metrics."""
     only = {"sites": ("training",), "train_site": "training", "library": "lightgbm"}
     [finding] = check(began(stops_after=5, stops_on="", **only))
-    assert "by which lightgbm never stops" in finding.message
+    assert "lightgbm never stops on them" in finding.message
     with pytest.raises(NotApplicable):
         check(began(**only))
 
@@ -56,5 +56,5 @@ def test_stays_quiet(fit) -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="nothing stops"):
+    with pytest.raises(NotApplicable, match="early stopping is not used"):
         check(began())

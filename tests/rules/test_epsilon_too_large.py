@@ -42,7 +42,7 @@ class TestEpsilonTooLarge(RuleTests):
 def test_it_says_how_short_steps_are() -> None:
     [finding] = EpsilonTooLarge().check(seen())
     assert (finding.severity, finding.location) == (Severity.WARNING, MADE)
-    assert "its steps are 0.99 % as long as usual" in finding.message
+    assert "its steps are 0.99 % of their usual size" in finding.message
 
 
 def test_a_usual_epsilon_is_not_judged() -> None:

@@ -23,7 +23,7 @@ def differs(**more) -> TablesDiffer:
     [
         ({"distance": {"age": 41.0, "debt": 9.0}}, "the mean of age is 41"),
         ({"order": (("a", "b"), ("b", "a"))}, "a has the values of b"),
-        ({"constant": ("late",)}, "1 have one value"),
+        ({"constant": ("late",)}, "1 are constant"),
     ],
 )
 def test_fires(more, words: str) -> None:

@@ -42,7 +42,7 @@ def check(
 def test_losses_that_are_equal_to_the_last_digit_are_reported() -> None:
     [finding] = check([1.234567] * 5)
     assert (finding.severity, finding.step, finding.count) == (Severity.WARNING, 20, 5)
-    assert "all 5 evaluations gave the loss 1.23457" in finding.message
+    assert "all 5 evaluations gave exactly the loss 1.23457" in finding.message
     assert finding.location == "eval.py:9"
     assert finding.fixes[0].startswith("Evaluate the model that is trained")
 

@@ -34,7 +34,7 @@ def test_fires_on_the_highest_rate_at_the_line_of_its_dropout() -> None:
     [finding] = check(mode(0.1, 0.9, 0.95))
     assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 0, 49)
     assert (finding.layers, finding.location) == (("drop2", "drop1"), "model.py:3")
-    assert "drop2 drops 95 % of its values, and 1 more" in finding.message
+    assert "drop2 drops 95 % of its values (limit 85 %); 1 more above the limit" in finding.message
 
 
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])

@@ -195,7 +195,7 @@ def test_a_gradient_that_is_huge_before_the_first_step_comes_before_the_nan() ->
     broken = [3e23, 8e30, *[np.nan] * 20]
     [finding] = check(norm([2e24, 5e31]), loss(broken))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
-    assert "2e+22x the largest with which healthy networks begin" in finding.message
+    assert "2e+22x the largest initial norm of healthy networks" in finding.message
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_a_small_gradient_explodes_nothing() -> None:
 def test_an_explosion_of_two_steps_comes_before_the_nan() -> None:
     [finding] = check(norm([40.0, 3e20]), loss([0.16, 2e17, *[np.nan] * 20]))
     assert (finding.severity, finding.step) == (Severity.ERROR, 1)
-    assert "7.5e+18x that of the step before" in finding.message
+    assert "7.5e+18x the norm of the previous step" in finding.message
 
 
 def test_a_loss_that_begins_at_about_0_is_no_scale_for_the_gradient() -> None:

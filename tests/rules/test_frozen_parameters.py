@@ -47,7 +47,7 @@ def test_what_cannot_be_told_is_not_judged() -> None:
 def test_a_model_without_frozen_parameters_is_not_its_concern() -> None:
     with pytest.raises(NotApplicable, match="is trained"):
         FrozenParameters().check(window(steps=10))
-    with pytest.raises(NotEnoughData, match=r"2 steps were seen, 5 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 5 steps, saw 2"):
         FrozenParameters().check(window(steps=2))
 
 

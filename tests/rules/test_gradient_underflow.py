@@ -44,5 +44,5 @@ def test_stays_quiet(shares: tuple[float, ...]) -> None:
 def test_says_what_it_lacks() -> None:
     with pytest.raises(NotApplicable, match="no gradient was computed in float16"):
         check(0.9, 0.9, 0.9, tensor="activation:0")
-    with pytest.raises(NotEnoughData, match="2 steps were sampled, 3 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 3 sampled steps, saw 2"):
         check(0.9, 0.9)

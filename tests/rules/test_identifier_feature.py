@@ -35,5 +35,5 @@ def test_stays_quiet_without_one() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotEnoughData, match="splits"):
         check(began(), NUMBERED)
-    with pytest.raises(NotEnoughData, match="50 rows"):
+    with pytest.raises(NotEnoughData, match="saw 50"):
         check(began(), columns(identifiers=("days",), looked_at=50), gains(0.4))

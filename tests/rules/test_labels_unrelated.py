@@ -76,7 +76,7 @@ def test_fires_where_the_losses_drift_apart_slowly() -> None:
 )
 def test_waits_where_training_creeps_and_evaluation_does_not_rise(values: np.ndarray) -> None:
     train = GUESS * np.linspace(1.003, 0.955, 25)
-    with pytest.raises(NotEnoughData, match="nothing was learned by heart yet"):
+    with pytest.raises(NotEnoughData, match="has memorized nothing yet"):
         check(evaluations(GUESS * values, train, guess=GUESS))
 
 
@@ -100,7 +100,7 @@ def test_does_not_apply_to_a_gan() -> None:
     [
         (evaluations(APART[:4], LEARNED[:4], guess=GUESS), "fewer than 5"),
         (evaluations(APART, LEARNED, guess=GUESS, rows=20), "50 rows"),
-        (evaluations(APART, np.full(12, GUESS), guess=GUESS), "nothing was learned by heart yet"),
+        (evaluations(APART, np.full(12, GUESS), guess=GUESS), "has memorized nothing yet"),
         (evaluations(APART, LEARNED * 0.5, guess=GUESS), "before the first evaluation"),
         (evaluations(APART, guess=GUESS), "fewer than 5 evaluations follow"),
         ([], "no evaluation was seen"),

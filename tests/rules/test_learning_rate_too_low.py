@@ -58,7 +58,7 @@ def test_stays_quiet(values: np.ndarray, change: Matrix, rate: float | np.ndarra
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotEnoughData, match="no change of a weight"):
+    with pytest.raises(NotEnoughData, match="no weight update"):
         check(loss(FLAT))
     with pytest.raises(NotEnoughData, match="fewer than 200 losses"):
         check(loss(FLAT[:50]), ratios(1e-6))

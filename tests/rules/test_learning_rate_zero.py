@@ -41,7 +41,7 @@ def test_fires_on_a_schedule_for_epochs_that_is_stepped_per_batch() -> None:
     [finding] = check(lr(0.05 * 0.9 ** np.arange(360)), loss(FALLING[:360]))
     assert finding.severity is Severity.ERROR
     assert finding.step == 44  # 0.9^44 is the first below 1/100
-    assert "its schedule is over too early" in finding.message
+    assert "its schedule ends too early" in finding.message
 
 
 def test_fires_on_a_step_schedule_that_is_stepped_per_batch() -> None:

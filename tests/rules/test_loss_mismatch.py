@@ -115,7 +115,7 @@ def test_labels_of_which_several_are_right_need_another_loss() -> None:
     several = {"function": "categorical_crossentropy", "chain": ("softmax", "linear")}
     [finding] = check(twice(**several, targets=rows(3.0)))
     assert finding.severity is Severity.WARNING
-    assert finding.message.startswith("a row of labels sums to up to 3, but")
+    assert finding.message.startswith("a row of labels sums to 3, but")
     assert check(twice(**several, targets=rows(1.0))) == []
 
 

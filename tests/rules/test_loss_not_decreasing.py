@@ -108,7 +108,7 @@ def test_cannot_judge_a_few_steps() -> None:
 def test_few_losses_are_judged_without_a_complaint_of_numpy(count: int) -> None:
     rule = LossNotDecreasing(num_steps=1)
     [finding] = rule.check(window(loss(np.full(count, 1.5))))
-    assert "was 1.5 in the first 1," in finding.message
+    assert "was 1.5 in the first 1 step and" in finding.message
 
 
 BOOTSTRAPPED = BootstrappedTargets(step=9, module="target", steps=10)

@@ -36,7 +36,7 @@ def test_a_spike_that_does_not_recover_is_a_warning() -> None:
     [finding] = check(spiked(5.0, back_after=N))
     assert finding.severity is Severity.WARNING
     assert (finding.step, finding.location) == (AT, LOSS)
-    assert "still 2x above" in finding.message
+    assert "still at least 2x as high" in finding.message
 
 
 def test_a_spike_that_recovers_is_a_note() -> None:

@@ -22,14 +22,14 @@ def check(values: np.ndarray, *facts: Fact, **options: int) -> list[Finding]:
 def test_a_class_loss_over_one_output_is_an_error() -> None:
     [finding] = check(np.zeros(8), call(1))
     assert (finding.severity, finding.step, finding.location) == (Severity.ERROR, 0, LOSS)
-    assert "cross_entropy is given one class" in finding.message
+    assert "cross_entropy has only one class" in finding.message
     assert finding.fixes[0].startswith("Use two outputs or more")
 
 
 def test_a_loss_that_never_changes_is_a_warning() -> None:
     [finding] = check(np.full(40, 0.693147), call(2))
     assert finding.severity is Severity.WARNING
-    assert "0.693147 in all 40 steps" in finding.message
+    assert "exactly 0.693147 in all 40 steps" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -43,7 +43,7 @@ HEADLINES = {
     "next_tokens_without_a_mask": Headline(
         code="STR712",
         severity="error",
-        says=("the targets are the next inputs", "attention that is nowhere masked"),
+        says=("the targets are the next inputs", "attention without a mask"),
         fix="Mask the attention",
     ),
     "unshifted_labels": Headline(
@@ -55,7 +55,7 @@ HEADLINES = {
     "recurrence_with_a_large_gain": Headline(
         code="GRD101",
         severity="error",
-        says=("that of the step before, and the next one is no number",),
+        says=("the norm of the previous step, and the next norm is not finite",),
         fix="Clip the gradient norm",
     ),
     "momentum_of_the_last_batch": Headline(

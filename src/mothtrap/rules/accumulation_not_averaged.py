@@ -1,4 +1,4 @@
-"""GRD107: gradients of micro-batches are summed where their mean was meant."""
+"""GRD107: gradients of micro-batches are summed instead of averaged."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ ADAPTIVE = ("Adam", "Adagrad", "RMSprop", "Rprop", "Lion", "Muon", "Adafactor", 
 
 @dataclass(frozen=True)
 class AccumulationNotAveraged(Rule):
-    """Gradients of micro-batches are summed where their mean was meant.
+    """Gradients of micro-batches are summed instead of averaged.
 
     What it detects:
-        Several backwards from the same line between two steps, each from a loss that is
-        the mean over its batch and is not divided by their number.
+        Several `backward()` calls from the same line between two steps, each on a loss that is
+        the mean over its micro-batch and is not divided by the number of micro-batches.
 
     Why it matters:
-        Backward adds up: the gradient is as many times too large as there are
-        micro-batches, and with it every SGD step. A learning rate that suits one batch is
-        too high for the sum, and changing the number of micro-batches changes the training.
+        `backward()` adds to the gradient. With N micro-batches the gradient, and with SGD the
+        step, is N times too large. A learning rate tuned for one batch is too high for the sum,
+        and a different number of micro-batches changes the training.
 
     Fires:
-        Warning when `num_steps` steps took two or more micro-batches each, all of whose
-        losses are means that nothing divides. A note with optimizers of the Adam family,
-        whose steps do not grow with the gradient. Warning with any optimizer when the Trainer
-        of Hugging Face leaves the division to the loss, which ignores `num_items_in_batch`: the
-        losses that it prints and the limit of clipping are wrong, too.
+        Warning when `num_steps` steps accumulate two or more micro-batches whose losses are means
+        without any scaling. A note with optimizers of the Adam family, whose steps do not grow
+        with the gradient. Warning with any optimizer when the Hugging Face Trainer leaves the
+        division to the loss and the loss ignores `num_items_in_batch`: the logged losses and the
+        clipping threshold are then wrong, too.
 
     Stays quiet:
-        Losses that are divided or multiplied by anything, sums over elements, losses of
-        several terms, and one backward per step.
+        For losses that are divided or multiplied by any factor, sums over elements, losses of
+        several terms, and one `backward()` per step.
 
     What to do:
         - Divide the loss by the number of micro-batches before `backward()`:
@@ -80,22 +80,21 @@ class AccumulationNotAveraged(Rule):
     )
 
     num_steps: int = threshold(
-        10, unit="steps of several micro-batches", source="chosen by hand: a loop shows its habit"
+        10, unit="steps of several micro-batches", source="chosen by hand: not a one-off"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the micro-batches of steps with how their losses were made."""
+        """Check how the losses of accumulated micro-batches are computed."""
         counted = [s for s in window.scalars("micro_batches") if len(s)]
         if not counted:
-            raise NotEnoughData("no backward was seen")
+            raise NotEnoughData("no backward pass was recorded")
         several = counted[0].values_S >= 2
         if not several.any():
-            raise NotApplicable("every step had one backward: nothing is accumulated")
+            raise NotApplicable("every step has one backward pass: nothing is accumulated")
         steps_S, count_S = counted[0].steps_S[several], counted[0].values_S[several]
         if len(steps_S) < self.num_steps:
             raise NotEnoughData(
-                f"{len(steps_S)} steps of several micro-batches were seen, "
-                f"{self.num_steps} are needed"
+                f"needs {self.num_steps} steps of several micro-batches, saw {len(steps_S)}"
             )
         undivided = list(window.seen(UndividedLoss))
         if undivided:
@@ -135,9 +134,9 @@ class AccumulationNotAveraged(Rule):
             last_step=int(steps_S[-1]),
             count=len(steps_S),
             message=(
-                f"the gradients of {number} micro-batches are summed, not averaged: the loss of "
-                f"{seen.trainer} ignores `num_items_in_batch`, by which the Trainer leaves the "
-                f"division to it. Loss and gradient are {number} times too large"
+                f"the gradients of {number} micro-batches are summed, not averaged, so loss and "
+                f"gradient are {number} times too large: the loss of {seen.trainer} ignores "
+                "`num_items_in_batch`, and the Trainer leaves the division to the loss"
             ),
             fixes=(
                 "Divide the summed loss by `num_items_in_batch`, or set "

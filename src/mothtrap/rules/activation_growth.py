@@ -1,4 +1,4 @@
-"""ACT204: the scale of activations grows or fades from layer to layer, or over steps."""
+"""ACT204: activations grow or shrink from layer to layer, or grow over time."""
 
 from __future__ import annotations
 
@@ -15,35 +15,34 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
 
 EARLY_LOOKS = 5
-"""Looks at the beginning that later ones are compared with; chosen by hand."""
+"""First observations with which later ones are compared; chosen by hand."""
 LEARNED = 0.5
-"""Share of its first value that a loss which has been learned is below; chosen by hand."""
+"""A loss below this share of its first value counts as learned; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class ActivationGrowth(Rule):
-    """The scale of activations grows or fades from layer to layer, or over steps.
+    """Activations grow or shrink from layer to layer, or grow over time.
 
     What it detects:
-        Outputs of layers whose size is multiplied by about the same factor from each
-        layer to the next, at the start of training; or that grow on and on while
-        training goes on.
+        Layer outputs whose root mean square changes by about the same factor from each layer to
+        the next at the start of training, or that keep growing during training.
 
     Why it matters:
-        What grows through depth overflows or drowns what came before; what fades leaves
-        the last layers blind. Growth over steps ends in values that half precision
-        cannot hold, and in steps that no learning rate suits.
+        Activations that grow with depth overflow or dominate earlier signals. Activations that
+        shrink leave the last layers without a signal. Activations that grow over time exceed the
+        range of half precision, and no learning rate fits.
 
     Fires:
-        Warning when, in the first look, the sizes of at least `min_layers` hidden layers
-        follow a straight line on a logarithmic scale (correlation of
-        `line_correlation`) that ends `depth_ratio` times as large or as small as it
-        began. Or when a layer's output is `steps_ratio` times its early size and more than
-        `large_rms`, and grew in each of the last `growing_looks` looks.
+        Warning when, in the first observation, the sizes of at least `min_layers` hidden layers
+        follow a line on a logarithmic scale (correlation of `line_correlation`) whose end is
+        `depth_ratio` times as large or as small as its start. Warning when a layer's output is
+        `steps_ratio` times its early size and more than `large_rms`, and grew in each of the
+        last `growing_looks` observations.
 
     Stays quiet:
-        Models in which normalization layers keep the scale, the growth of logits of a
-        classifier, last layers while the loss falls, models of few layers.
+        For models whose normalization layers keep the scale, growing logits of a classifier, last
+        layers while the loss falls, and models with few layers.
 
     What to do:
         - PyTorch: Initialize each layer to keep the scale: `nn.init.kaiming_normal_` before
@@ -53,7 +52,7 @@ class ActivationGrowth(Rule):
         - JAX: Initialize each layer to keep the scale: `jax.nn.initializers.he_normal()`
           before ReLU.
         - Put normalization layers between layers, or residual connections around them.
-        - Lower the learning rate or add weight decay where the growth is over steps.
+        - If activations grow over time, lower the learning rate or add weight decay.
 
     Example:
         for layer in layers:
@@ -83,23 +82,23 @@ class ActivationGrowth(Rule):
     depth_ratio: float = threshold(
         1e3,
         unit="times the size of the first layer's output",
-        source="chosen by hand: PyTorch's own initialization ends at its biases, 30x below",
+        source="chosen by hand: PyTorch's default initialization ends 30x lower, at its biases",
     )
     line_correlation: float = threshold(
         0.9, unit="correlation of log size and depth", source="chosen by hand"
     )
     steps_ratio: float = threshold(100.0, unit="times the early size", source="chosen by hand")
     large_rms: float = threshold(100.0, unit="root mean square", source="chosen by hand")
-    growing_looks: int = threshold(3, unit="looks running", source="chosen by hand")
+    growing_looks: int = threshold(3, unit="consecutive observations", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the layers of every root, through depth and over steps."""
+        """Check the layers of every model, through depth and over time."""
         by_root: dict[str, list[ForwardScales]] = {}
         for look in window.seen(ForwardScales):
             by_root.setdefault(look.root, []).append(look)
         if not by_root:
             if window.total_steps < 1:
-                raise NotEnoughData("no forward was looked at")
+                raise NotEnoughData("no forward call was observed")
             raise NotApplicable("no layer with weights is trained")
         for looks in by_root.values():
             found = self._through_depth(window, looks[0]) or self._over_steps(window, looks)
@@ -122,13 +121,14 @@ class ActivationGrowth(Rule):
         on_a_line = abs(correlation) >= self.line_correlation
         if not on_a_line or 1 / self.depth_ratio < total < self.depth_ratio:
             return None
-        word = "grows" if total > 1 else "fades"
+        word = "grow" if total > 1 else "shrink"
         return self._finding(
             window,
             look.step,
             hidden[-1],
-            f"the size of activations {word} by {factor:.3g}x a layer: {_named(hidden[0])} "
-            f"outputs {size_L[0]:.3g}, {_named(hidden[-1])} outputs {size_L[-1]:.3g}",
+            f"activations {word} by a factor of {factor:.3g} per layer: the root mean square is "
+            f"{size_L[0]:.3g} after {_named(hidden[0])} and {size_L[-1]:.3g} after "
+            f"{_named(hidden[-1])}",
             {"value": total, "limit": self.depth_ratio, "factor": factor},
         )
 
@@ -152,7 +152,7 @@ class ActivationGrowth(Rule):
                     window,
                     seen[since][0],
                     seen[-1][1],
-                    f"{_named(seen[-1][1])} outputs {size_L[-1]:.3g} in root mean square, "
+                    f"{_named(seen[-1][1])} outputs a root mean square of {size_L[-1]:.3g}, "
                     f"{size_L[-1] / max(early, 1e-30):.3g}x as much as in the first steps",
                     {"value": float(size_L[-1]), "limit": limit, "early": early},
                 )
@@ -181,7 +181,7 @@ class ActivationGrowth(Rule):
 
 
 def _has_learned(window: Window) -> bool:
-    """Return whether a loss has fallen to half and less."""
+    """Return whether a loss has fallen below half of its first value."""
     for series in window.scalars("loss"):
         loss_S = series.values_S[np.isfinite(series.values_S)]
         if len(loss_S) > 2 * EARLY_LOOKS:

@@ -1,4 +1,4 @@
-"""ACT205: attention heads look at one position alone, or at all alike."""
+"""ACT205: attention heads attend to a single position, or equally to all."""
 
 from __future__ import annotations
 
@@ -17,43 +17,42 @@ from mothtrap.rules._attention import by_operation
 from mothtrap.rules._stretches import last_stretch
 
 FIRST_LOOKS = 3
-"""Looks at the beginning that tell how a head started."""
+"""First observations that define the initial state of a head."""
 
 
 @dataclass(frozen=True)
 class AttentionCollapse(Rule):
-    """Attention heads come to look at one position alone, or stay with all alike.
+    """Attention heads attend to a single position, or equally to all.
 
     What it detects:
-        Heads whose attention weights, spread over many positions at first, end on one
-        position for nearly every query; or attention that stays exactly even.
+        Heads whose attention weights, first spread over many positions, collapse to one position
+        for nearly every query. Also attention that stays exactly uniform.
 
     Why it matters:
-        A weight of 1 has a gradient of 0: such a head cannot move its attention any
-        more, and training becomes unstable or stops. Attention that is exactly even
-        is an average that has learned nothing.
+        A weight of 1 has a gradient of 0: the head can no longer move its attention, and training
+        becomes unstable or stops. Uniform attention is a plain average that has learned nothing.
 
     Fires:
-        Warning when, in `persisting_looks` looks running, the entropy of at least
-        `heads_share` of the heads of an attention, relative to that of even weights, is
-        below `narrow` after it was above `wide` at the start, and the loss is still above
-        `loss_share` of its first value. Or when all heads of all
-        attentions have stayed above `even` for `even_steps` steps.
+        The relative entropy is the entropy of the attention weights divided by the entropy of
+        uniform weights. Warning when, in `persisting_looks` consecutive observations, it is below
+        `narrow` for at least `heads_share` of the heads after it was above `wide` at the start,
+        and the loss is still above `loss_share` of its first value. Warning when it stays above
+        `even` in all heads for `even_steps` steps.
 
     Stays quiet:
-        Heads that were narrow from the start, or became so while the loss fell (in tasks
-        like copying one position is the right one), single narrow heads (previous token,
-        separator), queries with fewer than 8 positions to choose from, attention inside
-        checkpointed segments, which is not read.
+        For heads that are narrow from the start, or become narrow while the loss falls (in tasks
+        like copying, one position is right). For single narrow heads (previous token, separator).
+        For queries with fewer than 8 positions. For attention inside checkpointed segments, which
+        is not observed.
 
     What to do:
         - Lower the learning rate, or warm it up for longer.
         - Normalize queries and keys before their product (QK norm), or cap the scores.
-        - Divide scores by the square root of the head's width.
-        - Check the sign and size of a penalty on the attention.
+        - Divide the scores by the square root of the head dimension.
+        - Check the sign and size of any penalty on the attention.
 
     Example:
-        scores = q @ k.transpose(-1, -2)                      # far apart: one weight is 1
+        scores = q @ k.transpose(-1, -2)                      # too large: one weight is 1
         scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
 
     References:
@@ -71,24 +70,24 @@ class AttentionCollapse(Rule):
     narrow: float = threshold(0.05, unit="relative entropy", source="chosen by hand")
     wide: float = threshold(0.3, unit="relative entropy", source="chosen by hand")
     heads_share: float = threshold(0.5, unit="share of the heads", source="chosen by hand")
-    persisting_looks: int = threshold(3, unit="looks running", source="chosen by hand")
+    persisting_looks: int = threshold(3, unit="consecutive observations", source="chosen by hand")
     loss_share: float = threshold(0.5, unit="of the first loss", source="chosen by hand")
     even: float = threshold(
-        0.9999, unit="relative entropy", source="chosen by hand: moves within a few steps"
+        0.9999, unit="relative entropy", source="chosen by hand: healthy heads leave it quickly"
     )
     even_steps: int = threshold(500, unit="steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every attention."""
+        """Check every attention layer."""
         operations = {
             place: [look for look in looks if look.entropies]
             for place, looks in by_operation(window).items()
         }
         operations = {place: looks for place, looks in operations.items() if looks}
         if not operations:
-            raise NotApplicable("no query has 8 positions to choose from")
+            raise NotApplicable("no query has at least 8 positions")
         if max(len(looks) for looks in operations.values()) < FIRST_LOOKS + self.persisting_looks:
-            raise NotEnoughData(f"fewer than {FIRST_LOOKS + self.persisting_looks} looks")
+            raise NotEnoughData(f"fewer than {FIRST_LOOKS + self.persisting_looks} observations")
         for place, looks in operations.items():
             found = self._narrowed(window, place, looks)
             if found:
@@ -114,15 +113,15 @@ class AttentionCollapse(Rule):
             window,
             (place,),
             same[stretch[0] :],
-            f"{narrow} of {heads} heads of {place} look at one of {same[-1].keys} positions alone: "
-            f"their relative entropy fell from {np.median(entropy_LH[0]):.2g} to "
-            f"{np.median(entropy_LH[-1]):.2g}",
+            f"{narrow} of {heads} heads of {place} attend to only one of {same[-1].keys} "
+            f"positions: their relative entropy fell from {np.median(entropy_LH[0]):.2g} to "
+            f"{np.median(entropy_LH[-1]):.2g} (limit {self.narrow:g})",
             float(np.median(entropy_LH[-1])),
             self.narrow,
         )
 
     def _learns(self, window: Window) -> bool:
-        """Return whether a loss has fallen far since the beginning."""
+        """Return whether a loss has fallen far since the start."""
         return any(
             series.first > 0 and np.median(series.values_S[-20:]) < self.loss_share * series.first
             for series in window.scalars("loss")
@@ -141,7 +140,8 @@ class AttentionCollapse(Rule):
             window,
             tuple(operations),
             looks,
-            f"the weights of every attention have been even for {looks[-1].step} steps",
+            f"the weights of every attention layer have been uniform for {looks[-1].step} steps "
+            f"(limit {self.even_steps})",
             lowest,
             self.even,
         )

@@ -1,4 +1,4 @@
-"""ACT206: attention scores grow beyond what softmax can use."""
+"""ACT206: attention scores are so large that softmax saturates."""
 
 from __future__ import annotations
 
@@ -18,47 +18,46 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._stretches import last_stretch
 
 LEAST_ROOT = 2.0
-"""Square root of the width from which on its absence can matter."""
+"""Least square root of the head dimension for which a missing scale matters."""
 LEAST_KEYS = 8
 LARGE = "large"
 SAME = 0.01
-"""Relative difference of two scales that are the same but for rounding."""
+"""Relative difference up to which two scales are equal, to allow for rounding."""
 
 
 @dataclass(frozen=True)
 class AttentionLogitGrowth(Rule):
-    """Attention scores grow beyond what softmax can use.
+    """Attention scores are so large that softmax saturates.
 
     What it detects:
-        Products of queries and keys, after scaling, that are huge or become so, or that are
-        not divided by the square root of the head's width.
+        Scaled products of queries and keys that are huge or become huge, or that are not divided
+        by the square root of the head dimension.
 
     Why it matters:
-        Softmax of scores that are 50 apart is one weight of 1 and zeros, without a
-        gradient. In large models the growth ends in a loss that diverges, and in half
-        precision in NaN.
+        If scores differ by 50, softmax gives one weight of 1 and zeros, without a gradient. In
+        large models growing scores end in a diverging loss, and in half precision in NaN.
 
     Fires:
-        Warning when the largest absolute score of an attention is above `huge` in two
-        looks running, or above `large` and has grown in each look of the last
-        `growing_steps` steps, to `growth_ratio` times what it was. Or when in the
-        `first_looks` first looks the largest weight of a query is on average above
-        `narrow_weight`, though it would be below `wide_weight` if products were divided by
-        the square root of the width; where they are multiplied by it, `multiplied_weight` is
-        enough. Whatever the scale, when it is above `narrow_weight` in these looks while the
-        largest score is above `large`.
+        Warning when the largest absolute score of an attention layer is above `huge` in two
+        consecutive observations. Warning when it is above `large` and grew in each observation of
+        the last `growing_steps` steps, by a factor of `growth_ratio` in total. Warning when, in
+        the first `first_looks` observations, the mean largest weight per query is above
+        `narrow_weight` but would be below `wide_weight` with the usual scale, 1 / square root of
+        the head dimension. If the scores are multiplied by the root instead, the limit is
+        `multiplied_weight`. With any scale, warning when the mean largest weight is above
+        `narrow_weight` in these observations while the largest score is above `large`.
 
     Stays quiet:
-        Scores that are large and stay where they are. Scales of 1 where weights are wide, as
-        the initial weights or a normalization make up for it. Attention of which only the
-        weights are kept: see attention_collapse.
+        For large scores that do not grow. For a scale of 1 if the attention weights are spread
+        out, because the initialization or a normalization compensates for it. For attention of
+        which only the weights are recorded (see `attention_collapse`).
 
     What to do:
-        - Divide scores by the square root of the head's width: `scale` of
-          `scaled_dot_product_attention` does it when it is not given.
+        - Divide the scores by the square root of the head dimension.
+          `scaled_dot_product_attention` does so if you do not pass `scale`.
         - Normalize queries and keys before their product (QK norm), or cap the scores.
-        - Bring what goes into the attention to a standard scale: embeddings, positions.
-        - Lower the learning rate or raise weight decay of queries and keys.
+        - Bring the inputs of the attention layer to a standard scale: embeddings, positions.
+        - Lower the learning rate, or raise the weight decay of the query and key projections.
 
     Example:
         x = tokens + torch.arange(length)[:, None]        # positions as plain numbers
@@ -87,25 +86,25 @@ class AttentionLogitGrowth(Rule):
 
     huge: float = threshold(500.0, unit="largest score", source="chosen by hand")
     large: float = threshold(
-        50.0, unit="largest score", source="Dehghani et al. 2023: divergence beyond it"
+        50.0, unit="largest score", source="Dehghani et al. 2023: divergence above it"
     )
     growing_steps: int = threshold(200, unit="steps", source="chosen by hand")
-    growth_ratio: float = threshold(1.5, unit="times the score before", source="chosen by hand")
+    growth_ratio: float = threshold(1.5, unit="times the earlier score", source="chosen by hand")
     narrow_weight: float = threshold(
         0.8,
         unit="mean largest weight",
-        source="measured: 0.87 for 128 numbers a head of standard scale, not divided",
+        source="measured: 0.87 for unscaled heads of dimension 128 with unit-variance inputs",
     )
     wide_weight: float = threshold(
         0.6, unit="mean largest weight with the usual scale", source="chosen by hand"
     )
     multiplied_weight: float = threshold(0.5, unit="mean largest weight", source="chosen by hand")
     first_looks: int = threshold(
-        2, unit="looks", source="chosen by hand: what training does comes later"
+        2, unit="observations", source="chosen by hand: training changes the scores later"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the scale, then at the largest score of every attention."""
+        """Check the scale, then the largest score of every attention layer."""
         every = by_operation(window)
         for place, looks in every.items():
             found = self._unscaled(window, place, looks[: self.first_looks])
@@ -117,7 +116,7 @@ class AttentionLogitGrowth(Rule):
         }
         known = {place: looks for place, looks in operations.items() if looks}
         if not known:
-            raise NotApplicable("only the weights of attention are kept, not its scores")
+            raise NotApplicable("only the weights of attention are recorded, not its scores")
         for place, looks in known.items():
             found = self._judge(window, place, looks)
             if found:
@@ -125,7 +124,7 @@ class AttentionLogitGrowth(Rule):
         return []
 
     def _unscaled(self, window: Window, place: str, looks: list[AttentionLook]) -> Finding | None:
-        """Judge the scale by what the first weights would be with the usual one."""
+        """Compare the first weights with the weights under the usual scale."""
         if len(looks) < self.first_looks:
             return None
         first, faults = looks[0], {self._fault(look) for look in looks}
@@ -134,7 +133,7 @@ class AttentionLogitGrowth(Rule):
             return None
         [fault] = faults
         if fault == LARGE:
-            return self._finding(window, place, looks, " from the first step on", self.large)
+            return self._finding(window, place, looks, " from the first step", self.large)
         return self.finding(
             window,
             severity=Severity.WARNING,
@@ -144,7 +143,7 @@ class AttentionLogitGrowth(Rule):
             layers=(place,),
             message=(
                 f"the scores of {place} {fault} sqrt({width}): the largest weight of a query "
-                f"is {top:.2g} on average, it would be {scaled:.2g} if they were divided by it"
+                f"is {top:.2g} on average, and would be {scaled:.2g} with the division"
             ),
             evidence={
                 "scale": first.scale,
@@ -155,14 +154,14 @@ class AttentionLogitGrowth(Rule):
             },
             fixes=(
                 f"Divide the product of queries and keys by sqrt({width}), the square root of the "
-                "width of a head.",
+                "head dimension.",
                 *self.fixes(window)[1:],
             ),
             location=first.location,
         )
 
     def _fault(self, look: AttentionLook) -> str:
-        """Return the fault in the scale of an attention; '' where there is none."""
+        """Return the fault in the scale of an attention layer; '' if there is none."""
         if look.scale is None or look.top_weight is None or look.scaled_top_weight is None:
             return ""
         root, top = float(look.width or 1) ** 0.5, look.top_weight
@@ -189,7 +188,7 @@ class AttentionLogitGrowth(Rule):
         grew = bool((np.diff(recent) > 0).all()) and recent[-1] > self.growth_ratio * recent[0]
         if not grew or recent[-1] <= self.large:
             return None
-        since = f", {recent[0]:.3g} in step {step_L[before[-1]]}"
+        since = f", up from {recent[0]:.3g} in step {step_L[before[-1]]}"
         return self._finding(window, place, looks[before[-1] :], since, self.large)
 
     def _finding(
@@ -204,7 +203,8 @@ class AttentionLogitGrowth(Rule):
             count=len(looks),
             layers=(place,),
             message=(
-                f"the largest score of {place} is {last.largest_logit:.3g}{since} (limit {limit:g})"
+                f"the largest attention score of {place} is {last.largest_logit:.3g}{since} "
+                f"(limit {limit:g})"
             ),
             evidence={"value": last.largest_logit, "limit": limit, "keys": last.keys},
             location=last.location,

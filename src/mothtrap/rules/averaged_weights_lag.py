@@ -1,4 +1,4 @@
-"""OPT613: the averaged weights that a training leaves are still their first values."""
+"""OPT613: the averaged weights at the end of `fit` are still mostly initial weights."""
 
 from __future__ import annotations
 
@@ -15,25 +15,27 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class AveragedWeightsLag(Rule):
-    """The averaged weights that a training leaves are still their first values.
+    """The averaged weights at the end of `fit` are still mostly initial weights.
 
     What it detects:
-        An optimizer that puts a moving average of the weights in their place when `fit` ends, with
-        a momentum so close to 1 that the average has hardly left the initial values.
+        An optimizer that replaces the weights by their moving average when `fit` ends, with a
+        momentum so close to 1 that the average is still near the initial weights.
 
     Why it matters:
-        While it trains, the model is evaluated with the weights themselves, and all looks well.
-        What is saved and used afterwards is the average: a model that has hardly begun to learn.
+        During `fit` the model is evaluated with its current weights, and the metrics look good.
+        The saved model has the averaged weights, which have hardly learned anything.
 
     Fires:
-        Warning at the end of a `fit`, when more than `left` of the average is its first value.
+        Warning at the end of `fit` when more than `left` of the average is its initial value.
 
     Stays quiet:
-        Averages that take the place of the weights every so many steps: then evaluations show it.
+        For optimizers that replace the weights by the average during training, because
+        evaluations then show the problem.
 
     What to do:
-        - Lower the momentum: it should average over a tenth of the steps at most, 0.99 for 1,000.
-        - Train for longer: an average with a momentum of 0.999 needs some 5,000 steps.
+        - Lower the momentum so that it averages over at most a tenth of the steps: 0.99 for
+          1,000 steps.
+        - Train for longer: an average with a momentum of 0.999 needs about 5,000 steps.
 
     Example:
         keras.optimizers.Adam(1e-3, use_ema=True, ema_momentum=0.9999)
@@ -51,12 +53,12 @@ class AveragedWeightsLag(Rule):
     left: float = threshold(0.1, unit="of the average", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge what the latest training left."""
+        """Check the averaged weights of the latest training run."""
         seen = list(window.seen(WeightsAveraged))
         if not seen:
             if any(window.seen(EpochMetrics)):
-                raise NotApplicable("no optimizer leaves an average of the weights")
-            raise NotEnoughData("no training has ended")
+                raise NotApplicable("no optimizer averages the weights")
+            raise NotEnoughData("no training run has ended")
         last = seen[-1]
         left = last.momentum**last.updates
         if left <= self.left:
@@ -67,8 +69,9 @@ class AveragedWeightsLag(Rule):
                 severity=Severity.WARNING,
                 step=last.step,
                 message=(
-                    f"`fit` leaves averages of the weights, and {left:.0%} of them is still the "
-                    f"first value after {last.updates} steps, with a momentum of {last.momentum:g}"
+                    f"`fit` ends with averaged weights that are still {left:.0%} initial weights "
+                    f"(limit {self.left:.0%}) after {last.updates} steps with a momentum of "
+                    f"{last.momentum:g}"
                 ),
                 evidence={"left": left, "limit": self.left, "momentum": last.momentum},
                 location=last.location,

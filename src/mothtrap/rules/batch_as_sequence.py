@@ -1,4 +1,4 @@
-"""STR723: a recurrence or an attention runs over the batch in place of the sequence."""
+"""STR723: a recurrent or attention layer runs over the batch instead of the sequence."""
 
 from __future__ import annotations
 
@@ -17,28 +17,33 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class BatchAsSequence(Rule):
-    """A recurrence or an attention runs over the batch in place of the sequence.
+    """A recurrent or attention layer runs over the batch instead of the sequence.
 
     What it detects:
-        A recurrent layer or `nn.MultiheadAttention` without `batch_first` whose input has as many
-        entries along axis 0, which it takes for the sequence, as the loss has rows.
+        A recurrent layer or `nn.MultiheadAttention` without `batch_first`, which treats axis 0 as
+        the sequence, although the size of axis 0 equals the number of rows of the loss.
 
     Why it matters:
-        The rows of a batch see one another, and the positions of a sequence do not. The loss
-        falls, as each row is still seen by itself, but the order in the sequence is lost, and a
-        prediction depends on the other rows of its batch.
+        Information flows between the rows of a batch, and not between the positions of a
+        sequence. The loss may still fall, but the model ignores the order of the sequence, and
+        each prediction depends on the other rows of its batch.
 
     Fires:
+<<<<<<< HEAD
         Warning when in `looks` steps, and `share` of those that were looked at, every loss has as
         many rows as axis 0 of the input, more than one entry lies along axis 1, and no axis of
         the prediction is as long as that.
+=======
+        Warning when in `looks` steps every loss has as many rows as axis 0 of the input, axis 1
+        has more than one entry, and no axis of the prediction has the size of axis 1.
+>>>>>>> lang2
 
     Stays quiet:
-        Batches of one sequence, losses over every position, batches as large as the sequence is
-        long, and attentions that are written out.
+        For batches of one sequence, losses over every position, batch sizes equal to the sequence
+        length, and hand-written attention.
 
     What to do:
-        - Set `batch_first=True` where the module is made, as the batch is axis 0 of the data.
+        - Set `batch_first=True` on the module, because the batch is axis 0 of the data.
         - Or swap the axes before the module: `x.transpose(0, 1)`.
 
     Example:
@@ -53,10 +58,14 @@ class BatchAsSequence(Rule):
     needs = (Need(facts=(SequenceAxes,)), Need(facts=(LossCall,)))
     explains = ("loss_not_decreasing", "stuck_at_chance", "overfit")
 
+<<<<<<< HEAD
     looks: int = threshold(2, unit="steps", source="chosen by hand: sizes agree by chance once")
     share: float = threshold(
         0.75, unit="of the looks", source="chosen by hand: some looks are at an evaluation"
     )
+=======
+    looks: int = threshold(2, unit="steps", source="chosen by hand: sizes can agree once by chance")
+>>>>>>> lang2
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the axes of each module with the rows of the losses of the same step."""
@@ -64,7 +73,7 @@ class BatchAsSequence(Rule):
         for axes in window.seen(SequenceAxes):
             seen.setdefault(axes.module, []).append(axes)
         if not seen:
-            raise NotApplicable("no recurrence or attention was seen that takes axis 0 in sequence")
+            raise NotApplicable("no recurrent or attention layer treats axis 0 as the sequence")
         losses: dict[int, list[LossCall]] = {}
         for call in window.seen(LossCall):
             if call.mode is Mode.TRAIN:
@@ -74,12 +83,17 @@ class BatchAsSequence(Rule):
             for module, every in seen.items()
         }
         if all(len(verdicts) < self.looks for verdicts in judged.values()):
+<<<<<<< HEAD
             raise NotEnoughData(f"fewer than {self.looks} steps show the loss beside the module")
         wrong = [
             module
             for module, found in judged.items()
             if sum(found) >= max(self.looks, self.share * len(found))
         ]
+=======
+            raise NotEnoughData(f"fewer than {self.looks} steps show both the loss and the module")
+        wrong = [m for m, found in judged.items() if len(found) >= self.looks and all(found)]
+>>>>>>> lang2
         return [self._finding(window, seen[wrong[0]], wrong)] if wrong else []
 
     def _finding(self, window: Window, seen: list[SequenceAxes], wrong: list[str]) -> Finding:
@@ -93,9 +107,9 @@ class BatchAsSequence(Rule):
             count=len(seen),
             layers=tuple(wrong[:10]),
             message=(
-                f"{first.module} ({first.module_type}) takes axis 0 of its input of shape "
-                f"{first.shape} for the sequence, but the loss has {batch} rows: it runs over the "
-                f"{batch} rows of the batch, and treats the {length} positions apart"
+                f"{first.module} ({first.module_type}) treats axis 0 of its input of shape "
+                f"{first.shape} as the sequence, but the loss has {batch} rows: it runs over the "
+                f"{batch} rows of the batch, and treats the {length} positions as separate examples"
             ),
             evidence={"shape": list(first.shape), "modules": len(wrong)},
             location=first.location,
@@ -103,7 +117,7 @@ class BatchAsSequence(Rule):
 
 
 def _swapped(axes: SequenceAxes, losses: list[LossCall]) -> bool:
-    """Return whether every loss of a step has the rows that a module takes for a sequence."""
+    """Return whether every loss of a step has as many rows as the module's sequence axis."""
     first, second = axes.shape[:2]
     if first == second or second < 2:
         return False

@@ -1,4 +1,4 @@
-"""STR719: batch norms are evaluated with averages that have hardly left their first values."""
+"""STR719: batch norms evaluate with running averages that are still near their initial values."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class BatchnormAveragesLag(Rule):
-    """Batch norms are evaluated with averages that have hardly left their first values.
+    """Batch norms evaluate with running averages that are still near their initial values.
 
     What it detects:
-        Evaluations that are much worse than training while the running averages of batch
-        norms still consist of what they were made with.
+        Evaluations that are much worse than training while the running averages of batch norms
+        are still mostly their initial values.
 
     Why it matters:
-        In evaluation a batch norm subtracts a running mean and divides by a running deviation.
-        So long as these are 0 and 1 for the most part, the model that is evaluated is not the
-        one that was trained: its loss says nothing, and neither do early stopping and saved
-        best weights that go by it.
+        In evaluation a batch norm uses a running mean and a running standard deviation. While
+        these are still close to 0 and 1, evaluation measures a different model than training.
+        Its loss is meaningless, and so are early stopping and best checkpoints that use it.
 
     Fires:
-        Warning when, in the last `evaluations` evaluations at least, more than `left` of the
-        averages was their first value, the loss of evaluation exceeded that of training by more
-        than `ratio` of it, and none was below `learned` of the first one, or of that of guessing.
+        Warning when, in at least the last `evaluations` evaluations, more than `left` of the
+        averages is their initial value and the evaluation loss exceeds the training loss by more
+        than `ratio` of it. No evaluation loss may be below `learned` of the first one, or of the
+        loss of guessing.
 
     Stays quiet:
-        Where evaluations are as good as training anyhow, or were good at first: that is overfit.
-        Averages that were loaded; games.
+        If evaluation is as good as training, or was good at first (see `overfit`). For averages
+        loaded from a checkpoint. For GANs.
 
     What to do:
-        - Keras: Let the averages follow faster: `BatchNormalization(momentum=0.9)`. The default,
-          0.99, takes some 500 steps.
-        - PyTorch: Let the averages follow faster: `nn.BatchNorm2d(..., momentum=0.1)`, the
-          default. There it is the weight of the new batch, in Keras that of the old ones.
-        - Make more steps before the first evaluation counts.
+        - Keras: Update the averages faster: `BatchNormalization(momentum=0.9)`. The default,
+          0.99, takes about 500 steps.
+        - PyTorch: Update the averages faster: `nn.BatchNorm2d(..., momentum=0.1)`, the default.
+          In PyTorch `momentum` is the weight of the new batch, in Keras of the old average.
+        - Train for more steps before you rely on evaluations.
 
     Example:
         keras.layers.BatchNormalization(momentum=0.9999)
@@ -66,19 +66,19 @@ class BatchnormAveragesLag(Rule):
     explains = ("overfit", "overtraining", "labels_unrelated")
     passes = True
 
-    evaluations: int = threshold(3, unit="evaluations running", source="chosen by hand")
+    evaluations: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
     left: float = threshold(SETTLED, unit="of the averages", source="chosen by hand")
     learned: float = threshold(LEARNED, unit="of the first loss", source="chosen by hand")
     ratio: float = threshold(0.5, unit="of the training loss", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every call site that evaluates a loss, by the slowest batch norm."""
+        """Check every call site that evaluates a loss, using the slowest batch norm."""
         slow = list(window.seen(NormAverages))
         if not slow:
             modes = list(window.seen(TrainingMode))
             if modes and not any(mode.norms for mode in modes):
-                raise NotApplicable("no model that is trained has batch norms")
-            raise NotEnoughData("no evaluation of a model with new batch norms was seen")
+                raise NotApplicable("no trained model has batch norms")
+            raise NotEnoughData("no evaluation of a model with new batch norms was recorded")
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         every = evaluated(window)
@@ -106,9 +106,10 @@ class BatchnormAveragesLag(Rule):
             mode=Mode.EVAL.value,
             layers=(norm.module,),
             message=(
-                f"the running averages of {norm.module} are still {left:.0%} their initial value, "
-                f"since each batch counts for {norm.momentum:.2g}; the loss of evaluation is "
-                f"{value:.3g}, that of training {train:.3g}"
+                f"the running averages of {norm.module} are still {left:.0%} initial values "
+                f"(limit {self.left:.0%}), because each batch has a weight of "
+                f"{norm.momentum:.2g}; the evaluation loss is {value:.3g}, the training loss "
+                f"{train:.3g}"
             ),
             evidence={
                 "value": value,

@@ -1,4 +1,4 @@
-"""STR705: batch norms get too few samples to know a mean."""
+"""STR705: batch norms get too few samples to estimate a mean."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class BatchnormTinyBatch(Rule):
-    """Batch norms get too few samples to know a mean.
+    """Batch norms get too few samples to estimate a mean.
 
     What it detects:
-        Batches of one or a handful of samples in front of a batch norm in training, or a
-        handful of samples from which its statistics for evaluation come.
+        Training batches of one or a few samples at a batch norm, or running statistics for
+        evaluation that come from a few samples.
 
     Why it matters:
-        A batch norm in training takes mean and deviation from its batch. Of one sample they
-        are that sample's own: whatever tells samples apart in level or scale is taken out,
-        and in evaluation, with averages in their place, the model sees other values
-        than it was trained on.
+        In training, a batch norm uses the mean and standard deviation of its batch. With one
+        sample they remove the level and scale of that sample. In evaluation it uses running
+        averages, so the model sees values it was not trained on.
 
     Fires:
-        Over at least `forwards` training forwards that were looked at, when more than `share`
-        of them gave a batch norm one sample (error; warning in a GAN, where some train so
-        on purpose), or fewer than four (warning). Warning too when running statistics are
-        worth fewer than `worth` rows in an evaluation: with a high momentum they are those of
-        the latest batch, and that one was small.
+        When a batch norm gets one sample in more than `share` of at least `forwards` observed
+        training forward calls: error, in a GAN a warning, because some GANs do so on purpose.
+        Warning for fewer than four samples. Warning also when the running statistics of an
+        evaluation are worth fewer than `worth` rows: with a high momentum they mostly come from
+        the latest batch, and that batch was small.
 
     Stays quiet:
-        A small last batch, unless the momentum is high. Batch norms in evaluation mode,
-        those that share statistics over workers, and those that are applied to rows of
-        several samples at once. Other kinds of normalization.
+        For a small last batch, unless the momentum is high. For batch norms in evaluation mode,
+        synchronized batch norms, and batch norms over rows of several samples. For other
+        normalization layers.
 
     What to do:
-        - Use a larger batch; gradient accumulation does not help, the norm sees each part alone.
+        - Use a larger batch. Gradient accumulation does not help, because the batch norm sees
+          each micro-batch separately.
         - PyTorch: Lower the momentum: in PyTorch it is the weight of the latest batch, by default
           0.1, which other frameworks call 0.9.
-        - Keras: Raise the momentum, which is the weight of the past: 0.99 by default.
-        - PyTorch: Drop the last batch where it is small: `DataLoader(..., drop_last=True)`.
-        - Keras: Drop the last batch where it is small: `dataset.batch(size, drop_remainder=True)`.
-        - PyTorch: Replace the batch norms by `nn.GroupNorm` or `nn.LayerNorm`.
-        - Keras: Replace the batch norms by `GroupNormalization` or `LayerNormalization`.
-        - PyTorch: Over several workers, use `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
+        - Keras: Raise the momentum, which is the weight of the old average: 0.99 by default.
+        - PyTorch: Drop a small last batch: `DataLoader(..., drop_last=True)`.
+        - Keras: Drop a small last batch: `dataset.batch(size, drop_remainder=True)`.
+        - PyTorch: Replace the batch norms with `nn.GroupNorm` or `nn.LayerNorm`.
+        - Keras: Replace the batch norms with `GroupNormalization` or `LayerNormalization`.
+        - PyTorch: With several workers, use `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
 
     Example:
         loader = DataLoader(data, batch_size=1)        # in front of nn.BatchNorm2d
@@ -81,12 +81,12 @@ class BatchnormTinyBatch(Rule):
         "overtraining",
     )
 
-    forwards: int = threshold(8, unit="training forwards", source="chosen by hand")
-    share: float = threshold(0.5, unit="of the forwards looked at", source="chosen by hand")
+    forwards: int = threshold(8, unit="training forward calls", source="chosen by hand")
+    share: float = threshold(0.5, unit="of the observed forward calls", source="chosen by hand")
     worth: float = threshold(4.0, unit="rows, weighted by momentum", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the batch norm that gets the fewest samples, then those of evaluations."""
+        """Check running statistics in evaluations, then the batch norm with the fewest samples."""
         found = self._evaluated(window)
         return [found] if found is not None else self._trained(window)
 
@@ -95,11 +95,11 @@ class BatchnormTinyBatch(Rule):
         if not latest:
             modes = list(window.seen(TrainingMode))
             if modes and not any(mode.norms for mode in modes):
-                raise NotApplicable("no model that is trained has batch norms")
-            raise NotEnoughData("no batch norm was looked at in training")
+                raise NotApplicable("no trained model has batch norms")
+            raise NotEnoughData("no batch norm was observed in training")
         found = [one for one in latest.values() if one.forwards >= self.forwards]
         if not found:
-            raise NotEnoughData(f"fewer than {self.forwards} forwards were looked at")
+            raise NotEnoughData(f"fewer than {self.forwards} forward calls were observed")
         worst = max(found, key=lambda one: (one.single / one.forwards, one.few / one.forwards))
         if worst.few <= self.share * worst.forwards:
             return []
@@ -117,7 +117,7 @@ class BatchnormTinyBatch(Rule):
                 message=(
                     f"{worst.module} got {'one sample' if single else 'fewer than 4 samples'} in "
                     f"{worst.single if single else worst.few} of {worst.forwards} training "
-                    f"forwards (most often {worst.samples})"
+                    f"forward calls (most often {worst.samples})"
                 ),
                 evidence={
                     "samples": worst.samples,
@@ -130,7 +130,7 @@ class BatchnormTinyBatch(Rule):
         ]
 
     def _evaluated(self, window: Window) -> Finding | None:
-        """Judge the rows that running statistics are worth."""
+        """Find running statistics that are worth too few rows."""
         poor = [one for one in window.seen(EvaluationNorms) if _rows_worth(one) < self.worth]
         if not poor:
             return None
@@ -145,8 +145,8 @@ class BatchnormTinyBatch(Rule):
             mode=Mode.EVAL.value,
             layers=(first.module,),
             message=(
-                f"batch norm {first.module} has momentum {first.momentum:g}, so evaluation uses "
-                f"the statistics of the last training batch only, which had {first.last_rows} "
+                f"batch norm {first.module} has momentum {first.momentum:g}, so evaluation mostly "
+                f"uses the statistics of the last training batch, which had {first.last_rows} "
                 f"row{'s' * (first.last_rows != 1)} instead of {first.rows}"
             ),
             evidence={
@@ -162,9 +162,10 @@ class BatchnormTinyBatch(Rule):
 
 
 def _rows_worth(one: EvaluationNorms) -> float:
-    """Return the size of a batch whose mean is as certain as the running mean.
+    """Return the size of a batch whose mean is as precise as the running mean.
 
-    Batches weigh m, m(1-m), m(1-m)^2 ...; all but the latest are taken to have the usual size.
+    The weights of the batches are m, m(1-m), m(1-m)^2 ...; all but the latest are assumed to have
+    the usual size.
     """
     m = one.momentum
     variance = m**2 / max(1, one.last_rows)

@@ -18,7 +18,8 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present
 from mothtrap.rules._trees import rounds_since_best as since_best
 
 FAR, FAR_RISE = 1.0, 0.5
-"""A rate that corrects more than the whole error, and how much worse it may end; by hand."""
+"""A rate that corrects more than the whole error, and the rise of the loss that it may cause;
+chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -26,28 +27,28 @@ class BoostingRateTooHigh(Rule):
     """Each tree corrects so much that the sum of trees overshoots.
 
     What it detects:
-        A learning rate above the default with which the training loss rises in the first rounds,
-        or the evaluation is best after a few of many rounds.
+        A learning rate far above the default, with a training loss that rises in the first
+        rounds, or an evaluation loss that is best after a few of many rounds.
 
     Why it matters:
-        With small steps the trees share the work, and errors of one are corrected by the next.
-        With large ones the first few trees decide, their noise included; beyond 2 the
-        training diverges.
+        With a small rate each tree corrects the errors of the previous trees. With a large rate
+        the first few trees dominate, including their noise. Above 2 training diverges.
 
     Fires:
-        Error when the learning rate is above `certain`, from the first round on, or when it is
-        at least `rate` and the training loss ends above its beginning. Warning when the
-        training loss rises in the first `begin` rounds, or when the evaluation was best within
-        `early` of the rounds and is `rise` worse; with a rate of 1 or more when it ends by half
-        above its best, or when early stopping took the first round.
+        Error when the learning rate is above `certain`, from the first round. Error when it is at
+        least `rate` and the training loss ends above its first value. Warning when the training
+        loss rises in the first `begin` rounds, or when the evaluation loss is best within the
+        first `early` of the rounds and is now `rise` worse. With a rate of 1 or more, warning
+        also when the evaluation loss ends 50 % above its best, or when early stopping selects
+        the first round.
 
     Stays quiet:
-        With a learning rate below `rate`, whatever else is wrong; up to `certain` before `rounds`
-        rounds, unless early stopping ended it.
+        With a learning rate below `rate`. With a learning rate up to `certain` before `rounds`
+        rounds, unless early stopping ended training.
 
     What to do:
-        - XGBoost: Make the steps smaller: `learning_rate=0.1` (`eta`), with more rounds.
-        - LightGBM, CatBoost, scikit-learn: Make the steps smaller: `learning_rate=0.1`, with
+        - XGBoost: Lower the learning rate: `learning_rate=0.1` (`eta`), with more rounds.
+        - LightGBM, CatBoost, scikit-learn: Lower the learning rate: `learning_rate=0.1`, with
           more rounds.
         - XGBoost, CatBoost: Let early stopping choose the number of rounds:
           `early_stopping_rounds=50`.
@@ -84,28 +85,28 @@ class BoostingRateTooHigh(Rule):
     certain: float = threshold(
         2.0,
         unit="learning rate",
-        source="Friedman 2001: beyond, squared errors grow with every tree",
+        source="Friedman 2001: above it, squared errors grow with every tree",
     )
     rounds: int = threshold(20, unit="rounds", source="chosen by hand")
-    begin: int = threshold(3, unit="rounds from the first", source="chosen by hand")
+    begin: int = threshold(3, unit="first rounds", source="chosen by hand")
     early: float = threshold(0.05, unit="of the rounds", source="chosen by hand")
-    rise: float = threshold(0.05, unit="of the best loss of evaluation", source="chosen by hand")
+    rise: float = threshold(0.05, unit="of the best evaluation loss", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         rate = one.began.learning_rate
         if rate is None:
-            raise NotApplicable("the model has no trees, or its learning rate is not known")
+            raise NotApplicable("the model has no trees, or its learning rate is unknown")
         if rate > self.certain:
             return self._certain(window, one, rate)
         if one.loss is None and one.judged is None:
             raise NotApplicable("no evals: the library computes no metric")
         rounds = len(one.loss) if one.loss is not None else one.judged.last.number + 1  # type: ignore[union-attr]
         if rounds < self.rounds and not _stopped_at_once(one, rate):
-            raise NotEnoughData(f"{rounds} rounds were seen, {self.rounds} are needed")
+            raise NotEnoughData(f"needs {self.rounds} rounds, saw {rounds}")
         if rate < self.rate:
             return None
         words, severity = self._overshoots(one, rate)
@@ -126,8 +127,8 @@ class BoostingRateTooHigh(Rule):
             severity=Severity.ERROR,
             step=one.began.step,
             message=(
-                f"the learning rate is {rate:.3g} (limit {self.certain:g}): each tree is to take "
-                f"out the error that is left, and takes out {rate:.3g} times as much"
+                f"the learning rate is {rate:.3g} (limit {self.certain:g}): each tree corrects "
+                f"{rate:.3g} times the remaining error"
             ),
             evidence={"value": rate, "limit": self.certain, "fit": one.began.fit},
             location=one.began.location,
@@ -163,7 +164,7 @@ class BoostingRateTooHigh(Rule):
 
 
 def _stopped_at_once(one: Boosted, rate: float) -> bool:
-    """Return whether early stopping has ended a training of which the first round was the best."""
+    """Return whether early stopping ended training with the first round as the best."""
     if one.ended is None or one.began.stops_after is None or one.judged is None:
         return False
     took, after = since_best(one, one.judged)

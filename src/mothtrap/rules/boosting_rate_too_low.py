@@ -1,4 +1,4 @@
-"""TRE910: the training ends long before it has learned."""
+"""TRE910: boosting ends long before the loss levels off."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class BoostingRateTooLow(Rule):
-    """The training ends long before it has learned.
+    """Boosting ends long before the loss levels off.
 
     What it detects:
-        A learning rate so small for the number of rounds that the loss is still falling as fast
-        as in the beginning when training ends.
+        A learning rate so low for the number of rounds that the loss still falls nearly as fast
+        as at the start when training ends.
 
     Why it matters:
-        After n rounds with rate r a share of about (1 - r)^n of what could be learned is left:
-        with 0.001 and 100 rounds 90 %. The model predicts little more than the mean.
+        After n rounds with rate r, about (1 - r)^n of the learnable part is still missing: with
+        0.001 and 100 rounds, 90 %. The model predicts little more than the mean.
 
     Fires:
-        Warning when a training of at least `rounds` rounds has ended, the rate times the rounds
-        is below `reach`, and the loss (of evaluation, else of training) fell in its last quarter
-        by more than `still` of what it fell in the first. A note with fewer rounds.
+        Warning at the end of training with at least `rounds` rounds when rate times rounds is
+        below `reach` and the loss still fell in the last quarter by more than `still` of its fall
+        in the first quarter. The evaluation loss is used, or the training loss if there is none.
+        A note with fewer rounds.
 
     Stays quiet:
-        While training goes on; where it was stopped early; without a loss; where the library
-        chooses the rate.
+        While training runs. After early stopping. Without a loss. If the library chooses the
+        rate.
 
     What to do:
-        - Raise the learning rate (0.05 to 0.3), or the number of rounds with early stopping, so
-          that rate times rounds is at least 3.
+        - Raise the learning rate (0.05 to 0.3), or use more rounds with early stopping, so that
+          rate times rounds is at least 3.
 
     Example:
         xgboost.train({"eta": 0.001}, train, 100, evals=evals)
@@ -59,21 +60,21 @@ class BoostingRateTooLow(Rule):
         "nothing_learned",
     )
     rounds: int = threshold(20, unit="rounds", source="chosen by hand")
-    reach: float = threshold(1.5, unit="rate times rounds", source="chosen by hand: 22 % are left")
+    reach: float = threshold(1.5, unit="rate times rounds", source="chosen by hand: 22 % missing")
     still: float = threshold(
-        0.3, unit="of what the loss fell in the first quarter", source="chosen by hand"
+        0.3, unit="of the fall of the loss in the first quarter", source="chosen by hand"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         began, ended = one.began, one.ended
         if began.learning_rate is None:
-            raise NotApplicable("the learning rate is not known, or the model has no trees")
+            raise NotApplicable("the learning rate is unknown, or the model has no trees")
         if ended is None:
-            raise NotEnoughData("the training has not ended")
+            raise NotEnoughData("training has not ended")
         reach = began.learning_rate * ended.rounds
         stopped = began.stops_after is not None and ended.rounds < began.rounds_asked
         if stopped or reach >= self.reach or began.rounds_before:
@@ -81,7 +82,7 @@ class BoostingRateTooLow(Rule):
         name, curve = self._curve(one)
         quarter = max(1, len(curve) // 4)
         if len(curve) < 4:
-            raise NotEnoughData("at least 4 values of a loss are needed")
+            raise NotEnoughData("needs at least 4 values of a loss")
         first, late = curve[0] - curve[quarter], curve[-1 - quarter] - curve[-1]
         if not first > 0 or not late > self.still * first:
             return None
@@ -91,8 +92,9 @@ class BoostingRateTooLow(Rule):
             step=began.step,
             last_step=ended.step,
             message=(
-                f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g} "
-                f"{name} still falls as in the beginning: {curve[0]:.4g} to {curve[-1]:.4g}"
+                f"after {ended.rounds} rounds with a learning rate of {began.learning_rate:.3g}, "
+                f"{name} still falls nearly as fast as at the start, from {curve[0]:.4g} to "
+                f"{curve[-1]:.4g} (rate times rounds is {reach:.3g}, limit {self.reach:g})"
             ),
             evidence={
                 "value": reach,
@@ -105,7 +107,7 @@ class BoostingRateTooLow(Rule):
         )
 
     def _curve(self, one: Boosted) -> tuple[str, Floats]:
-        """The loss by which progress is judged, with its name."""
+        """Return the name and the values of the loss that measures progress."""
         judged = one.judged
         if judged is not None:
             values = judged.value_E

@@ -1,4 +1,4 @@
-"""RUN904: something does not hold that held in healthy runs."""
+"""RUN904: an invariant of healthy runs is violated."""
 
 from __future__ import annotations
 
@@ -21,30 +21,28 @@ LAYERS_NAMED = 8
 
 @dataclass(frozen=True)
 class BrokenInvariant(Rule):
-    """Something does not hold that held in healthy runs.
+    """An invariant of healthy runs is violated.
 
     What it detects:
-        The first step, and the tensors, at which an invariant does not hold that
-        `mothtrap learn` inferred from healthy runs, or that came with mothtrap, and that
-        `mothtrap run --invariants FILE` names.
+        The first step, and the tensors, that violate an invariant in the file given to
+        `mothtrap run --invariants FILE`. `mothtrap learn` infers invariants from healthy runs;
+        some also come with mothtrap.
 
     Why it matters:
-        Much that is wrong with a training is not a fault in general: a layer may be frozen, a
-        learning rate constant. It is one where healthy runs of the same program do otherwise.
+        A frozen layer or a constant learning rate is not always a bug. It is suspicious if
+        healthy runs of the same program behave differently.
 
     Fires:
-        Warning when any of them is broken, at the step at which the first one is; the
-        others are counted.
+        Warning when any invariant is violated, at the step of the first violation. The message
+        counts the others.
 
     Stays quiet:
-        Without a file of invariants, and about tensors and scalars that the training does not
-        have.
+        Without a file of invariants. For tensors and scalars that the run does not have.
 
     What to do:
-        - Look at what has changed since the healthy runs: the program, its configuration, or
-          the data.
-        - Delete the invariant from the file where it need not hold.
-        - Learn again, from more runs, where the training is meant to be another.
+        - Check what changed since the healthy runs: the program, its configuration, or the data.
+        - Delete the invariant from the file if it need not hold.
+        - Learn the invariants again from new healthy runs if training changed on purpose.
 
     Example:
         mothtrap learn good-1 good-2 good-3 -o invariants.toml
@@ -60,13 +58,13 @@ class BrokenInvariant(Rule):
     invariants: tuple[Invariant, ...] = field(default=(), metadata=NO_SETTING)
 
     def __post_init__(self) -> None:
-        """Ask for the statistics that the invariants are about, as often as other rules do."""
+        """Request the statistics of the invariants, as often as other rules do."""
         object.__setattr__(self, "needs", _needs(self.invariants))
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every invariant; tell the one that was broken first."""
+        """Check every invariant; report the one that was violated first."""
         if not self.invariants:
-            raise NotApplicable("no file of invariants was named")
+            raise NotApplicable("no file of invariants was given")
         judged, broken = 0, list[Breach]()
         for invariant in self.invariants:
             try:
@@ -76,7 +74,7 @@ class BrokenInvariant(Rule):
             judged += 1
             broken += [breach] if breach is not None else []
         if not judged:
-            raise NotEnoughData("nothing was captured of what the invariants are about")
+            raise NotEnoughData("nothing was captured that the invariants refer to")
         if not broken:
             return []
         first = min(broken, key=lambda breach: breach.step)
@@ -120,5 +118,6 @@ def _message(breach: Breach, others: int) -> str:
     value = f"{breach.value:.3g}" if isinstance(breach.value, float) else breach.value
     told = f"here it is {value}" if value else "not so here"
     where = f", first in {breach.names[0]}" if breach.names else ""
-    more = f"; {others} more that held then do not hold here" if others else ""
+    plural = "invariants are" if others > 1 else "invariant is"
+    more = f"; {others} more {plural} violated" if others else ""
     return f"in healthy runs {breach.invariant.sentence}; {told}{where}{more}"

@@ -18,20 +18,20 @@ class CallbackInStep(Rule):
 
     What it detects:
         `jax.debug.print`, `jax.debug.callback`, `jax.pure_callback` and `io_callback` in a
-        compiled function that makes training steps.
+        compiled training step.
 
     Why it matters:
-        The device waits for Python in every step: 2 ms and more, whatever the size of the
-        model. mothtrap does not run such a step a second time, so it sees no gradients.
+        The device waits for Python in every step, for 2 ms or more. mothtrap does not run such a
+        step a second time, so it cannot observe gradients.
 
     Fires:
         Info, once.
 
     Stays quiet:
-        Callbacks in functions that make no training steps.
+        For callbacks in functions that are not training steps.
 
     What to do:
-        - Return the value from the step, and print it outside.
+        - Return the value from the step and print it outside.
 
     Example:
         jax.debug.print("loss {}", loss)                  # inside the compiled step
@@ -45,9 +45,9 @@ class CallbackInStep(Rule):
     needs = (Need(facts=(HostCallback,)),)
 
     def check(self, window: Window) -> list[Finding]:
-        """Report the first step that calls back."""
+        """Report the first compiled step with a callback."""
         if not len(window.steps_S):
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         seen = list(window.seen(HostCallback))
         if not seen:
             return []
@@ -60,7 +60,7 @@ class CallbackInStep(Rule):
                 last_step=first.step,
                 count=1,
                 message=(
-                    f"`{first.function}` calls back into Python in every step, from "
+                    f"the compiled step `{first.function}` calls Python in every step, with "
                     f"{', '.join(first.callbacks[:3])}"
                 ),
                 evidence={"function": first.function},

@@ -19,29 +19,29 @@ class CategoricalAsNumber(Rule):
     """Categories are passed as numbers.
 
     What it detects:
-        A column of whole numbers whose levels explain the label, in no order: the number of a
-        city, a product, a profession.
+        A column of integers that are category codes without an order, such as the code of a city,
+        a product or a profession.
 
     Why it matters:
-        A split says "below 17 or not", which groups categories by the accident of their numbers.
-        It takes many splits, and rows, to single out the levels that matter.
+        A split at "below 17" groups categories by their arbitrary codes. The model needs many
+        splits and rows to isolate the categories that matter.
 
     Fires:
-        Warning, with at least `rows` rows, when the means of the label by level explain at least
-        5 % of its variance, and neighbors in the order of numbers are as different as any two
-        levels (von Neumann's ratio above 0.6). The column has 6 to 1,000 levels of 5 rows or more,
-        and is not declared.
+        Warning, with at least `rows` rows, when the mean label per code explains at least 5 % of
+        the variance of the label, and neighboring codes differ as much as any two codes (von
+        Neumann's ratio above 0.6). The column has 6 to 1,000 codes with 5 rows or more, and is
+        not declared categorical.
 
     Stays quiet:
-        Columns that are declared as categories; few levels; more than two classes; numbers with an
-        order, also where the label does not rise with them (hours, ages).
+        For columns declared categorical, for few codes, with more than two classes, and for
+        ordered numbers, even if the label does not rise with them (hours, ages).
 
     What to do:
         - XGBoost: Declare it: a pandas column of `category`, with `enable_categorical=True`.
         - LightGBM: Declare it: `categorical_feature=[...]`, or a pandas column of `category`.
         - CatBoost: Declare it: `cat_features=[...]`.
         - scikit-learn: Declare it: `categorical_features=[...]` of the histogram estimators.
-        - XGBoost, scikit-learn: Or pass one column for each frequent level:
+        - XGBoost, scikit-learn: Or one-hot encode the frequent categories:
           `pandas.get_dummies`.
 
     Example:
@@ -60,26 +60,28 @@ class CategoricalAsNumber(Rule):
     rows: int = threshold(100, unit="rows", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         if one.columns is None:
-            raise NotEnoughData("the columns were not looked at")
+            raise NotEnoughData("the columns were not inspected")
         if one.columns.looked_at < self.rows:
-            raise NotEnoughData(f"{one.columns.looked_at} rows are few, {self.rows} are needed")
+            raise NotEnoughData(f"needs {self.rows} rows, saw {one.columns.looked_at}")
         codes = one.columns.codes
         if not codes:
             return None
-        more = f" and {len(codes) - 1} more" if len(codes) > 1 else ""
+        several = len(codes) > 1
+        more = f" and {len(codes) - 1} more" if several else ""
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=one.began.step,
             layers=codes[:1],
             message=(
-                f"{codes[0]}{more}: whole numbers whose levels explain the label, in no order; "
-                "they are passed as numbers, not as categories"
+                f"{codes[0]}{more} {'look' if several else 'looks'} like category codes without an "
+                f"order, but {'are' if several else 'is'} passed as "
+                f"{'numeric columns' if several else 'a numeric column'}"
             ),
             evidence={"columns": ", ".join(codes), "fit": one.began.fit},
             location=one.began.location,

@@ -1,4 +1,4 @@
-"""STR712: a model of sequences is given what it shall predict."""
+"""STR712: a sequence model sees the tokens that it must predict."""
 
 from __future__ import annotations
 
@@ -26,41 +26,41 @@ from mothtrap.rules._loss_calls import (
 
 @dataclass(frozen=True)
 class CausalLeak(Rule):
-    """A model of sequences is given what it shall predict.
+    """A sequence model sees the tokens that it must predict.
 
     What it detects:
-        Targets of a class loss that are the model's integer inputs at the same position
-        (labels that were not shifted), or at the next position while attention without a
-        mask, or a recurrent layer that runs both ways, shows the model that position.
+        Targets of a class loss that equal the integer inputs at the same position (labels that
+        were not shifted). Also targets that equal the inputs at the next position while unmasked
+        attention or a bidirectional recurrent layer reveals that position.
 
     Why it matters:
-        The answer stands in the input: the model learns to copy it, the loss falls towards
-        0, and nothing is learned about the sequence. When text is generated the answer is
-        not there, and the output is worthless.
+        The input contains the answer. The model learns to copy it, the loss falls towards 0, and
+        the model learns nothing about the sequence. During generation the answer is missing, and
+        the output is useless.
 
     Fires:
-        When in `calls` looks all targets that count are the inputs at the same position: a
-        warning, and an error once the loss is below `copying_ratio` of the entropy of the
-        tokens, if the model is one of sequences: masked attention or one one-way layer.
-        Error when the targets are the next inputs, and every attention over the
-        sequence is unmasked or every recurrent layer runs both ways.
+        Warning when in `calls` observed calls all targets that are not ignored equal the inputs at
+        the same position. Error once the loss is below `copying_ratio` of the entropy of the
+        tokens, if the model is causal: it has masked attention or a unidirectional recurrent
+        layer. Error when the targets are the next inputs and every attention layer over the
+        sequence is unmasked, or every recurrent layer is bidirectional.
 
     Stays quiet:
-        Masked language models, whose inputs differ from the targets where these count;
-        labels shifted by one under a causal mask or a one-way layer; models with masked
-        and unmasked attention, such as an encoder with a decoder; models that are given the
-        sequence twice, shifted and not, as to reconstruct it; sequences of one token.
+        For masked language models, whose inputs are replaced at the predicted positions. For
+        shifted labels with a causal mask or a unidirectional layer. For models with both masked
+        and unmasked attention, such as encoder-decoder models. For models that get the sequence
+        twice, shifted and unshifted, to reconstruct it. For sequences of one token.
 
     What to do:
-        - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`, or give the
-          labels unshifted to a model that shifts them itself, but not twice.
+        - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`. If the model shifts
+          labels internally, pass them unshifted.
         - PyTorch: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
-        - PyTorch: Use one-way recurrent layers (`bidirectional=False`) to predict the next
-          token.
+        - PyTorch: Use unidirectional recurrent layers (`bidirectional=False`) to predict the
+          next token.
         - Keras: Mask the attention: `MultiHeadAttention(...)(x, x, use_causal_mask=True)`.
         - Keras: Use recurrent layers without `Bidirectional` to predict the next token.
         - JAX: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
-        - JAX: Use one-way recurrent layers to predict the next token.
+        - JAX: Use unidirectional recurrent layers to predict the next token.
 
     Example:
         loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())     # copies its input
@@ -83,16 +83,16 @@ class CausalLeak(Rule):
     )
 
     calls: int = threshold(
-        2, unit="looks at the targets", source="chosen by hand: one batch may agree by chance"
+        2, unit="observed calls", source="chosen by hand: one batch may agree by chance"
     )
     copying_ratio: float = threshold(
         0.3,
         unit="of the entropy of the tokens",
-        source="chosen by hand: models of text stay above half of it",
+        source="chosen by hand: language models stay above half of it",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare what was seen of targets and inputs, call site by call site."""
+        """Compare the targets and inputs of each call site."""
         looked = [
             call
             for call in class_calls(window, binary=False)
@@ -100,8 +100,8 @@ class CausalLeak(Rule):
         ]
         if not looked:
             if any(call.targets is not None for call in class_calls(window, binary=False)):
-                raise NotApplicable("the targets do not lie along integers that the model is given")
-            raise NotEnoughData("no targets of a class loss were seen")
+                raise NotApplicable("the targets do not align with integers in the model's input")
+            raise NotEnoughData("no targets of a class loss were recorded")
         found = [self._judge(window, calls) for calls in by_place(looked)]
         return [finding for finding in found if finding is not None][:1]
 
@@ -112,9 +112,9 @@ class CausalLeak(Rule):
             return self._same_position(window, calls)
         if len(ahead) == 1 and len(calls) >= self.calls and all(_offsets(c) == (1,) for c in calls):
             recurrent = ahead == {"recurrent"}
-            what = "attention that is nowhere masked shows"
+            what = "attention without a mask shows"
             if recurrent:
-                what = "recurrent layers that run both ways show"
+                what = "bidirectional recurrent layers show"
             _, mask, one_way = self.fixes(window)
             return finding_of_calls(
                 self,

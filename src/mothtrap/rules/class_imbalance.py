@@ -1,4 +1,4 @@
-"""DAT503: some classes are rare, or the model never gets one of them right."""
+"""DAT503: some classes are rare, or the model never predicts one of them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from mothtrap.rules._loss_calls import (
 from mothtrap.rules._losses import has_players
 
 ALL = 0.995
-"""Share that is rounded to 100 %."""
+"""Share from which the message says all."""
 
 
 @dataclass(frozen=True)
@@ -41,36 +41,35 @@ class ClassImbalance(Rule):
     """Some classes are rare, or one of them is never predicted.
 
     What it detects:
-        A class that has many times the labels of another; or a class whose examples are
-        mostly taken for others, while the rest is learned.
+        A class with many times the labels of another. Also a class whose examples are mostly
+        misclassified while the model learns the other classes.
 
     Why it matters:
-        The mean of the loss is that of the frequent classes. A model that never predicts
-        the rare one has a low loss and a high accuracy, and is of no use where the rare
-        class is what matters.
+        The frequent classes dominate the mean loss. A model that never predicts the rare class
+        has a low loss and a high accuracy, but is useless if the rare class matters.
 
     Fires:
-        Over at least `samples` labels, when the most frequent of the classes that occur has
-        more than `threshold_imbalance` times the labels of the rarest: a warning if more than
-        `threshold_misprediction` of the latest examples of a rare class are mispredicted, else
-        a note, since it is a property of the task. A warning, too, when
-        more than `threshold_misprediction` of the examples of a class are mispredicted
-        among the last `samples` labels and as many before, while of the examples of all
-        classes at least `learned_share` are right. A note when the loss weighs its classes.
+        Over at least `samples` labels, when the most frequent class has more than
+        `threshold_imbalance` times the labels of the rarest class that occurs. Warning if more
+        than `threshold_misprediction` of the latest examples of a rare class are misclassified;
+        otherwise a note, because the imbalance is a property of the task. Warning also when more
+        than `threshold_misprediction` of the examples of a class are misclassified, both among
+        the last `samples` labels and the `samples` labels before them, while at least
+        `learned_share` of all examples are right. A note if the loss has class weights.
 
     Stays quiet:
-        Tokens, pixels, tags of every position, several labels an example, soft targets, games (a
-        GAN's real and fake batches), and classes that do not occur. A class that is mispredicted
-        while the loss still falls.
+        For tokens, pixels, per-position tags, multi-label targets, soft targets, the real and
+        fake batches of a GAN, and classes that do not occur. For a misclassified class while the
+        loss still falls.
 
     What to do:
-        - Look at the error of each class, not at the accuracy.
-        - PyTorch: Weigh the loss: `CrossEntropyLoss(weight=...)`, `pos_weight` of a binary
-          loss; or draw rare examples more often: `WeightedRandomSampler`.
-        - Keras: Weigh the loss: `fit(..., class_weight={0: 1.0, 1: 9.0})`; or draw rare
-          examples more often: `tf.data.Dataset.sample_from_datasets`.
-        - JAX: Weigh the loss of each row by its class: `jnp.average(losses, weights=...)`; or
-          draw rare examples more often.
+        - Check the error of each class, not only the accuracy.
+        - PyTorch: Weight the loss: `CrossEntropyLoss(weight=...)`, or `pos_weight` of a binary
+          loss. Or oversample rare examples: `WeightedRandomSampler`.
+        - Keras: Weight the loss: `fit(..., class_weight={0: 1.0, 1: 9.0})`. Or oversample rare
+          examples: `tf.data.Dataset.sample_from_datasets`.
+        - JAX: Weight the loss of each row by its class: `jnp.average(losses, weights=...)`. Or
+          oversample rare examples.
         - Collect more examples of the rare class, or move the decision threshold.
 
     Example:
@@ -106,20 +105,20 @@ class ClassImbalance(Rule):
     learned_share: float = threshold(
         0.7,
         unit="of all examples",
-        source="chosen by hand: before, every class may still be mispredicted",
+        source="chosen by hand: below it, every class may still be misclassified",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Count labels and mispredictions of every classifier."""
+        """Count the labels and errors of every classifier."""
         tables = [table for table in window.seen(TableSeen) if not table.site]
         if tables and not any(window.seen(LossCall)):
             return self._of_tables(window, tables)
         sampled = [call for call in class_calls(window) if call.targets is not None]
         if not sampled:
-            raise NotEnoughData("no labels of a class loss were seen")
+            raise NotEnoughData("no labels of a class loss were recorded")
         calls = [call for call in sampled if is_classifier(call)]
         if not calls:
-            raise NotApplicable("no loss of one class for each example was seen")
+            raise NotApplicable("no loss has one class per example")
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         require_rows(window, self.samples)
@@ -136,11 +135,11 @@ class ClassImbalance(Rule):
             if found is not None:
                 return [found]
         if seen < self.samples:
-            raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+            raise NotEnoughData(f"needs {self.samples} labels, saw {seen}")
         return []
 
     def _of_tables(self, window: Window, tables: list[TableSeen]) -> list[Finding]:
-        """Judge the labels of whole tables of training."""
+        """Check the labels of training tables."""
         labelled = [table for table in tables if table.label_counts is not None]
         if not labelled:
             raise NotApplicable("no model is a classifier")
@@ -171,9 +170,9 @@ class ClassImbalance(Rule):
                     },
                     location=table.location,
                     fixes=(
-                        f"Weigh the rare class: `scale_pos_weight={ratio:.0f}`, or a weight for "
-                        "each row.",
-                        'Judge by a metric that ranks: `eval_metric="aucpr"`.',
+                        f"Weight the rare class: `scale_pos_weight={ratio:.0f}`, or a weight per "
+                        "row.",
+                        'Evaluate with a ranking metric: `eval_metric="aucpr"`.',
                     ),
                 )
             ]
@@ -199,7 +198,7 @@ class ClassImbalance(Rule):
             Severity.WARNING if harm and not weighted else Severity.INFO,
             f"class {most} has {ratio:.0f}x the labels of class {rarest} "
             f"({int(counts_K[most])} to {int(counts_K[rarest])}){harm}"
-            + ("; the loss weighs its classes" if weighted else ""),
+            + ("; the loss has class weights" if weighted else ""),
             {
                 "value": ratio,
                 "limit": self.threshold_imbalance,
@@ -210,7 +209,7 @@ class ClassImbalance(Rule):
         )
 
     def _harm(self, calls: list[LossCall], counts_K: Floats) -> str:
-        """Say how badly a rare class is predicted; empty where none is, or it is unknown."""
+        """Return words on a rare class that is mostly misclassified; empty if there is none."""
         table_KK = confusion(late_calls(calls, self.samples))
         if table_KK is None or len(table_KK) != len(counts_K):
             return ""
@@ -230,7 +229,7 @@ class ClassImbalance(Rule):
             return None
         if np.trace(confusion_KK) < self.learned_share * confusion_KK.sum():
             return None
-        # Both stretches must show it: what a model is just learning passes.
+        # Require both stretches, so that a class that is just being learned is ignored.
         wrong_K = np.minimum(misprediction(confusion_KK), misprediction(before_KK))
         if np.isnan(wrong_K).all():
             return None

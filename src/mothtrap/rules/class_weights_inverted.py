@@ -1,4 +1,4 @@
-"""DAT515: the loss weighs the rare class less than the frequent one."""
+"""DAT515: the loss gives the rare class a lower weight than the frequent class."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from mothtrap.rules._loss_calls import by_place, class_calls, finding_of_calls, 
 
 @dataclass(frozen=True)
 class ClassWeightsInverted(Rule):
-    """The loss weighs the rare class less than the frequent one.
+    """The loss gives the rare class a lower weight than the frequent class.
 
     What it detects:
-        Weights of classes that grow with the number of their labels.
+        Class weights that grow with the number of labels of the class.
 
     Why it matters:
-        Weights are to bring rare classes up to the others. Swapped, or taken from the counts
-        and not from their inverse, they do the opposite: the rare class counts even less than
-        without any, and is never predicted.
+        Class weights should make up for rare classes. If they are swapped, or proportional to the
+        counts instead of their inverse, they do the opposite: the rare class counts even less
+        than without weights, and is never predicted.
 
     Fires:
-        When, over at least `samples` labels, the rarest class that is weighed has at most a
-        `rarer`th of the labels of the most frequent one, and less than `weight_share` of its
-        weight. Warning for two classes whose weights stand as their counts do, within a factor of
-        `swapped`, and for more classes whose weights have a rank correlation with the counts of
-        at least `correlation`; a note for other weights of two classes.
+        When, over at least `samples` labels, the most frequent class has at least `rarer` times
+        the labels of the rarest weighted class, and the rarest class has less than `weight_share`
+        of its weight. Warning for two classes whose weights have the same ratio as their counts,
+        within a factor of `swapped`. Warning for more classes if the rank correlation of weights
+        and counts is at least `correlation`. A note for other weights of two classes.
 
     Stays quiet:
-        Weights of 0: such a class is left out on purpose. Classes that do not occur. Several
-        classes of which only some weigh little.
+        For weights of 0, which exclude a class on purpose. For classes that do not occur. For
+        several classes if only some of them have a low weight.
 
     What to do:
-        - Weigh each class by the inverse of its number: `len(y) / (classes * count)`.
-        - PyTorch: Check the order of `CrossEntropyLoss(weight=...)`: weight k is that of label k.
+        - Weight each class by its inverse frequency: `len(y) / (classes * count)`.
+        - PyTorch: Check the order of `CrossEntropyLoss(weight=...)`: weight k belongs to label k.
         - Keras: Check the keys of `fit(..., class_weight={0: 0.6, 1: 4.5})`: key k is label k.
 
     Example:
@@ -64,17 +64,19 @@ class ClassWeightsInverted(Rule):
         0.5, unit="of the weight of the most frequent class", source="chosen by hand"
     )
 
-    swapped: float = threshold(3.0, unit="times", source="chosen by hand: roots of counts, too")
-    correlation: float = threshold(0.7, unit="of 1", source="chosen by hand")
+    swapped: float = threshold(
+        3.0, unit="times", source="chosen by hand: includes square roots of counts"
+    )
+    correlation: float = threshold(0.7, unit="rank correlation", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every class loss that weighs its classes."""
+        """Check every loss with class weights."""
         calls = [call for call in class_calls(window) if call.targets is not None]
         weighted = [call for call in calls if call.targets and call.targets.class_weights]
         if not weighted:
             if not calls:
-                raise NotEnoughData("no labels of a class loss were seen")
-            raise NotApplicable("no loss weighs its classes")
+                raise NotEnoughData("no labels of a class loss were recorded")
+            raise NotApplicable("no loss has class weights")
         seen = 0
         for same in by_place(weighted):
             counts_K = label_counts(same)
@@ -84,7 +86,7 @@ class ClassWeightsInverted(Rule):
                 if found is not None:
                     return [found]
         if seen < self.samples:
-            raise NotEnoughData(f"{seen} labels were seen, {self.samples} are needed")
+            raise NotEnoughData(f"needs {self.samples} labels, saw {seen}")
         return []
 
     def _judge(self, window: Window, calls: list[LossCall], counts_K: Floats) -> Finding | None:
@@ -112,9 +114,9 @@ class ClassWeightsInverted(Rule):
             window,
             calls,
             Severity.WARNING if sure else Severity.INFO,
-            f"class {rare} is rare ({counts_K[rare]:.0f} of {counts_K.sum():.0f} labels) and "
-            f"weighs {weight_K[rare]:.3g}, while class {most} ({counts_K[most]:.0f} labels) "
-            f"weighs {weight_K[most]:.3g}",
+            f"class {rare} is rare ({counts_K[rare]:.0f} of {counts_K.sum():.0f} labels) and has "
+            f"weight {weight_K[rare]:.3g}, while class {most} ({counts_K[most]:.0f} labels) has "
+            f"weight {weight_K[most]:.3g}",
             {
                 "value": float(weight_K[rare] / weight_K[most]),
                 "limit": self.weight_share,

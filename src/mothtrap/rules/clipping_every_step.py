@@ -1,4 +1,4 @@
-"""GRD106: clipping cuts nearly every gradient to a small part of itself, or comes too late."""
+"""GRD106: clipping shrinks nearly every gradient by a large factor, or comes too late."""
 
 from __future__ import annotations
 
@@ -17,49 +17,48 @@ from mothtrap.rules._gradient_norms import late_clipping
 from mothtrap.rules._stretches import last_stretch
 
 BLOCK_STEPS = 20
-"""Steps of which a share is taken at a time; chosen by hand."""
+"""Steps per block when the onset is determined; chosen by hand."""
 LATE = "after the step it has no effect"
-"""Words of the advice for clipping that comes too late."""
+"""Words that only the fix for late clipping has."""
 
 
 @dataclass(frozen=True)
 class ClippingEveryStep(Rule):
-    """Clipping cuts nearly every gradient to a small part of itself, or comes too late.
+    """Clipping shrinks nearly every gradient by a large factor, or comes too late.
 
     What it detects:
-        A limit of clipping by the norm (`clip_grad_norm_`, `clipnorm`) that lies far
-        below the norm which gradients have in most steps. Or a call after the step: it cuts
-        gradients that were applied already.
+        A clipping threshold (`clip_grad_norm_`, `clipnorm`) far below the usual gradient norm.
+        Also a clipping call after the optimizer step, which clips gradients that were already
+        applied.
 
     Why it matters:
-        Clipping is there for the rare outlier. Where it cuts every step, all steps have
-        the same length, whatever the gradient: with SGD the learning rate is in effect
-        lowered by the factor of the cut, and does not fall as the loss does. After the step
-        clipping has no effect at all, and no outlier is cut.
+        Clipping is meant for rare outliers. If it acts in every step, all gradients have the same
+        norm. With SGD this lowers the effective learning rate, and steps no longer shrink as the
+        loss falls. Clipping after the step has no effect, so outliers are applied unclipped.
 
     Fires:
-        Warning when in the last `num_steps` steps the norm was more than `cut_ratio` times
-        the limit in at least `cut_share` of them. Warning when at least `late_steps` steps
-        of an optimizer were clipped after it alone, none before, the gradients were then
-        cleared, and the norm of one was above the limit.
+        Warning when in the last `num_steps` steps the norm was more than `cut_ratio` times the
+        clipping threshold in at least `cut_share` of them. Warning when at least `late_steps`
+        steps of an optimizer were clipped only after the step, the gradients were then cleared,
+        and at least one norm was above the threshold.
 
     Stays quiet:
-        Clipping that cuts less, clipping in the first steps only, calls that only ask for
-        the norm, and optimizers of the Adam family while they learn: the length of their
-        gradients does not count. There it is a note. Clipping after the step of gradients
-        that are applied again, as when they accumulate, or by another optimizer.
+        If clipping shrinks gradients less, or only in the first steps. For calls that only
+        measure the norm. With optimizers of the Adam family, whose steps do not depend on the
+        gradient norm, it is a note. For clipping after the step if the gradients are used again,
+        by accumulation or by another optimizer.
 
     What to do:
-        - PyTorch: Raise the limit to about the median norm (the evidence has it), so that
-          only outliers are cut.
-        - Keras: Raise `global_clipnorm` or `clipnorm` of the optimizer to about the median
-          norm (the evidence has it), or leave it out.
-        - PyTorch: Unscale before clipping when a gradient scaler is in use:
+        - PyTorch: Raise the clipping threshold to about the median norm (see the evidence), so
+          that it clips only outliers.
+        - Keras: Raise `global_clipnorm` or `clipnorm` of the optimizer to about the median norm
+          (see the evidence), or leave it out.
+        - PyTorch: Unscale before clipping if you use a gradient scaler:
           `scaler.unscale_(optimizer)`.
-        - Keras: Look for why the gradient is large: a loss that is summed, targets or inputs
-          that are not normalized.
-        - PyTorch: Look for why the gradient is large: the sum in place of the mean as the
-          reduction of the loss, targets or inputs that are not normalized.
+        - Keras: Find out why the gradient is large: a summed loss, or targets or inputs that are
+          not normalized.
+        - PyTorch: Find out why the gradient is large: a summed loss, or targets or inputs that
+          are not normalized.
         - PyTorch: Clip between `backward()` and `step()`, with a gradient scaler after
           `scaler.unscale_(optimizer)`: after the step it has no effect.
 
@@ -81,19 +80,19 @@ class ClippingEveryStep(Rule):
     explains = ("learning_rate_too_low", "loss_not_decreasing")
     passes = True
 
-    cut_ratio: float = threshold(10.0, unit="times the limit", source="chosen by hand")
+    cut_ratio: float = threshold(10.0, unit="times the clipping threshold", source="chosen by hand")
     cut_share: float = threshold(0.8, unit="of the steps", source="chosen by hand: most")
     num_steps: int = threshold(100, unit="clipped steps", source="chosen by hand")
     late_steps: int = threshold(16, unit="steps of the optimizer", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare norms before clipping with the limit."""
+        """Compare the norms before clipping with the threshold."""
         steps_S, ratio_S, norm_S = _cuts(window)
         late = late_clipping(window)
         if late is not None:
             return self._late(window, late, ratio_S, norm_S)
         if len(steps_S) < self.num_steps:
-            raise NotEnoughData(f"{len(steps_S)} clipped steps were seen, {self.num_steps} needed")
+            raise NotEnoughData(f"needs {self.num_steps} clipped steps, saw {len(steps_S)}")
         recent_S = ratio_S[-self.num_steps :] > self.cut_ratio
         if recent_S.mean() < self.cut_share:
             return []
@@ -109,8 +108,9 @@ class ClippingEveryStep(Rule):
                 last_step=int(steps_S[-1]),
                 count=int((ratio_S > self.cut_ratio).sum()),
                 message=(
-                    f"clipping to {limit:.3g} cuts the gradient norm by {ratio:.3g} (median) in "
-                    f"{100 * recent_S.mean():.0f} % of the steps; it is {norm:.3g}"
+                    f"clipping to {limit:.3g} shrinks the gradient by more than "
+                    f"{self.cut_ratio:g}x in {100 * recent_S.mean():.0f} % of the steps; the "
+                    f"median norm is {norm:.3g}, {ratio:.3g}x the clipping threshold"
                 ),
                 evidence={
                     "value": ratio,
@@ -129,8 +129,8 @@ class ClippingEveryStep(Rule):
     ) -> list[Finding]:
         if late.late_steps < self.late_steps:
             raise NotEnoughData(
-                f"{late.optimizer} was clipped after {late.late_steps} of its steps, "
-                f"{self.late_steps} are needed"
+                f"needs {self.late_steps} steps of {late.optimizer} with late clipping, saw "
+                f"{late.late_steps}"
             )
         above = ratio_S > 1
         if not above.any():
@@ -145,7 +145,7 @@ class ClippingEveryStep(Rule):
                 count=late.late_steps,
                 message=(
                     f"gradients are clipped to {limit:.3g} after {late.optimizer} has applied "
-                    f"them, so clipping has no effect; the norm was above that limit in "
+                    f"them, so clipping has no effect; the norm was above {limit:.3g} in "
                     f"{100 * above.mean():.0f} % of the steps"
                 ),
                 evidence={
@@ -171,12 +171,12 @@ class ClippingEveryStep(Rule):
 
 
 def _cuts(window: Window) -> tuple[Ints, Floats, Floats]:
-    """Return steps, norm relative to the limit, and norm of clipped steps."""
+    """Return the step, the norm / threshold, and the norm of each clipped step."""
     limits = [s for s in window.scalars("clip_limit") if len(s)][:1]
     known = [s for s in window.scalars("gradient_norm") if len(s)]
     norms = [s for s in known if s.of in {limit.of for limit in limits}]
     if not norms:
-        raise NotApplicable("no clipping by a norm was seen")
+        raise NotApplicable("gradients are not clipped by norm")
     shared, at_norm, at_limit = np.intersect1d(
         norms[0].steps_S, limits[0].steps_S, return_indices=True
     )

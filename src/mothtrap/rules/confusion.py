@@ -1,4 +1,4 @@
-"""DAT504: examples of one class are taken for another."""
+"""DAT504: the model confuses one class with another."""
 
 from __future__ import annotations
 
@@ -25,46 +25,44 @@ from mothtrap.rules._loss_calls import (
 from mothtrap.rules._losses import has_players
 
 EACH_WAY = 0.25
-"""Share of the examples of a class that are taken for the other, each way; chosen by hand."""
+"""Least share of each class of a pair that is predicted as the other class; chosen by hand."""
 KEPT = 0.9
-"""Share of an earlier confusion that must be left: what falls faster is being learned. By hand."""
+"""Share of an earlier confusion that must remain; a confusion that falls faster is being learned.
+Chosen by hand."""
 
 
 @dataclass(frozen=True)
 class Confusion(Rule):
-    """Examples of one class are taken for another.
+    """The model confuses one class with another.
 
     What it detects:
-        A pair of classes of which one is mostly predicted as the other, in the last looks
-        at the labels and predictions of training.
+        A class that is mostly predicted as another class in the latest training batches.
 
     Why it matters:
-        When most classes are learned and one is taken for another, the two may be labelled
-        inconsistently, may look the same in the inputs, or one is too rare to matter to
-        the loss.
+        If the model learns most classes but confuses two, their labels may be inconsistent, their
+        inputs may look the same, or one of them is too rare to affect the loss.
 
     Fires:
-        Warning, over the last `samples` labels and as many before, with at least
-        `row_samples` of the class, when less than `min_diag` of the examples of a class are
-        right, or more than `max_off_diag` of them are predicted as one other class, or the
-        shares of two classes that are taken for each other add up to `by_chance`, and the
-        share has not changed for the better by a tenth; so long as at least `learned_share`
-        of all examples are right.
+        Warning when, among the last `samples` labels and the `samples` labels before them, with at
+        least `row_samples` labels of the class, one of these is true: less than `min_diag` of the
+        examples of a class are right; more than `max_off_diag` of them are predicted as one other
+        class; or the shares of two classes predicted as each other add up to more than
+        `by_chance`. The share must not have improved by a tenth, and at least `learned_share` of
+        all examples must be right.
 
     Stays quiet:
-        While the model as a whole has not learned yet, or the loss still falls; games; more
-        than 20 classes; several labels an example; a class taken for one with more than
-        `imbalance` times its labels: that is class_imbalance. By default a low diagonal alone
-        does not fire.
+        While the model has not learned most classes or the loss still falls. For GANs, more than
+        20 classes, and multi-label targets. For a class confused with one that has more than
+        `imbalance` times its labels (see `class_imbalance`).
 
     What to do:
-        - Look at examples of both classes with their predictions: are the labels right?
-        - Check the table of class names for entries that are swapped or doubled.
-        - Look at what augmentation makes of them: a flip turns left into right.
-        - If one class is rare, weigh it in the loss, or draw it more often.
+        - Look at examples of both classes and their predictions: are the labels right?
+        - Check the list of class names for swapped or duplicate entries.
+        - Check the augmented examples: a flip turns left into right.
+        - If one class is rare, weight it in the loss or oversample it.
 
     Example:
-        names = ["cat", "dog", "dog", "fox"]       # two numbers for one class
+        names = ["cat", "dog", "dog", "fox"]       # two indices for one class
         names = ["cat", "dog", "fox"]
 
     References:
@@ -84,35 +82,35 @@ class Confusion(Rule):
     min_diag: float = threshold(
         0.05,
         unit="of the examples of a class",
-        source="chosen by hand: 0.9 as in SageMaker Debugger fires on every harder task",
+        source="chosen by hand: SageMaker Debugger's 0.9 fires on every harder task",
     )
     max_off_diag: float = threshold(
         0.6,
         unit="of the examples of a class",
-        source="chosen by hand: 0.1 as in SageMaker Debugger fires on every harder task",
+        source="chosen by hand: SageMaker Debugger's 0.1 fires on every harder task",
     )
     by_chance: float = threshold(
         0.85,
-        unit="of the examples of two classes that are taken for each other, added up",
+        unit="sum of the shares of two classes that are predicted as each other",
         source="chosen by hand: guessing between two gives 1",
     )
     samples: int = threshold(
-        400, unit="labels, and as many before", source="chosen by hand: 40 of each of 10 classes"
+        400, unit="labels, twice in a row", source="chosen by hand: 40 of each of 10 classes"
     )
     row_samples: int = threshold(10, unit="labels of the class", source="chosen by hand")
     imbalance: float = threshold(
         10.0, unit="times the labels of the class", source="as in class_imbalance"
     )
     learned_share: float = threshold(
-        0.6, unit="of all examples", source="chosen by hand: before, all classes are confused"
+        0.6, unit="of all examples", source="chosen by hand: below it, all classes are confused"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the latest confusion of every class loss."""
+        """Check the latest confusion matrix of every class loss."""
         calls = [call for call in class_calls(window) if is_classifier(call)]
         calls = [c for c in calls if c.targets is not None and c.targets.confusion]
         if not calls:
-            raise NotApplicable("no predictions of at most 20 classes were seen")
+            raise NotApplicable("no predictions of at most 20 classes were recorded")
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         require_rows(window, self.samples)
@@ -128,7 +126,7 @@ class Confusion(Rule):
             if found is not None and not has_fallen_since(window, late):
                 return [found]
         if not judged:
-            raise NotEnoughData(f"{seen} labels were seen, {2 * self.samples} are needed")
+            raise NotEnoughData(f"needs {2 * self.samples} labels, saw {seen}")
         return []
 
     def _judge(
@@ -164,7 +162,7 @@ class Confusion(Rule):
     def _by_chance(
         self, window: Window, calls: list[LossCall], then_KK: Floats, share_KK: Floats
     ) -> Finding | None:
-        """Judge two classes that are confused both ways, now as before."""
+        """Find two classes that are confused both ways, now and before."""
         both_KK = np.triu(np.minimum(share_KK + share_KK.T, then_KK + then_KK.T), 1)
         least_KK = np.minimum(share_KK, share_KK.T)
         both_KK = np.where(least_KK >= EACH_WAY, np.nan_to_num(both_KK), 0.0)
@@ -173,9 +171,9 @@ class Confusion(Rule):
         if value <= self.by_chance:
             return None
         message = (
-            f"classes {one} and {other} are told apart no better than by chance: "
-            f"{share_KK[one, other]:.0%} and {share_KK[other, one]:.0%} of them are taken for each "
-            "other"
+            f"the model distinguishes classes {one} and {other} no better than chance: "
+            f"{share_KK[one, other]:.0%} and {share_KK[other, one]:.0%} of their examples are "
+            "predicted as the other class"
         )
         evidence: dict[str, EvidenceValue] = {"value": value, "limit": self.by_chance, "class": one}
         look, names, augmented, *_ = self.fixes(window)
@@ -183,10 +181,10 @@ class Confusion(Rule):
         return finding_of_calls(self, window, calls, Severity.WARNING, message, evidence, fixes)
 
     def _shares(self, confusion_KK: Floats) -> Floats:
-        """Return shares of the examples of each class.
+        """Return the confusion matrix as shares of each class.
 
-        NaN are those of classes with few labels, and of pairs of which the second has many
-        times the labels of the first.
+        Classes with few labels are NaN, and so are pairs whose second class has many times the
+        labels of the first.
         """
         count_K = confusion_KK.sum(axis=1)
         share_KK = by_row(confusion_KK)

@@ -17,7 +17,7 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._stretches import last_stretch
 
 ROUNDING = 1e-6
-"""Differences below this share of an output's size are rounding in float32."""
+"""Differences below this share of an output's size are float32 rounding errors."""
 
 
 @dataclass(frozen=True)
@@ -25,31 +25,30 @@ class ConstantOutput(Rule):
     """The output of a model is the same for every input.
 
     What it detects:
-        Outputs that do not differ between the rows of a batch though the inputs do, or
-        that differ less and less: all representations end in one point.
+        Outputs that are equal for all rows of a batch although the inputs differ, or that differ
+        less and less until all representations collapse to one point.
 
     Why it matters:
-        Such a model ignores its input. As a representation it holds nothing; as a
-        predictor it has learned one number, however low the loss looks.
+        The model ignores its input. Its representation carries no information, and its
+        prediction is one constant, however low the loss looks.
 
     Fires:
-        Error when in `constant_looks` looks running all outputs of a root are the same
-        for every row, to rounding. Warning when an output of at least `min_units` units
-        differs between rows by less than `collapsed_share` of its size in
-        `collapsed_looks` looks running, and by less than `own_share` of what it did
-        before.
+        Error when in `constant_looks` consecutive checks all outputs of a model are equal for
+        every row, up to rounding. Warning when in `collapsed_looks` consecutive checks an output
+        of at least `min_units` units differs between rows by less than `collapsed_share` of its
+        size and by less than `own_share` of its earlier spread.
 
     Stays quiet:
-        Inputs that are the same themselves, one output among several that is meant to be
-        constant (the standard deviation of a policy), last layers that start at 0 and
-        part with the first steps, outputs of few units that are near one another.
+        When the inputs are equal. For one of several outputs that is constant on purpose (the
+        standard deviation of a policy). For last layers that start at 0 and differ after the
+        first steps. For outputs of few units whose values are close together.
 
     What to do:
-        - Look for what loses the input: a mean or a normalization over the batch axis, or
-          an index that takes a part that is the same in all rows (padding, a first step).
-        - Look for dead units or weights that are all the same in the layers before.
-        - Where a loss only pulls outputs together: stop the gradient of one branch, add
-          negatives, or a term that keeps the variance up.
+        - Look for code that drops the input: a mean or a normalization over the batch axis, or
+          an index that selects a part that is equal in all rows (padding, a first time step).
+        - Look for dead units or identical weights in the earlier layers.
+        - If the loss only pulls outputs together, stop the gradient of one branch, add
+          negative pairs, or add a term that keeps the variance up.
 
     Example:
         loss = -F.cosine_similarity(encoder(a), encoder(b)).mean()     # one point is best
@@ -69,32 +68,32 @@ class ConstantOutput(Rule):
     passes = True
 
     constant_looks: int = threshold(
-        8, unit="looks running", source="chosen by hand: zero layers part within 3 steps"
+        8, unit="consecutive checks", source="chosen by hand: zero layers differ within 3 steps"
     )
     collapsed_share: float = threshold(
-        0.1, unit="of the output's root mean square", source="chosen by hand"
+        0.1, unit="of the root mean square of the output", source="chosen by hand"
     )
-    collapsed_looks: int = threshold(3, unit="looks running", source="chosen by hand")
+    collapsed_looks: int = threshold(3, unit="consecutive checks", source="chosen by hand")
     own_share: float = threshold(
-        0.05, unit="of the largest spread seen before", source="chosen by hand"
+        0.05, unit="of the largest earlier spread", source="chosen by hand"
     )
     min_units: int = threshold(
-        8, unit="units", source="chosen by hand: fewer are predictions, and may be alike"
+        8, unit="units", source="chosen by hand: fewer are predictions, which may be similar"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every output of every root."""
+        """Check every output of every model."""
         by_place: dict[tuple[str, str], list[OutputSpread]] = {}
         for look in window.seen(OutputSpread):
             if look.inputs_differ:
                 by_place.setdefault((look.root, look.place), []).append(look)
         if not by_place:
             if window.total_steps < self.constant_looks:
-                raise NotEnoughData("no batch of differing rows was looked at")
-            raise NotApplicable("no model was seen to map rows of a batch to float outputs")
+                raise NotEnoughData("no batch with different rows was checked")
+            raise NotApplicable("no model maps the rows of a batch to float outputs")
         longest = max(len(looks) for looks in by_place.values())
         if longest < min(self.constant_looks, self.collapsed_looks):
-            raise NotEnoughData(f"{longest} forwards were looked at")
+            raise NotEnoughData(f"only {longest} forward calls were checked")
         roots = dict.fromkeys(root for root, _ in by_place)
         for root in roots:
             outputs = [looks for (owner, _), looks in by_place.items() if owner == root]
@@ -138,12 +137,12 @@ class ConstantOutput(Rule):
                     window,
                     looks[stretch[0] :],
                     Severity.WARNING,
-                    f"the outputs of {last.root} for different rows differ by {share[-1]:.2g} of "
-                    f"their size, and by {spread[-1] / before[-1]:.2g} of what they once did: "
-                    "they collapse to one point",
+                    f"the outputs of {last.root} collapse to one point: between rows they differ "
+                    f"by {share[-1]:.2g} of their size (limit {self.collapsed_share:g}), and by "
+                    f"{spread[-1] / before[-1]:.2g} of their earlier spread",
                     float(share[-1]),
                     self.collapsed_share,
-                    fixes=self.fixes(window)[:0:-1],  # a wrong axis collapses at once
+                    fixes=self.fixes(window)[:0:-1],  # a wrong axis collapses immediately
                 )
         return None
 

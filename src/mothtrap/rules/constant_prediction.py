@@ -1,4 +1,4 @@
-"""EST952: a fitted estimator predicts the same for every row."""
+"""EST952: a fitted estimator predicts the same value for every row."""
 
 from __future__ import annotations
 
@@ -15,29 +15,28 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class ConstantPrediction(Rule):
-    """A fitted estimator predicts the same for every row.
+    """A fitted estimator predicts the same value for every row.
 
     What it detects:
-        A classifier that names one class for all rows that it was trained on, or a regression
-        whose predictions hardly differ.
+        A classifier that predicts one class for all training rows, or a regressor whose
+        predictions hardly differ.
 
     Why it matters:
-        Its accuracy is the share of the most frequent class, which may look well. Units that are
-        dead, a penalty that is too strong, a step that is too long or columns that are not scaled
-        lead there.
+        Its accuracy equals the share of the most frequent class, which can look good. Usual causes
+        are dead units, a strong penalty, a high learning rate, or unscaled columns.
 
     Fires:
-        Warning when `share` of the rows of training are predicted as one class, while at least
-        `others` of the labels are of other ones; or when predictions of numbers have less than
+        Warning when `share` of the training rows are predicted as one class although at least
+        `others` of the labels are other classes. Warning when numeric predictions have less than
         `spread` of the standard deviation of the labels.
 
     Stays quiet:
-        With fewer than `rows` rows; where nearly all labels are of one class.
+        With fewer than `rows` rows, or if nearly all labels are one class.
 
     What to do:
         - Scale the columns: `make_pipeline(StandardScaler(), model)`.
-        - Lower the penalty (`alpha`), and the learning rate (`learning_rate_init`, `eta0`).
-        - Weigh a rare class: `class_weight="balanced"` of `SGDClassifier`.
+        - Lower the penalty (`alpha`) and the learning rate (`learning_rate_init`, `eta0`).
+        - Weight a rare class: `class_weight="balanced"` of `SGDClassifier`.
 
     Example:
         MLPClassifier(alpha=1000).fit(x, y)
@@ -54,11 +53,13 @@ class ConstantPrediction(Rule):
 
     share: float = threshold(0.999, unit="of the rows", source="chosen by hand")
     others: float = threshold(0.05, unit="of the labels", source="chosen by hand")
-    spread: float = threshold(0.01, unit="of that of the labels", source="chosen by hand")
+    spread: float = threshold(
+        0.01, unit="of the standard deviation of the labels", source="chosen by hand"
+    )
     rows: int = threshold(50, unit="rows", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the latest fit of each estimator."""
+        """Check the latest fit of each estimator."""
         latest = {one.fit: one for one in window.seen(EstimatorFitted)}
         judged = [one for one in latest.values() if one.judged >= self.rows]
         if not judged:
@@ -85,13 +86,13 @@ class ConstantPrediction(Rule):
             if top >= self.share * one.judged and others >= self.others:
                 number = one.predicted_counts.index(top)
                 return (
-                    f"predicts class {number} for all of {one.judged} rows of training, of which "
-                    f"{others:.0%} are of other classes"
+                    f"predicts class {number} for all {one.judged} training rows, although "
+                    f"{others:.0%} of them are other classes"
                 )
         spread = one.predicted_std
         if spread is not None and one.label_std and spread < self.spread * one.label_std:
             return (
-                f"predicts nearly the same for all of {one.judged} rows of training: standard "
-                f"deviation {spread:.2g}, of the labels {one.label_std:.2g}"
+                f"predicts nearly the same value for all {one.judged} training rows: standard "
+                f"deviation {spread:.2g}, labels {one.label_std:.2g}"
             )
         return ""

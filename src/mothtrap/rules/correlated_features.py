@@ -1,4 +1,4 @@
-"""DAT513: features of a table repeat one another."""
+"""DAT513: features of a table duplicate each other."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ from mothtrap.core.window import Window
 from mothtrap.rules._data import MOSTLY_ONE_VALUE, by_layer, pooled_features
 
 PAIRS_TOLD = 5
-"""Pairs that a message names, at most."""
+"""Most pairs that a message names."""
 
 
 @dataclass(frozen=True)
 class CorrelatedFeatures(Rule):
-    """Features of a table repeat one another.
+    """Features of a table duplicate each other.
 
     What it detects:
-        Two features of a layer's data of which one is, in every batch looked at, a
-        multiple of the other plus a constant, or nearly so.
+        Two input features of which one is (nearly) a multiple of the other plus a constant in
+        every observed batch.
 
     Why it matters:
-        The second one adds nothing but weight: what the model learned of each alone
-        cannot be told, importances are split between them, and a feature that was copied
-        by mistake, or made from the target, may hide among them.
+        The second feature adds no information. Their effects cannot be separated, feature
+        importances are split between them, and one may be an accidental copy or derived from the
+        target.
 
     Fires:
-        Info when the absolute correlation of two features is at least `correlation` in
-        each of `looks` looks.
+        Info when the absolute correlation of two features is at least `correlation` in each of
+        `looks` batches.
 
     Stays quiet:
-        Features that nearly always have one value, channels of pictures, data of more
-        features than are compared, batches of few rows.
+        For features that are nearly constant, image channels, tables with more features than are
+        compared, and batches of few rows.
 
     What to do:
-        - Drop one of the two columns, or find out why the same values come twice.
-        - Encode a category of two values as one column, not as two.
+        - Drop one of the two columns, or find out why the values are duplicated.
+        - Encode a binary category as one column, not as two.
 
     Example:
         x = torch.cat([celsius, fahrenheit, others], dim=1)   # the same twice
@@ -57,12 +57,12 @@ class CorrelatedFeatures(Rule):
     needs = (Need(facts=(DataTaken,)),)
 
     correlation: float = threshold(
-        0.999, unit="absolute correlation", source="chosen by hand: copies, not relatives"
+        0.999, unit="absolute correlation", source="chosen by hand: copies only"
     )
-    looks: int = threshold(3, unit="looks at different batches", source="chosen by hand")
+    looks: int = threshold(3, unit="different batches", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for pairs in the data of every first layer."""
+        """Find pairs of features in the input of every first layer."""
         taken = by_layer(window)
         compared = {
             layer: told
@@ -71,10 +71,10 @@ class CorrelatedFeatures(Rule):
         }
         if not compared:
             if window.total_steps < self.looks:
-                raise NotEnoughData("no layer was seen to take data")
-            raise NotApplicable("no layer takes a table of few enough float features")
+                raise NotEnoughData("no layer was observed with input data")
+            raise NotApplicable("no layer gets a table of few enough float features")
         if max(len(looks) for looks in compared.values()) < self.looks:
-            raise NotEnoughData(f"fewer than {self.looks} batches were looked at")
+            raise NotEnoughData(f"fewer than {self.looks} batches were observed")
         found = [self._judge(window, looks) for looks in compared.values()]
         return [finding for finding in found if finding][:1]
 
@@ -100,8 +100,8 @@ class CorrelatedFeatures(Rule):
             count=len(looks),
             layers=(last.layer,),
             message=(
-                f"of the {len(std_F)} features that {last.layer} ({last.layer_type}) is given, "
-                f"these say the same: {', '.join(pairs[:PAIRS_TOLD])}{more}"
+                f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), these "
+                f"pairs duplicate each other: {', '.join(pairs[:PAIRS_TOLD])}{more}"
             ),
             evidence={"pairs": len(pairs), "limit": self.correlation},
             location=last.location,

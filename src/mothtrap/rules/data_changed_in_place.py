@@ -1,4 +1,4 @@
-"""DAT519: the data are changed in place, once more in every pass."""
+"""DAT519: the stored data change in place in every epoch."""
 
 from __future__ import annotations
 
@@ -16,30 +16,28 @@ from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 
 @dataclass(frozen=True)
 class DataChangedInPlace(Rule):
-    """The data are changed in place, once more in every pass.
+    """The stored data change in place in every epoch.
 
     What it detects:
-        Samples that a loader draws in several passes, whose values in each pass are those of
-        the pass before times a constant, plus a constant: the same for all samples.
+        Samples of a loader whose values in each epoch are the values of the previous epoch times
+        a constant plus a constant, equal for all samples.
 
     Why it matters:
-        A transformation that was meant for one pass is applied again in every pass. The data
-        grow or shrink by the same factor each time, and the model trains on other
-        data than it is evaluated on.
+        An in-place transform is applied again in every epoch. The data grow or shrink by the same
+        factor each time, and the model trains on different data than it is evaluated on.
 
     Fires:
-        Error when eight or more samples change by the same factor from one pass to the next,
-        and so in two passes in a row. A line must fit the values of each sample to 0.001
-        standard deviations.
+        Error when at least eight samples change by the same factor from one epoch to the next,
+        twice in a row. A line must fit the values of each sample to 0.001 standard deviations.
 
     Stays quiet:
-        Random augmentation, whose numbers differ from sample to sample; data that come unchanged;
-        loaders that draw no indices; passes with a factor of their own.
+        For random augmentation, which differs from sample to sample. For unchanged data. For
+        loaders that draw no indices. If each epoch has a different factor.
 
     What to do:
-        - Transform a copy: `image.sub(mean).div(std)` or `image.clone()`, not `sub_` and `div_`,
-          and in numpy `image = image / 255`, not `image /= 255`.
-        - Transform all data once, before training, and not where a sample is taken.
+        - Transform a copy: `image.sub(mean).div(std)` or `image.clone()`, not `sub_` and `div_`.
+          In NumPy, `image = image / 255`, not `image /= 255`.
+        - Transform all data once before training, and not each time a sample is loaded.
 
     Example:
         return self.images[i].sub_(mean).div_(std)     # changes the stored image
@@ -74,13 +72,13 @@ class DataChangedInPlace(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Report the loader of training first."""
+        """Report the training loader first."""
         found = sorted(window.seen(RowsRescaled), key=lambda one: (one.evaluates, one.step))
         if not found:
-            raise NotEnoughData("no loader drew the same samples in three passes")
+            raise NotEnoughData("no loader drew the same samples in three epochs")
         first = found[0]
         others = ", ".join(one.loader for one in found[1:])
-        also = f"; so do those of {others}" if others else ""
+        also = f"; so do the samples of {others}" if others else ""
         return [
             self.finding(
                 window,
@@ -88,10 +86,9 @@ class DataChangedInPlace(Rule):
                 step=min(one.first_step for one in found),
                 last_step=max(one.step for one in found),
                 message=(
-                    f"the same samples of {first.loader} come with other values in every pass: "
-                    f"tensor {first.tensor} is multiplied by {first.scale:.3g} each time "
-                    f"({first.samples} samples compared, up to pass {first.passes}): "
-                    f"the stored data are changed in place{also}"
+                    f"the samples of {first.loader} change in place in every epoch: tensor "
+                    f"{first.tensor} is multiplied by {first.scale:.3g} each time "
+                    f"({first.samples} samples compared, up to epoch {first.passes}){also}"
                 ),
                 evidence={
                     "scale": first.scale,

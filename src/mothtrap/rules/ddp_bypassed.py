@@ -1,4 +1,4 @@
-"""STR711: a model is trained past the wrapper that averages its gradients."""
+"""STR711: a model wrapped in `DistributedDataParallel` trains without the wrapper."""
 
 from __future__ import annotations
 
@@ -16,31 +16,29 @@ from mothtrap.rules._replicas import differences, digests_of
 
 @dataclass(frozen=True)
 class DdpBypassed(Rule):
-    """A model in `DistributedDataParallel` is trained without it.
+    """A model wrapped in `DistributedDataParallel` trains without the wrapper.
 
     What it detects:
-        Steps on several workers in which no forward of the wrapper ran with the averaging
-        of gradients on, but a forward of the model inside it did, or only forwards under
-        `no_sync()`.
+        Steps on several workers in which the wrapper averages no gradients, because the script
+        calls the inner model directly, or because every forward call runs under `no_sync()`.
 
     Why it matters:
-        The wrapper averages gradients only in backwards of its own forward. Without it
-        every worker goes its own way with its share of the data: several small trainings
-        that know nothing of each other.
+        The wrapper averages gradients only if its own forward is called. Without the wrapper
+        each worker trains a separate model on its share of the data.
 
     Fires:
-        Warning from the first such step on: gradients may be averaged by hand. Error once
-        the parameters of the workers differ (see DST951).
+        Warning from the first such step, because the script may average gradients by hand. Error
+        once the parameters of the workers differ (see DST951).
 
     Stays quiet:
-        Forwards of the inner model in evaluation or without gradients, extra forwards in
-        a step that also has one of the wrapper, accumulation under `no_sync()` whose last
-        forward is outside of it, jobs of one worker.
+        For forward calls of the inner model in evaluation or without gradients, extra forward
+        calls in a step that also calls the wrapper, accumulation under `no_sync()` whose last
+        forward call is outside of it, and jobs with one worker.
 
     What to do:
-        - Call the wrapped model: `model(x)`, not `model.module(x)` or the name it had before.
-        - Give methods other than `forward` (`encode`, `loss`) a forward that dispatches to them.
-        - Leave `no_sync()` for the last micro-batch before the step.
+        - Call the wrapper, `model(x)`, and not `model.module(x)` or the unwrapped model.
+        - To call other methods (`encode`, `loss`), write a `forward` that dispatches to them.
+        - Run the last micro-batch before the step outside of `no_sync()`.
 
     Example:
         model = DistributedDataParallel(net)
@@ -58,11 +56,11 @@ class DdpBypassed(Rule):
     compares = True
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for steps past the wrapper, on any worker."""
+        """Find steps without the wrapper on any worker."""
         windows = (window, *window.peers)
         sizes = [start.world_size for part in windows for start in part.seen(WorkerStarted)]
         if not sizes:
-            raise NotEnoughData("no worker has said how many there are")
+            raise NotEnoughData("no worker has reported the number of workers")
         if max(sizes) < 2:
             raise NotApplicable("the job has one worker")
         bypassed = {
@@ -76,13 +74,13 @@ class DdpBypassed(Rule):
         digests = digests_of(window)
         differ = len(digests) > 1 and bool(differences(digests).steps)
         if first.called:
-            what = f"the forward of {first.called} ran instead of that of its {first.wrapper}"
+            what = f"{first.called} was called directly instead of through its {first.wrapper}"
         else:
-            what = f"every forward of the {first.wrapper} ran under no_sync()"
+            what = f"every forward call of the {first.wrapper} ran under no_sync()"
         effect = (
             "and the parameters of the workers differ"
             if differ
-            else "so that gradients were not averaged by it"
+            else "so the wrapper did not average gradients"
         )
         fixes = self.fixes(window)
         return self.finding(
@@ -93,7 +91,7 @@ class DdpBypassed(Rule):
             count=latest.steps,
             layers=(first.called,) if first.called else (),
             workers=tuple(sorted(bypassed)),
-            message=f"{what} from step {first.step}, {effect}",
+            message=f"{what}, {effect}",
             evidence={
                 "steps": latest.steps,
                 "world_size": first.world_size,

@@ -1,4 +1,4 @@
-"""ACT201: units of a rectifier that are never active."""
+"""ACT201: units of a ReLU layer that are never active."""
 
 from __future__ import annotations
 
@@ -19,46 +19,46 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._stretches import last_stretch, stretches
 
 MEMORY_SAMPLES = 8
-"""Captured batches that the statistic `inactive` looks back over."""
+"""Captured batches that the statistic `inactive` covers."""
 
 
 @dataclass(frozen=True)
 class DeadUnits(Rule):
-    """Units of a rectifier are active for no input at all.
+    """Units of a ReLU layer are 0 for every input.
 
     What it detects:
-        Modules like ReLU in which many units gave 0 for every example of the last
-        captured batches.
+        ReLU-like modules in which many units were 0 for every example of the latest captured
+        batches.
 
     Why it matters:
-        The derivative of such a unit is 0 for every input, so no gradient reaches the
-        weights before it and it cannot come back. A layer in which every unit is dead
-        blocks learning for everything before it.
+        The derivative of a dead unit is 0 for every input. No gradient reaches the weights
+        before it, so it does not recover. A layer in which every unit is dead stops all earlier
+        layers from learning.
 
     Fires:
         Warning when more than `warning_share` of a layer's units are dead in
-        `persisting_samples` captures running; error from `dead_share` on. In a layer of
-        fewer than `min_units` units, warning from `dead_share` on.
+        `persisting_samples` consecutive captures; error at `dead_share` or more. A layer of
+        fewer than `min_units` units gets a warning at `dead_share` or more.
 
     Stays quiet:
-        Sparse activations: units that are 0 for most examples but not for all. What follows a
-        loss or a gradient that is not finite.
-        Modules that let negative values through (leaky ReLU, GELU, SiLU). Fewer than
-        `min_examples` examples: a unit may simply not have met its input yet.
+        For sparse activations: units that are 0 for most examples but not for all. After the
+        loss or a gradient becomes NaN or infinite. For modules that let negative values through
+        (leaky ReLU, GELU, SiLU). With fewer than `min_examples` examples, because the inputs
+        that activate a unit may be missing.
 
     What to do:
         - PyTorch: Lower the learning rate, or warm it up: one large step can push all units
           of a layer below zero.
-        - PyTorch: Check the initial bias and weights of the layer before (He initialization,
-          bias 0), and that inputs are normalized.
-        - PyTorch: Use a rectifier that lets some gradient through: `nn.LeakyReLU`, `nn.GELU`.
+        - PyTorch: Check the initial bias and weights of the preceding layer (He initialization,
+          bias 0), and normalize the inputs.
+        - PyTorch: Use an activation that passes some gradient: `nn.LeakyReLU`, `nn.GELU`.
         - Keras: Use `activation="leaky_relu"` (or `gelu`), `kernel_initializer="he_normal"`
-          and the default bias initializer, and lower the learning rate.
+          with the default bias initializer, and lower the learning rate.
         - JAX: Lower the learning rate, or warm it up: one large step can push all units of a
           layer below zero.
-        - JAX: Start the layer before with He initialization
+        - JAX: Initialize the preceding layer with He initialization
           (`jax.nn.initializers.he_normal()`) and bias 0, and scale the inputs.
-        - JAX: Use a rectifier that lets some gradient through: `jax.nn.leaky_relu`,
+        - JAX: Use an activation that passes some gradient: `jax.nn.leaky_relu`,
           `jax.nn.gelu`.
 
     Example:
@@ -93,32 +93,32 @@ class DeadUnits(Rule):
     warning_share: float = threshold(
         0.7,
         unit="share of a layer's units",
-        source="measured: in healthy autoencoders and games half of them fall silent",
+        source="measured: in healthy autoencoders and GANs half of the units die",
     )
     dead_share: float = threshold(
-        0.99, unit="share of a layer's units", source="chosen by hand: at most 1 in 100 lives"
+        0.99, unit="share of a layer's units", source="chosen by hand: at most 1 in 100 is alive"
     )
     persisting_samples: int = threshold(
-        2, unit="captures running", source=f"chosen by hand; each looks back over {MEMORY_SAMPLES}"
+        2, unit="consecutive captures", source=f"chosen by hand; each covers {MEMORY_SAMPLES}"
     )
     min_examples: int = threshold(
-        64, unit="examples", source="chosen by hand: a unit active for 1 in 10 is met with p > 0.99"
+        64, unit="examples", source="chosen by hand: shows a unit active for 1 in 10 with p > 0.99"
     )
     min_units: int = threshold(
         8, unit="units", source="chosen by hand: a bottleneck of 4 may be dead by chance"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every rectifier over its captured steps."""
+        """Check every ReLU-like module over its captured steps."""
         inactive = window.matrix("activation", "inactive")
         if inactive is None or not inactive.tensors:
             if window.total_steps < MEMORY_SAMPLES:
-                raise NotEnoughData("no output of a module was seen")
-            raise NotApplicable("no ReLU module was seen (functional relu cannot be)")
+                raise NotEnoughData("no module output was recorded")
+            raise NotApplicable("the model has no ReLU module (functional relu is not observed)")
         columns = range(len(inactive.tensors))
         sound_S = inactive.steps_S < _first_broken(window)
         if not any(self._judged(inactive, column, sound_S).any() for column in columns):
-            raise NotEnoughData(f"fewer than {self.min_examples} examples passed the rectifiers")
+            raise NotEnoughData(f"fewer than {self.min_examples} examples passed the ReLU modules")
         lowest = min(self.warning_share, self.dead_share)
         suspects = np.flatnonzero((inactive.values_ST > lowest - 1e-9).any(axis=0))
         layers = [self._layer(inactive, int(column), sound_S) for column in suspects]
@@ -126,7 +126,7 @@ class DeadUnits(Rule):
         return [self._finding(window, found)] if found else []
 
     def _judged(self, inactive: Matrix, column: int, sound_S: Bools) -> Bools:
-        """Return a mask of the rows of a column that rest on enough examples; shape (S,)."""
+        """Return a mask of the rows of a column that cover enough examples; shape (S,)."""
         present_S = inactive.present_ST[:, column] & np.isfinite(inactive.values_ST[:, column])
         present_S &= sound_S
         batches_S = np.minimum(np.cumsum(present_S), MEMORY_SAMPLES)
@@ -147,7 +147,7 @@ class DeadUnits(Rule):
             begin = _persisting(share_S > limit - 1e-9, self.persisting_samples)
             if begin is None:
                 continue
-            # A unit found inactive was so in all batches that the statistic looks back over.
+            # An inactive unit was inactive in all batches that the statistic covers.
             index = int(np.searchsorted(every_S, steps_S[begin]))
             onset = int(every_S[max(0, index - MEMORY_SAMPLES + 1)])
             held_S = share_S > limit - 1e-9
@@ -167,7 +167,7 @@ class DeadUnits(Rule):
         found = sorted(found, key=lambda layer: (layer.severity.rank, -layer.share, layer.step))
         worst = found[0]
         same = [layer for layer in found if layer.severity is worst.severity]
-        more = f"; {len(same) - 1} more layers" if len(same) > 1 else ""
+        more = f"; so are units of {len(same) - 1} more layers" if len(same) > 1 else ""
         name = worst.tensor.module or worst.tensor.name
         return self.finding(
             window,
@@ -210,7 +210,7 @@ def _units_in_words(layer: _Layer) -> str:
 
 
 def _first_broken(window: Window) -> float:
-    """Return the step from which on losses or gradients are NaN: a rectifier makes 0 of NaN."""
+    """Return the step from which losses or gradients stay NaN, as ReLU turns NaN into 0."""
     seen = [(s.steps_S, ~np.isfinite(s.values_S)) for s in window.scalars("loss")]
     gradients = window.matrix("gradient", "nan")
     if gradients is not None:
@@ -221,13 +221,13 @@ def _first_broken(window: Window) -> float:
 
 
 def _begin_of_end(steps_S: Ints, broken_S: Bools) -> float:
-    """Return the first of the last steps that are all broken; 0 where they are all there are."""
+    """Return the start of the broken steps at the end; 0 if all steps are broken."""
     sound = np.flatnonzero(~broken_S)
     return float(steps_S[sound[-1] + 1]) if len(sound) else 0.0
 
 
 def _persisting(held_S: Bools, samples: int) -> int | None:
-    """Return where the condition began that holds at the end, else the first that lasted."""
+    """Return the start of the stretch that is still active, else of the first long one."""
     last = last_stretch(held_S)
     if last and last[1] - last[0] >= samples:
         return last[0]
@@ -247,6 +247,6 @@ def _units(tensor: TensorInfo) -> int:
 
 
 def _examples(tensor: TensorInfo) -> int:
-    """Return how many values of a unit one batch holds, at least."""
+    """Return how many values of each unit one batch has."""
     units = max(1, _units(tensor))
     return max(1, math.prod(tensor.shape) // units)

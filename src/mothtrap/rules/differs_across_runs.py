@@ -1,4 +1,4 @@
-"""RUN902: the training departs from a run that it should repeat."""
+"""RUN902: the run differs from its reference run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series, Window
 
 @dataclass(frozen=True, slots=True)
 class _Divergence:
-    """Something that differs: since when, on which line, and its first two values."""
+    """A value that differs: since which step, on which line, and the two first values."""
 
     step: int
     what: str
@@ -31,32 +31,32 @@ class _Divergence:
 
 @dataclass(frozen=True)
 class DiffersAcrossRuns(Rule):
-    """The training departs from a run that it should repeat.
+    """The run differs from its reference run.
 
     What it detects:
-        The first step, and the tensors, at which losses or norms of gradients are not
-        those of a reference run, which is named by `mothtrap run --reference RUN`.
+        The first step, and the tensors, at which losses or gradient norms differ from a
+        reference run given by `mothtrap run --reference RUN`.
 
     Why it matters:
-        Two runs of the same program, seed and data are equal until something differs. The
-        first thing that does is the place of the change: another order of the data, another
-        initialization, a kernel, a library, an edit that should have changed nothing.
+        Two runs of the same program, seed and data are equal until something differs. The first
+        difference points to the cause: the order of the data, the initialization, a kernel, a
+        library, or an edit that should change nothing.
 
     Fires:
-        Warning when a loss, or the norm of the gradient of a tensor whose name fits the
-        glob `tensors`, differs from that of the reference at the same step by more than
-        `tolerance` of the larger one, and by more than `least`.
+        Warning when a loss, or the gradient norm of a tensor whose name matches the glob
+        `tensors`, differs from the reference at the same step by more than `tolerance` of the
+        larger value and by more than `least`.
 
     Stays quiet:
         Without a reference, and at steps that the reference does not have.
 
     What to do:
-        - Look at what the first step has that differs: data and initialization at step 0,
-          the optimizer at step 1, dropout and the order of batches later.
+        - Check the usual causes for the first step that differs: data and initialization at step
+          0, the optimizer at step 1, dropout and the order of batches later.
         - Seed everything: `random`, `numpy`, `torch`, and the loader's `generator` and
           `worker_init_fn`.
-        - `torch.use_deterministic_algorithms(True)` where kernels are to repeat bit by bit.
-        - Raise `tolerance` where only rounding differs, as between devices.
+        - For bit-for-bit equal kernels, use `torch.use_deterministic_algorithms(True)`.
+        - Raise `tolerance` if only rounding differs, as between devices.
 
     Example:
         mothtrap run --name before train.py
@@ -74,16 +74,16 @@ class DiffersAcrossRuns(Rule):
         1e-3, unit="of the larger value", source="chosen by hand: far above float32 rounding"
     )
     least: float = threshold(1e-8, unit="absolute difference", source="chosen by hand")
-    tensors: str = threshold("*", unit="glob over names of tensors", source="all of them")
+    tensors: str = threshold("*", unit="glob over tensor names", source="all tensors")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare losses, then norms of gradients, and name what differs first."""
+        """Compare losses, then gradient norms, and report the first difference."""
         if window.reference is None:
-            raise NotApplicable("no reference run was named")
+            raise NotApplicable("no reference run was given")
         found = [*self._losses(window, window.reference), *self._norms(window, window.reference)]
         compared = [divergence for divergence in found if divergence is not None]
         if not found:
-            raise NotEnoughData("the two runs have no step and loss or tensor in common")
+            raise NotEnoughData("the two runs have no common step with a loss or tensor in common")
         if not compared:
             return []
         onset = min(divergence.step for divergence in compared)
@@ -99,7 +99,7 @@ class DiffersAcrossRuns(Rule):
                 count=max(divergence.count for divergence in compared),
                 layers=names,
                 message=(
-                    f"{_words(told.what)} is {told.value:.6g}, and {told.wanted:.6g} in the "
+                    f"{_words(told.what)} is {told.value:.6g}, but {told.wanted:.6g} in the "
                     f"reference"
                 ),
                 evidence={
@@ -182,4 +182,4 @@ def _shown(matrix: Matrix, rows: Ints, place: int) -> Floats:
 
 
 def _words(what: str) -> str:
-    return "the loss" if what == "loss" else f"the norm of the gradient of {what}"
+    return "the loss" if what == "loss" else f"the gradient norm of {what}"

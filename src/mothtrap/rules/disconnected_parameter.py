@@ -1,4 +1,4 @@
-"""GRD104: no gradient ever reaches parameters that are to be trained."""
+"""GRD104: parameters of an optimizer never receive a gradient."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from mothtrap.rules._onset import counted_from
 from mothtrap.rules._reach import newest_modules, total_parameters
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Most layers that a finding names."""
 
 WITHOUT_GRAPH, DETACHED, UPSTREAM, ASIDE = "without graph", "detached", "upstream", "aside"
 
 
 @dataclass(frozen=True)
 class DisconnectedParameter(Rule):
-    """No gradient ever reaches parameters that are to be trained.
+    """Parameters of an optimizer never receive a gradient.
 
     What it detects:
-        Parameters of an optimizer in modules that run in training, and that no backward has
-        ever reached: they run under `no_grad`, their output is detached, or it leaves the
-        graph on its way to the loss. A gradient of zero counts as reached.
+        Parameters of an optimizer whose module runs in training but that no backward pass
+        reaches. The module runs under `no_grad`, its output is detached, or its output leaves
+        the graph before the loss. A gradient of zero counts as reached.
 
     Why it matters:
-        The parameters keep their initial values for ever. What comes after them learns
-        from random features, so the loss falls, only not as far as it could.
+        The parameters keep their initial values. Later layers learn from random features, so the
+        loss falls, but less than it could.
 
     Fires:
-        After `own_steps` steps of the optimizer without any gradient. Error when every call
-        of the module made no graph, or its output was seen cut off where the next module
-        takes it, and the weights look as the framework initializes them. Warning when they
-        do not, or when the module runs before all that is reached. When its output just does not
-        reach the loss, warning if such modules have `aside_share` of the parameters and look
-        as initialized, else info.
+        After `own_steps` steps of the optimizer without any gradient. Error when every call of
+        the module ran without a graph, or its output is detached before the next module, and
+        the weights still have the framework's default initialization. Warning when the weights
+        do not, or when the module runs before every module that is reached. When its output does
+        not contribute to the loss: warning if the unreached modules have `aside_share` of the
+        parameters and their default initialization, else info.
 
     Stays quiet:
-        Modules that are never called (those are unused), parts that rest in some steps such
-        as experts, parameters that other code changes, such as a moving average of
-        others, and gradients that are zero.
+        For modules that are never called (see `unused_module`), modules that run only in some
+        steps (experts), parameters that other code changes (a moving average of weights), and
+        gradients that are zero.
 
     What to do:
         - PyTorch: Remove the `.detach()` (or `.data`, `.item()`, `.numpy()`) between the
@@ -55,13 +55,12 @@ class DisconnectedParameter(Rule):
         - JAX: Remove the `jax.lax.stop_gradient` between the layer and the loss.
         - PyTorch: Take the module out of `torch.no_grad()`, or remove the `.detach()` or the
           `.item()`, `.numpy()`, `torch.tensor(...)` between it and the loss.
-        - Keras, JAX: Use its output in the loss; an `argmax` or a rounding between them
-          stops the gradient.
-        - PyTorch: When it is not meant to be trained, set `requires_grad_(False)` on it and
-          give the optimizer the other parameters only.
-        - Keras: When it is not meant to be trained, set `layer.trainable = False` before
-          `compile`.
-        - JAX: When it is not meant to be trained, leave it out of what is differentiated by.
+        - Keras, JAX: Use its output in the loss; an `argmax` or rounding in between stops the
+          gradient.
+        - PyTorch: If it is frozen on purpose, set `requires_grad_(False)` on it and pass only
+          the other parameters to the optimizer.
+        - Keras: If it is frozen on purpose, set `layer.trainable = False` before `compile`.
+        - JAX: If it is frozen on purpose, leave it out of the arguments that you differentiate.
 
     Example:
         with torch.no_grad():
@@ -87,20 +86,20 @@ class DisconnectedParameter(Rule):
     own_steps: int = threshold(
         20,
         unit="steps of the optimizer",
-        source="chosen by hand: tasks and players that take turns come round sooner",
+        source="chosen by hand: alternating tasks and GAN players recur sooner",
     )
 
     aside_share: float = threshold(
         0.1,
         unit="of the optimizer's parameters",
-        source="chosen by hand: the pooler that a classifier of tokens leaves aside has less",
+        source="chosen by hand: the pooler that a token classifier does not use is smaller",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge what was told last of every module that no backward had reached."""
+        """Check the latest report on every module that no backward pass reached."""
         if window.total_steps < self.own_steps:
             raise NotEnoughData(
-                f"{window.total_steps} steps were seen, {self.own_steps} are needed"
+                f"needs {self.own_steps} steps, saw {window.total_steps}"
             )
         causes = [
             (cause, seen)
@@ -110,14 +109,14 @@ class DisconnectedParameter(Rule):
         for group in ((WITHOUT_GRAPH, DETACHED), (UPSTREAM,), (ASIDE,)):
             found = [seen for cause, seen in causes if cause in group]
             if found:
-                if group[0] != ASIDE:  # with what feeds the module that is cut off
+                if group[0] != ASIDE:  # include the modules that feed the detached one
                     found = [seen for cause, seen in causes if cause != ASIDE]
                 first = next(cause for cause, _ in causes if cause in group)
                 return [self._finding(window, first, found)]
         return []
 
     def _weighs(self, found: list[UnreachedModule]) -> bool:
-        """Return whether modules beside the loss are a large part that nothing has trained."""
+        """Return whether modules that miss the loss are a large, untrained part of the model."""
         share = sum(seen.share for seen in found)
         return share >= self.aside_share and all(seen.untouched for seen in found)
 
@@ -131,10 +130,10 @@ class DisconnectedParameter(Rule):
         count = total_parameters(found)
         cut = next((seen.detached_before for seen in found if seen.detached_before), None)
         words = {
-            WITHOUT_GRAPH: "it only runs without a graph (no_grad)",
-            DETACHED: f"its output is detached before {cut}",
-            UPSTREAM: "its output leaves the graph before what comes after it",
-            ASIDE: "its output does not reach the loss",
+            WITHOUT_GRAPH: "its module only runs without a graph (no_grad)",
+            DETACHED: f"the output of its module is detached before {cut}",
+            UPSTREAM: "the output of its module leaves the graph before the next module",
+            ASIDE: "the output of its module does not contribute to the loss",
         }[cause]
         detached, without_graph, *others = self.fixes(window)
         fixes = (detached if cause == DETACHED else without_graph, *others)
@@ -146,8 +145,8 @@ class DisconnectedParameter(Rule):
             count=steps,
             layers=tuple(seen.module for seen in found[:LAYERS_NAMED]),
             message=(
-                f"{count} parameters have had no gradient in {steps} steps, beginning with "
-                f"{first.parameters[0]}: {words}"
+                f"{count} parameters got no gradient in {steps} steps (limit {self.own_steps}), "
+                f"the first is {first.parameters[0]}: {words}"
             ),
             evidence={
                 "parameters": count,
@@ -172,7 +171,7 @@ def _cut_at(window: Window, layer: str | None) -> str | None:
 
 
 def _cause(seen: UnreachedModule) -> str:
-    """Return why a module is not reached; '' when it is not this rule's to say."""
+    """Return why no gradient reaches a module; '' if this rule does not apply."""
     if seen.changed:
         return ""
     only_evaluated = not seen.runs and 2 * seen.runs_in_evaluation >= seen.own_steps

@@ -1,4 +1,4 @@
-"""RUN905: a model is trained step by step in Python, as while debugging."""
+"""RUN905: a model trains eagerly instead of compiled."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class EagerTraining(Rule):
-    """A model is trained eagerly, though it was meant to be compiled.
+    """A model trains eagerly instead of compiled.
 
     What it detects:
-        `run_eagerly=True`, or `tf.config.run_functions_eagerly(True)`, in a long training.
+        `run_eagerly=True` or `tf.config.run_functions_eagerly(True)` in a long training run.
 
     Why it matters:
-        Every operation is called from Python, so steps of small models take several times as
-        long. It is of use only while debugging.
+        Python calls every operation, so steps of small models take several times as long. Eager
+        training is useful only for debugging.
 
     Fires:
         Warning after `steps` steps.
 
     Stays quiet:
-        Short runs, and loops that are written without `tf.function`.
+        For short runs and for training loops without `tf.function`.
 
     What to do:
         - Leave out `run_eagerly=True` in `compile`.
@@ -45,16 +45,16 @@ class EagerTraining(Rule):
     code = "RUN905"
     needs = (Need(facts=(ModelCompiled,)),)
 
-    steps: int = threshold(200, unit="steps", source="chosen by hand: longer than a look")
+    steps: int = threshold(200, unit="steps", source="chosen by hand: longer than a test run")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at how every model is run."""
+        """Check how every model runs."""
         seen = list(window.seen(ModelCompiled))
         if not seen:
             raise NotEnoughData("no model was compiled")
         newest = {one.model: one for one in seen}
         if window.total_steps < self.steps:
-            raise NotEnoughData(f"{window.total_steps} steps were seen, {self.steps} are needed")
+            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
         slow = [one for one in newest.values() if one.runs_eagerly or one.whole_process]
         return [self._finding(window, one) for one in slow[:1]]
 
@@ -66,8 +66,8 @@ class EagerTraining(Rule):
             severity=Severity.WARNING,
             step=one.step,
             last_step=window.last_step,
-            message=f"{one.model} ({one.model_type}) has been trained with {what} for "
-            f"{window.total_steps} steps, operation by operation",
+            message=f"{one.model} ({one.model_type}) has trained eagerly, with {what}, for "
+            f"{window.total_steps} steps (limit {self.steps})",
             evidence={"steps": window.total_steps, "limit": self.steps},
             location=one.location,
             fixes=fixes[1:] if one.whole_process else fixes[:1],

@@ -1,4 +1,4 @@
-"""TRE908: early stopping looks at the wrong data, or the wrong way round."""
+"""TRE908: early stopping uses the wrong data or the wrong direction of its metric."""
 
 from __future__ import annotations
 
@@ -15,36 +15,37 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 DIRECTION = "which way is better"
-"""Words of the advice for a metric that is taken the wrong way round."""
+"""Words that only the fixes for a reversed metric have."""
 
 
 @dataclass(frozen=True)
 class EarlyStoppingMisled(Rule):
-    """Early stopping looks at the wrong data, or the wrong way round.
+    """Early stopping uses the wrong data or the wrong direction of its metric.
 
     What it detects:
-        Early stopping by the training data themselves, and by a metric whose direction is taken
-        the wrong way round.
+        Early stopping on the training data, and early stopping that minimizes a metric that
+        should be maximized, or the reverse.
 
     Why it matters:
-        The training data are fitted better in each round, so they never stop; a score that grows
-        and is taken for a loss stops at once, with the first rounds as the best.
+        The training score improves in each round, so early stopping on it never stops. A growing
+        score that is minimized stops training immediately, with one of the first rounds as the
+        best.
 
     Fires:
-        Warning when the data by which training stops are those that are trained on, or when the
-        library would not stop by these and nothing else is evaluated. Error when a
-        greater value of the metric is better by its name, smaller ones are looked for (or the
-        reverse), and the best round is among the first `rounds`; a warning before that is known.
+        Warning when early stopping uses the training data, or when only the training data are
+        evaluated and the library does not stop on them. Error when the name of the metric says
+        that greater is better but early stopping minimizes it (or the reverse), and the best
+        round is among the first `rounds`; a warning until the best round is known.
 
     Stays quiet:
-        Without early stopping; for metrics whose name does not say what is better.
+        Without early stopping. For metrics whose name does not say which direction is better.
 
     What to do:
-        - XGBoost: Pass rows that are not trained on, and pass them last: XGBoost stops by the
-          last of the evals.
-        - LightGBM: Pass rows that are not trained on: `valid_sets=[valid]`.
-        - CatBoost: Pass rows that are not trained on, and pass them last: CatBoost stops by
-          the last `eval_set`.
+        - XGBoost: Pass held-out rows, and pass them last: XGBoost uses the last of the evals for
+          early stopping.
+        - LightGBM: Pass held-out rows: `valid_sets=[valid]`.
+        - CatBoost: Pass held-out rows, and pass them last: CatBoost uses the last `eval_set` for
+          early stopping.
         - XGBoost: Say which way is better: `EarlyStopping(rounds, maximize=True)`.
         - LightGBM: Say which way is better: the third value that a metric returns.
         - CatBoost: Say which way is better: `is_max_optimal` of the metric.
@@ -69,32 +70,32 @@ class EarlyStoppingMisled(Rule):
     rounds: int = threshold(2, unit="rounds", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         began = one.began
         never = not began.stops_on and bool(began.train_site) and not one.held_out
         if began.stops_after is None or not (began.stops_on or never):
-            raise NotApplicable("nothing stops the training early")
+            raise NotApplicable("early stopping is not used")
         site, _, metric = began.stops_on.rpartition("/")
         better = sense_by_name(metric)
         severity, words = Severity.WARNING, ""
         is_reversed = None not in (better, began.stops_rising) and better != began.stops_rising
         if is_reversed:
-            looked, right = ("smaller", "greater") if better else ("greater", "smaller")
-            words = f"a {right} {metric} is better, but the training stops by the {looked} one"
+            wrong, right = ("minimizes", "greater") if better else ("maximizes", "smaller")
+            words = f"a {right} {metric} is better, but early stopping {wrong} it"
             best = one.ended.best_round if one.ended is not None else None
             if best is not None and best - began.rounds_before < self.rounds:
                 severity = Severity.ERROR
-                words += f": round {best} of {one.rounds} is taken for the best"
+                words += f": it selects round {best} of {one.rounds} as the best"
         elif never:
             words = (
-                f"training is to stop early, but only {began.train_site} is evaluated, the data "
-                f"that are trained on, by which {began.library} never stops"
+                f"early stopping is on, but only the training data ({began.train_site}) are "
+                f"evaluated, and {began.library} never stops on them"
             )
         elif began.train_site and site == began.train_site.partition("#")[0]:
-            words = f"the training stops by {metric} of {site}, the data that are trained on"
+            words = f"early stopping uses {metric} of {site}, which is the training data"
         if not words:
             return None
         return self.finding(

@@ -1,4 +1,4 @@
-"""OPT612: the optimizer's epsilon is far larger than the gradients, and shortens every step."""
+"""OPT612: the optimizer's epsilon is far larger than the gradients and shrinks every step."""
 
 from __future__ import annotations
 
@@ -20,30 +20,30 @@ from mothtrap.rules._weights import optimizer_facts, optimizer_location
 
 @dataclass(frozen=True)
 class EpsilonTooLarge(Rule):
-    """The optimizer's epsilon is far larger than the gradients, and shortens every step.
+    """The optimizer's epsilon is far larger than the gradients and shrinks every step.
 
     What it detects:
-        Adam, RMSprop and their kin with an epsilon that outweighs the root of the averaged
-        squares to which it is added.
+        Adam, RMSprop and similar optimizers with an epsilon much larger than the root of the
+        averaged squared gradients to which it is added.
 
     Why it matters:
-        Such an optimizer divides each gradient by its usual size, so that steps are as long as
-        the learning rate, however small gradients are. A large epsilon takes its place: the steps
-        are as much shorter as it is larger, and the model hardly learns.
+        These optimizers divide each gradient by its usual size, so the step size equals the
+        learning rate even for small gradients. If epsilon dominates the divisor, the steps become
+        much smaller and the model hardly learns.
 
     Fires:
-        Warning when, in the first `steps` steps that are captured, the epsilon is at least `least`
-        and `ratio` times the root mean square of the gradient of every tensor (the median of the
+        Warning when, after `steps` captured steps, epsilon is at least `least` and at least
+        `ratio` times the root mean square of the gradient of every tensor (median over the
         steps), and the loss has fallen by less than `fallen_share`.
 
     Stays quiet:
-        Where the loss falls: some recipes choose a large epsilon on purpose, beside a large rate.
-        Several optimizers; games.
+        While the loss falls: some recipes combine a large epsilon with a large learning rate.
+        With several optimizers. For GANs.
 
     What to do:
-        - PyTorch: Leave epsilon at its default: `Adam(..., eps=1e-8)`.
-        - Keras: Leave epsilon at its default: `Adam(..., epsilon=1e-7)`.
-        - Where it is meant, raise the learning rate by as much.
+        - PyTorch: Use the default epsilon: `Adam(..., eps=1e-8)`.
+        - Keras: Use the default epsilon: `Adam(..., epsilon=1e-7)`.
+        - If the epsilon is intended, raise the learning rate by the same factor.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1.0)
@@ -64,16 +64,16 @@ class EpsilonTooLarge(Rule):
     steps: int = threshold(100, unit="captured steps", source="chosen by hand")
     least: float = threshold(1e-5, unit="of epsilon", source="defaults are 1e-8 and 1e-7")
     ratio: float = threshold(
-        10.0, unit="times the gradient", source="chosen by hand: steps as much shorter"
+        10.0, unit="times the gradient", source="chosen by hand: steps are 11 times smaller"
     )
     fallen_share: float = threshold(0.1, unit="of the first losses", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the only optimizer with the gradients that it is given."""
+        """Compare the epsilon of the only optimizer with its gradients."""
         known = list(optimizer_facts(window).values())
         every = loss_series(window)
         if has_players(window) or len(known) > 1:
-            raise NotApplicable("several optimizers train")
+            raise NotApplicable("several optimizers are used")
         if not known or not known[0].second_moments or (known[0].epsilon or 0) < self.least:
             raise NotApplicable("no optimizer has a large epsilon")
         gradients = window.matrix("gradient", "l2")
@@ -97,8 +97,8 @@ class EpsilonTooLarge(Rule):
                 count=len(gradients),
                 message=(
                     f"{known[0].optimizer} adds an epsilon of {epsilon:g} to the size of the "
-                    f"gradient, which is {rms:.2g} at most, so its steps are "
-                    f"{100 * rms / (rms + epsilon):.2g} % as long as usual"
+                    f"gradient, which is at most {rms:.2g}, so its steps are "
+                    f"{100 * rms / (rms + epsilon):.2g} % of their usual size"
                 ),
                 evidence={"value": epsilon, "gradient": rms, "limit": self.ratio},
                 location=optimizer_location(window, known[0].optimizer),

@@ -1,4 +1,4 @@
-"""OPT609: the optimizer's epsilon is 0 in the type that it computes with."""
+"""OPT609: the optimizer's epsilon rounds to 0 in its dtype."""
 
 from __future__ import annotations
 
@@ -21,35 +21,36 @@ SMALLEST = {
     "float8_e4m3fn": 2.0**-9,
     "float8_e5m2": 2.0**-16,
 }
-"""The smallest number above 0 of each type; half of it and less rounds to 0."""
+"""The smallest number above 0 of each dtype; half of it or less rounds to 0."""
 
 
 @dataclass(frozen=True)
 class EpsilonUnderflow(Rule):
-    """The optimizer's epsilon is 0 in the type that it computes with.
+    """The optimizer's epsilon rounds to 0 in its dtype.
 
     What it detects:
-        Adam, RMSprop and their kin that keep their averaged squares in a type in which
-        their epsilon rounds to 0, such as 1e-8 in float16, whose smallest number is 6e-8.
+        Adam, RMSprop and similar optimizers that keep their averaged squared gradients in a dtype
+        in which epsilon rounds to 0. An example is 1e-8 in float16, whose smallest number is
+        6e-8.
 
     Why it matters:
-        Epsilon keeps the update finite where the gradient is 0 or its square underflows.
-        At 0 the step divides 0 by 0, and the weight is NaN.
+        Epsilon keeps the update finite when the gradient is 0 or its square underflows. If
+        epsilon is 0, the update is 0/0 and the weight becomes NaN.
 
     Fires:
         Error at the first step when epsilon is at most `rounds_to_zero` times the smallest
-        number of the type of the averaged squares.
+        number of the dtype of the averaged squares.
 
     Stays quiet:
-        Float32 state, also beside weights of 16 bits, bfloat16 (its exponents are those
-        of float32), fused optimizers, which compute in float32, and optimizers without
-        an epsilon.
+        For float32 state, even with 16-bit weights. For bfloat16, which has the exponent range
+        of float32. For fused optimizers, which compute in float32, and optimizers without
+        epsilon.
 
     What to do:
-        - Keep the weights in float32 and compute under `torch.autocast`: then state is
-          float32 too.
-        - Give the optimizer an epsilon that the type holds: `eps=1e-4` in float16.
-        - Use `bfloat16`, which holds 1e-8.
+        - Keep the weights in float32 and compute under `torch.autocast`; the optimizer state is
+          then float32, too.
+        - Give the optimizer a larger epsilon: `eps=1e-4` in float16.
+        - Use `bfloat16`, which can represent 1e-8.
 
     Example:
         optimizer = torch.optim.Adam(model.half().parameters(), eps=1e-8)    # is 0
@@ -65,14 +66,14 @@ class EpsilonUnderflow(Rule):
     explains = (*NOT_FINITE,)
 
     rounds_to_zero: float = threshold(
-        0.5, unit="of the smallest number", source="rounding to the nearest, ties to even"
+        0.5, unit="of the smallest number", source="rounding to nearest, ties to even"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every optimizer that divides by averaged squares."""
+        """Check every optimizer that divides by averaged squares."""
         known = list(optimizer_facts(window).values())
         if not known:
-            raise NotEnoughData("no optimizer was seen")
+            raise NotEnoughData("no optimizer was recorded")
         dividing = [facts for facts in known if facts.second_moments and facts.epsilon is not None]
         if not dividing:
             raise NotApplicable("no optimizer divides by averaged squares")
@@ -91,8 +92,8 @@ class EpsilonUnderflow(Rule):
             step=facts.step,
             last_step=max(facts.step, window.last_step),
             message=(
-                f"{facts.optimizer} keeps its averaged squares in {facts.state_dtype}, in which "
-                f"its epsilon of {facts.epsilon:g} is 0"
+                f"{facts.optimizer} keeps its averaged squared gradients in {facts.state_dtype}, "
+                f"in which its epsilon of {facts.epsilon:g} rounds to 0"
             ),
             evidence={
                 "value": facts.epsilon,

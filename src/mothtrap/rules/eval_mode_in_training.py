@@ -1,4 +1,4 @@
-"""STR703: a model is trained while it is set to evaluation."""
+"""STR703: the model trains in evaluation mode."""
 
 from __future__ import annotations
 
@@ -16,32 +16,30 @@ from mothtrap.rules._effects import UNLEARNED
 
 @dataclass(frozen=True)
 class EvalModeInTraining(Rule):
-    """A model is trained while it is set to evaluation.
+    """The model trains in evaluation mode.
 
     What it detects:
-        Training steps of a model that has dropout or batch norms in it, while its
-        training flag is off.
+        Training steps of a model with dropout or batch norms while it is in evaluation mode.
 
     Why it matters:
-        Dropout drops nothing and batch norms use statistics that no longer follow the
-        weights. Training goes on without the regularisation that was meant, or with a
-        normalization of long ago.
+        Dropout is off, and batch norms use running statistics that no longer follow the weights.
+        The model trains without the intended regularization, or with outdated normalization.
 
     Fires:
-        Error when the model was in training mode, an evaluation came, and `steps` steps
-        later it is still in evaluation mode: `train()` was not called again. Warning when
-        it was so from the first step or no evaluation stands between. Info when
-        only some dropouts or batch norms in a model in training mode are off.
+        Error when the model was in training mode, an evaluation ran, and `steps` steps later the
+        model is still in evaluation mode, because `train()` was not called again. Warning when
+        it has been in evaluation mode from the first step, or no evaluation ran before. Info
+        when the model is in training mode but some dropouts or batch norms are not.
 
     Stays quiet:
-        Without dropout (of a probability above 0) or batch norms with statistics of their
-        own, where the flag changes nothing. Modes that change from step to step. Models
-        that are run in evaluation mode but not trained.
+        Without dropout (with a probability above 0) or batch norms with running statistics,
+        because the mode then has no effect. For a mode that changes from step to step. For
+        models that run in evaluation mode but do not train.
 
     What to do:
         - PyTorch: Call `model.train()` at the start of every epoch, or after each evaluation.
-        - PyTorch: Let the function that evaluates set the mode back before it returns.
-        - PyTorch: To freeze batch norms on purpose, set only those to evaluation.
+        - PyTorch: Make the evaluation function restore the mode before it returns.
+        - PyTorch: To freeze batch norms on purpose, call `eval()` on the batch norms only.
         - Keras: Call the model with `training=True` inside the tape: `model(x,
           training=True)`.
         - Keras: Override `train_step` with `y_pred = self(x, training=True)`; only
@@ -49,7 +47,7 @@ class EvalModeInTraining(Rule):
 
     Example:
         model.train()
-        for epoch in range(10):                   # after evaluate(), eval mode for good
+        for epoch in range(10):                   # stays in eval mode after evaluate()
             train_one_epoch(model); evaluate(model)
         for epoch in range(10):
             model.train(); train_one_epoch(model)
@@ -77,23 +75,23 @@ class EvalModeInTraining(Rule):
     )
 
     steps: int = threshold(
-        10, unit="steps in evaluation mode", source="chosen by hand: no step on the way"
+        10, unit="steps in evaluation mode", source="chosen by hand: not a transition"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every module that is trained; the worst becomes the finding."""
+        """Check every trained module and report the worst."""
         by_module: dict[str, list[TrainingMode]] = {}
         for mode in window.seen(TrainingMode):
             by_module.setdefault(mode.module, []).append(mode)
         if not by_module:
-            raise NotEnoughData("no module was seen in a training step")
+            raise NotEnoughData("no module was observed in a training step")
         judged = {
             name: modes
             for name, modes in by_module.items()
             if modes[-1].dropouts or modes[-1].norms
         }
         if not judged:
-            raise NotApplicable("no model that is trained has dropout or batch norms")
+            raise NotApplicable("no trained model has dropout or batch norms")
         found = [finding for modes in judged.values() if (finding := self._judge(window, modes))]
         return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
 
@@ -114,8 +112,8 @@ class EvalModeInTraining(Rule):
             count=lasted,
             layers=(last.module,),
             message=(
-                f"{last.module_type} has been trained for {lasted} steps in evaluation mode, "
-                f"{_effect(last)}"
+                f"{last.module_type} has trained in evaluation mode for {lasted} steps (limit "
+                f"{self.steps}), with {_effect(last)}"
                 + (": train() was not called after an evaluation" if forgotten else "")
             ),
             evidence={
@@ -137,8 +135,8 @@ class EvalModeInTraining(Rule):
             step=mode.step,
             layers=mode.sleeping,
             message=(
-                f"{', '.join(mode.sleeping)} of {mode.module_type} are in evaluation mode while "
-                f"the rest is trained in training mode"
+                f"in {mode.module_type}, {', '.join(mode.sleeping)} stay in evaluation mode while "
+                f"the rest trains in training mode"
             ),
             evidence={"sleeping": list(mode.sleeping)},
             location=mode.location,
@@ -146,11 +144,11 @@ class EvalModeInTraining(Rule):
 
 
 def _evaluated_at(window: Window, mode: TrainingMode) -> bool:
-    """Return whether an evaluation was the last thing before the steps in evaluation mode."""
+    """Return whether the steps in evaluation mode follow an evaluation."""
     every = [*window.seen(EvaluationPhase), *window.seen(Evaluation)]
     return mode.step in [evaluation.step for evaluation in every]
 
 
 def _effect(mode: TrainingMode) -> str:
     found = ["dropout off"] if mode.dropouts else []
-    return ", ".join(found + (["batch norms on their stored statistics"] if mode.norms else []))
+    return " and ".join(found + (["batch norms on running statistics"] if mode.norms else []))

@@ -1,4 +1,4 @@
-"""TRE916: the columns of an evaluation are prepared otherwise."""
+"""TRE916: the evaluation table is preprocessed differently from the training table."""
 
 from __future__ import annotations
 
@@ -15,26 +15,27 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class EvalTableDiffers(Rule):
-    """The columns of an evaluation are prepared otherwise.
+    """The evaluation table is preprocessed differently from the training table.
 
     What it detects:
-        Columns of an evaluation whose values lie far from those of training, that stand in
-        another order, or that have lost their variation.
+        Columns of an evaluation table whose values are far from the training values, that are in
+        a different order, or that are constant.
 
     Why it matters:
-        Trees split by value. Where the evaluation is scaled, encoded or ordered otherwise, rows
-        fall into leaves that were made for others, and the score is about the preparation.
+        Trees split by value. If the evaluation table is scaled, encoded or ordered differently,
+        rows reach the wrong leaves, and the score measures the preprocessing, not the model.
 
     Fires:
-        Warning when the mean of a column is more than 3 standard deviations of training away or
-        its spread ten times another, when at least two columns are each distributed like another
-        one of training, or when a column that varies in training has one value.
+        Warning when the mean of a column is more than 3 training standard deviations away, or its
+        spread differs by a factor of ten. Warning when at least two columns are each distributed
+        like a different training column. Warning when a column that varies in training is
+        constant.
 
     Stays quiet:
-        Columns that number the rows; tables with fewer than 100 rows; smaller drift.
+        For row numbers, for tables with fewer than 100 rows, and for smaller drift.
 
     What to do:
-        - Prepare both tables by the same function, fitted on the training rows: `Pipeline`,
+        - Preprocess both tables with the same function, fitted on the training rows: `Pipeline`,
           `ColumnTransformer`.
         - Select columns by name and in one order: `valid[train.columns]`.
 
@@ -60,12 +61,12 @@ class EvalTableDiffers(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         if not one.held_out:
-            raise NotApplicable("no evals: no data were passed that are not trained on")
+            raise NotApplicable("no evals: no held-out data were passed")
         for site in one.held_out:
             seen = one.differences.get(site)
             if seen is None:
@@ -93,14 +94,14 @@ class EvalTableDiffers(Rule):
             here, there = seen.order[0]
             return (
                 tuple(name for name, _ in seen.order),
-                f"{len(seen.order)} are in another order than in training: {here} has the values "
-                f"of {there}",
+                f"{len(seen.order)} are in a different order than in training: {here} has the "
+                f"values of {there}",
             )
         if seen.distance:
             name = next(iter(seen.distance))
             return (
                 tuple(seen.distance),
-                f"{len(seen.distance)} are distributed otherwise than in training: the mean of "
+                f"{len(seen.distance)} are distributed differently than in training: the mean of "
                 f"{name} is {seen.distance[name]:.3g} standard deviations away",
             )
-        return seen.constant, f"{len(seen.constant)} have one value, but not in training"
+        return seen.constant, f"{len(seen.constant)} are constant, but vary in training"

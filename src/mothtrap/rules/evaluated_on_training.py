@@ -1,4 +1,4 @@
-"""TRE915: the only evaluation is that of the training data."""
+"""TRE915: only the training data are evaluated."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 HELD_OUT = ("val", "eval", "test", "hold", "dev")
-"""Parts of names of data that are not trained on."""
+"""Parts of names of held-out data."""
 
 
 @dataclass(frozen=True)
 class EvaluatedOnTraining(Rule):
-    """The only evaluation is that of the training data.
+    """Only the training data are evaluated.
 
     What it detects:
-        A training whose evaluation sets are all the training data themselves, or their rows.
+        A training run whose evaluation sets all consist of training rows.
 
     Why it matters:
-        Trees can learn any table by heart. A score on the same rows says nothing of new ones, and
-        early stopping by it never stops.
+        Trees can memorize any table. A score on training rows says nothing about new rows, and
+        early stopping on it never stops.
 
     Fires:
-        Warning when the training data are evaluated under a name that says otherwise (`valid`,
-        `validation_0`, `eval`, `test`, `holdout`, `dev`), and nothing else is: the same table, or
-        another one of which at least `share` of the rows are trained on, and as many. A note
-        with another name.
+        Warning when only the training data are evaluated, under a name that claims otherwise
+        (`valid`, `validation_0`, `eval`, `test`, `holdout`, `dev`). The evaluated table is the
+        training table, or shares at least `share` of its rows with it and has about as many. A
+        note with any other name.
 
     Stays quiet:
-        Where other rows are evaluated, too, and where nothing is.
+        If other rows are evaluated, too, or if nothing is evaluated.
 
     What to do:
-        - Hold rows back: `train_test_split(x, y, test_size=0.2)`, and evaluate these.
+        - Hold out rows with `train_test_split(x, y, test_size=0.2)`, and evaluate on them.
 
     Example:
         XGBClassifier().fit(x, y, eval_set=[(x, y)])
@@ -60,11 +60,11 @@ class EvaluatedOnTraining(Rule):
     )
 
     share: float = threshold(
-        0.95, unit="of the rows", source="chosen by hand: then the training data are evaluated"
+        0.95, unit="of the rows", source="chosen by hand: nearly the whole training table"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
@@ -79,13 +79,13 @@ class EvaluatedOnTraining(Rule):
             window,
             severity=Severity.WARNING if claims else Severity.INFO,
             step=began.step,
-            message=f"the only data that are evaluated, {sites}, are the training data",
+            message=f"the only evaluated data, {sites}, are the training data",
             evidence={"site": sites, "fit": began.fit},
             location=began.location,
         )
 
     def _copies(self, window: Window) -> set[str]:
-        """Return the sites whose rows are those of the training data."""
+        """Return the evaluation sets that consist of training rows."""
         return {
             one.source
             for one in window.seen(RowsShared)

@@ -1,4 +1,4 @@
-"""LOS413: every evaluation gives the same loss, to the last digit."""
+"""LOS413: every evaluation gives exactly the same loss."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from mothtrap.rules._evaluations import Evaluated, evaluated
 
 @dataclass(frozen=True)
 class EvaluationUnchanged(Rule):
-    """Every evaluation gives the same loss, to the last digit.
+    """Every evaluation gives exactly the same loss.
 
     What it detects:
-        Evaluation losses that are equal bit by bit from the first evaluation on, while the
-        training loss changes.
+        Evaluation losses that are bit-for-bit equal from the first evaluation, while the training
+        loss changes.
 
     Why it matters:
-        Another loss follows from other weights or other rows, if only in the last digit. So what
-        is evaluated does not change with the training: a copy of the model that was made
-        before, an average that is never updated, weights that are loaded again before each
-        evaluation, or an output that does not depend on the weights.
+        New weights or new rows change the loss at least in its last digit. If it stays equal, the
+        evaluated model does not change with training. It may be an old copy of the model, an
+        average that is never updated, weights reloaded before each evaluation, or an output that
+        does not depend on the weights.
 
     Fires:
-        Warning when `evaluations` or more evaluations of one line, all of the run, gave the same
-        loss, other than 0, and at least `steps` steps lie between each two of them.
+        Warning when all evaluations of one line, at least `evaluations`, give the same nonzero
+        loss, with at least `steps` steps between any two of them.
 
     Stays quiet:
-        A loss of exactly 0, training losses that stand still, too, and a loss that changed in
+        For a loss of exactly 0, if the training loss is constant, too, and if the loss changed in
         any evaluation.
 
     What to do:
-        - Evaluate the model that is trained: look whether a copy, an average, or loaded weights
-          are evaluated, and where they get the new weights.
-        - Update an average after each step: `averaged.update_parameters(model)`.
+        - Evaluate the model that is trained: check whether a copy, an average, or reloaded
+          weights are evaluated instead, and whether they get the new weights.
+        - Update an averaged model after each step: `averaged.update_parameters(model)`.
 
     Example:
         averaged = copy.deepcopy(model)                 # and never updated
@@ -56,7 +56,7 @@ class EvaluationUnchanged(Rule):
     explains = ("overtraining", "labels_unrelated", "overfit", "stopped_too_late")
 
     evaluations: int = threshold(
-        4, unit="evaluations", source="chosen by hand: losses that learn differ in the last digit"
+        4, unit="evaluations", source="chosen by hand: a changing model repeats no loss this often"
     )
     steps: int = threshold(1, unit="optimizer steps", source="chosen by hand")
 
@@ -65,7 +65,7 @@ class EvaluationUnchanged(Rule):
         every = evaluated(window)
         long = [one for one in every if one.last.number + 1 >= self.evaluations]
         if not long:
-            raise NotEnoughData(f"fewer than {self.evaluations} evaluations of one line were seen")
+            raise NotEnoughData(f"fewer than {self.evaluations} evaluations of one line have run")
         found = [self._finding(window, one) for one in long if self._stands_still(one)]
         return found[:1]
 
@@ -86,8 +86,8 @@ class EvaluationUnchanged(Rule):
             last_step=int(one.step_E[-1]),
             count=count,
             message=(
-                f"all {count} evaluations gave the loss {value:.6g}, equal to the last digit, "
-                "while the training loss changed: what is evaluated does not change"
+                f"all {count} evaluations gave exactly the loss {value:.6g}, while the training "
+                "loss changed: the evaluated model does not change"
             ),
             evidence={"value": value, "evaluations": count, "site": one.last.site},
             location=one.last.location,

@@ -1,4 +1,4 @@
-"""STR717: a dropout drops nearly everything."""
+"""STR717: a dropout layer drops nearly all values."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from mothtrap.rules._effects import UNLEARNED
 
 @dataclass(frozen=True)
 class ExcessiveDropout(Rule):
-    """A dropout drops nearly everything.
+    """A dropout layer drops nearly all values.
 
     What it detects:
-        Dropouts of a model in training whose rate is so high that hardly a value gets through.
+        Dropout layers in training with a rate so high that hardly any value passes.
 
     Why it matters:
-        What is left is scaled up by 1 / (1 - rate), so the layers behind it see a few large
-        values, others in each step: the gradient is mostly noise, and the model learns
-        slowly or not at all. Where a rate above 0.8 is meant to be the share that is kept, as in
-        early TensorFlow and in papers, it does the opposite of what was meant.
+        The remaining values are scaled up by 1 / (1 - rate). The next layers see a few large
+        values that change in each step, so the gradient is mostly noise and the model learns
+        slowly or not at all. A rate above 0.8 is often meant as the share to keep, as in early
+        TensorFlow and in some papers.
 
     Fires:
-        Warning when a dropout of a model in training mode has a rate of at least `rate`.
+        Warning when a dropout layer in training mode has a rate of at least `rate`.
 
     Stays quiet:
-        Dropouts in evaluation mode, those that a script calls as a function, and noise.
+        For dropout layers in evaluation mode, functional dropout, and noise layers.
 
     What to do:
-        - Give the share to drop, not the share to keep: 1 - 0.9 = 0.1.
-        - Use 0.1 to 0.5; where the model overfits even so, get more data or make it smaller.
+        - Pass the share to drop, not the share to keep: 1 - 0.9 = 0.1.
+        - Use a rate of 0.1 to 0.5. If the model still overfits, use more data or a smaller model.
 
     Example:
-        nn.Dropout(0.95)      # meant: keep 95 %
+        nn.Dropout(0.95)      # intended: keep 95 %
         nn.Dropout(0.05)
 
     References:
@@ -62,16 +62,16 @@ class ExcessiveDropout(Rule):
     rate: float = threshold(
         0.85,
         unit="of the values",
-        source="Srivastava et al. 2014: test error rises where more than 0.8 are dropped",
+        source="Srivastava et al. 2014: test error rises for rates above 0.8",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the dropouts of every model that is trained, as they are now."""
+        """Check the current dropout rates of every trained model."""
         latest = {mode.module: mode for mode in window.seen(TrainingMode)}
         if not latest:
-            raise NotEnoughData("no module was seen in a training step")
+            raise NotEnoughData("no module was observed in a training step")
         if not any(mode.rates for mode in latest.values()):
-            raise NotApplicable("no model that is trained has a dropout")
+            raise NotApplicable("no trained model has dropout")
         judged = (self._judge(window, mode) for mode in latest.values())
         return [finding for finding in judged if finding is not None][:1]
 
@@ -82,14 +82,15 @@ class ExcessiveDropout(Rule):
         )
         if not high or not mode.trains:
             return None
-        others = f", and {len(high) - 1} more" if len(high) > 1 else ""
+        others = f"; {len(high) - 1} more above the limit" if len(high) > 1 else ""
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=mode.step,
             last_step=max(mode.step, window.last_step),
             layers=tuple(one.name for one in high),
-            message=f"{high[0].name} drops {100 * high[0].rate:.3g} % of its values{others}",
+            message=f"{high[0].name} drops {100 * high[0].rate:.3g} % of its values "
+            f"(limit {100 * self.rate:g} %){others}",
             evidence={
                 "value": high[0].rate,
                 "limit": self.rate,

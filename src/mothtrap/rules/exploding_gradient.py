@@ -30,31 +30,33 @@ from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import stretches
 
 HISTORY_STEPS = 10
-"""Steps of an optimizer that make a history to compare with; chosen by hand."""
+"""Steps an optimizer needs before its gradient norm has a baseline; chosen by hand."""
 
 START_STEPS, START_RISE, START_BREAK = 20, 2.0, 10.0
-"""Steps after the first in which the loss rises by so much (warning, error); by hand."""
+"""Number of steps after the first, and rise of the loss in them that makes a warning and an
+error; chosen by hand."""
 
 HEALTHY_START = 100.0
-"""Largest gradient norm with which healthy networks begin; measured, as `start_ratio`."""
+"""Largest initial gradient norm of healthy networks; measured like `start_ratio`."""
 
 DEEP_LAYERS = 4
-"""Layers through which a gradient can be said to grow; chosen by hand."""
+"""Fewest layers for which growth of the gradient with depth is checked; chosen by hand."""
 
 EBB_STEPS, EBB_JUMP = 10, 10.0
-"""Steps in which a gradient that jumped up by so much falls again, if one batch did it; by hand."""
+"""Steps within which a gradient falls again if one batch caused it to jump by this factor; chosen
+by hand."""
 
 FLOOR_RATIO = 0.01
-"""A history below this share of the first steps' norm counts as the floor; by hand."""
+"""The baseline is at least this share of the norm in the first steps; chosen by hand."""
 
 SMALL = 0.01
-"""Norm below which a gradient explodes nothing, whatever it was before; chosen by hand."""
+"""Norm below which a gradient is never called exploding; chosen by hand."""
 
 MAX_CANDIDATES = 200
-"""Steps whose history is looked at; chosen by hand: bounds the cost."""
+"""Most steps compared with their baseline, to bound the cost; chosen by hand."""
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Most layers that a finding names."""
 
 
 @dataclass(frozen=True)
@@ -62,40 +64,41 @@ class ExplodingGradient(Rule):
     """The gradient grows without bound.
 
     What it detects:
-        The norm of all gradients of an optimizer leaving its own history and staying
-        away, or growing by factors from step to step, while the loss does not fall.
+        The gradient norm of an optimizer rises far above its earlier values and stays there,
+        or multiplies from step to step, while the loss does not fall.
 
     Why it matters:
-        Each step is proportional to the gradient: it overshoots, the next gradient is
-        larger still, and the weights end in NaN or in a place from which nothing
-        leads back.
+        The update is proportional to the gradient. A huge update overshoots, the next gradient
+        is even larger, and the weights become NaN or end up in a region from which training
+        does not recover.
 
     Fires:
-        Error when the norm is at least `ratio_limit` times its own median in
-        `persisting_steps` steps running, or grows by `growth_factor` or more in each of
-        `growth_steps` steps running and `growth_total` times in all, and the loss rises
-        too; or when it is `start_ratio` times the loss before the first step, and the loss
-        rises to 10 times after it; or when it is `start_huge` times what healthy networks
-        begin with, or grows `growth_total` times in the first step, and the loss is no number
-        soon after. Warning when the loss is not known or stays where it was, in a game, and
-        when the first layers of at least four get `depth_ratio` times the gradient of the last
-        ones from the start.
+        Error when the norm is at least `ratio_limit` times its earlier median in
+        `persisting_steps` consecutive steps and the loss rises too. Error when the norm grows
+        by a factor of `growth_factor` or more in each of `growth_steps` consecutive steps, by
+        `growth_total` in total, and the loss rises too. Error when the norm before the first
+        step is `start_ratio` times the loss and the loss then rises to 10 times its value.
+        Error when the initial norm is `start_huge` times that of healthy networks, or grows by
+        `growth_total` in the first step, and the loss becomes NaN or infinite soon after.
+        Warning when the loss is unknown or does not change, or when several losses compete
+        (GAN). Warning when, in a network of at least four layers, the first layers get
+        `depth_ratio` times the gradient of the last layers from the start.
 
     Stays quiet:
-        A spike of one or two steps (with batches of a few rows: of steps with fewer than 16
-        rows together), the rise of the norm in early training, a gradient that was near 0
-        before, or is still below 0.01, a loss that falls all the while, steps that loss scaling
-        skips, gradients of GAN players beyond a warning.
+        For a spike of one or two steps; with very small batches, for a spike of steps that
+        have fewer than 16 rows in total. For the usual rise of the norm in early training. For
+        a gradient that was near 0 before or is still below 0.01. While the loss keeps falling.
+        For steps that loss scaling skips. GAN players get at most a warning.
 
     What to do:
         - PyTorch: Clip the gradient norm before the step: `clip_grad_norm_(parameters, 1.0)`.
         - Keras: Clip the gradient norm: give the optimizer `global_clipnorm=1.0`.
         - JAX: Clip the gradient norm before the update:
           `optax.chain(optax.clip_by_global_norm(1.0), optimizer)`.
-        - Lower the learning rate, e.g. by 10, or warm it up.
-        - Check the initial scale of the weights; in recurrent nets use gates or orthogonal
-          weights.
-        - Use the mean and not the sum as the reduction of the loss.
+        - Lower the learning rate by a factor of 10, or warm it up.
+        - Check the initial scale of the weights. In recurrent networks, use gated cells or
+          orthogonal initialization.
+        - Average the loss over the batch instead of summing it.
 
     Example:
         loss.backward()
@@ -128,32 +131,32 @@ class ExplodingGradient(Rule):
         "weight_growth",
     )
 
-    ratio_limit: float = threshold(100.0, unit="times the own median", source="chosen by hand")
+    ratio_limit: float = threshold(100.0, unit="times the earlier median", source="chosen by hand")
     persisting_steps: int = threshold(
-        3, unit="own steps running", source="chosen by hand: a spike is over sooner"
+        3, unit="consecutive steps", source="chosen by hand: a spike is over sooner"
     )
-    growth_factor: float = threshold(2.0, unit="times the step before", source="chosen by hand")
-    growth_steps: int = threshold(2, unit="own steps running", source="chosen by hand")
-    growth_total: float = threshold(1e3, unit="times over the growth", source="chosen by hand")
+    growth_factor: float = threshold(2.0, unit="times the previous step", source="chosen by hand")
+    growth_steps: int = threshold(2, unit="consecutive steps", source="chosen by hand")
+    growth_total: float = threshold(1e3, unit="times in total", source="chosen by hand")
     start_ratio: float = threshold(
-        1e4, unit="times the loss", source="measured: healthy networks begin with 0.1 to 100"
+        1e4, unit="times the loss", source="measured: healthy networks start at 0.1 to 100"
     )
     start_huge: float = threshold(
         1e6,
-        unit="times 100, the largest norm with which healthy networks begin",
-        source="chosen by hand: beyond it no rate is small enough",
+        unit="times 100, the largest initial norm of healthy networks",
+        source="chosen by hand: above it, no learning rate is small enough",
     )
     depth_ratio: float = threshold(
         1e3,
-        unit="times the last layers' gradient",
-        source="measured: nets of 4 to 20 layers that learn are below 10",
+        unit="times the gradient of the last layers",
+        source="measured: networks of 4 to 20 layers that learn stay below 10",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the gradient norm of every optimizer."""
+        """Check the gradient norm of every optimizer."""
         norms = gradient_norms(window)
         if not norms:
-            raise NotEnoughData("no gradient norm was seen")
+            raise NotEnoughData("no gradient norm was recorded")
         short = max(len(norm_S) for _, _, norm_S in norms) < 3
         found = [
             (not short and self._judge(window, *norm)) or self._at_start(window, *norm)
@@ -161,7 +164,7 @@ class ExplodingGradient(Rule):
             if len(norm[2])
         ]
         if short and not any(found):
-            raise NotEnoughData("fewer than 3 steps with a finite gradient were seen")
+            raise NotEnoughData("fewer than 3 steps have a finite gradient")
         found += [self._through_depth(window, group) for group in layer_gradients(window)]
         judged = [finding for finding in found if finding]
         return sorted(judged, key=lambda f: (f.severity.rank, f.step))[:1]
@@ -179,7 +182,7 @@ class ExplodingGradient(Rule):
         before, after = _losses_around(window, optimizer, since, int(steps_S[explosion.last]))
         grown = explosion.last - explosion.onset + 1
         if grown < least and after is not None and np.isfinite(after):
-            return None  # of a few rows, and the loss is still a number
+            return None  # caused by a few rows, and the loss is still finite
         if before is None or after is None:
             severity = Severity.WARNING
         elif after >= explosion.loss_ratio * before or not np.isfinite(after):
@@ -193,14 +196,14 @@ class ExplodingGradient(Rule):
         return self._finding(window, optimizer, steps_S, norm_S, explosion, severity)
 
     def _level(self, norm_S: Floats, persisting: int) -> _Explosion | None:
-        """Find the first `persisting` steps in a row that are far above the history."""
+        """Find the first `persisting` consecutive steps that are far above the baseline."""
         if len(norm_S) < HISTORY_STEPS + persisting:
             return None
         floor = FLOOR_RATIO * float(np.median(norm_S[:HISTORY_STEPS]))
         lowest = max(float(norm_S.min()), floor)
         if lowest <= 0 or norm_S.max() < self.ratio_limit * lowest:
             return None
-        # What a norm and the ones right after it reach together: a spike reaches nothing.
+        # The minimum over `persisting` steps ignores a short spike.
         lasting_S = sliding_window_view(norm_S, persisting).min(axis=1)
         reaching = np.flatnonzero(lasting_S >= self.ratio_limit * lowest)
         for index in reaching[reaching >= HISTORY_STEPS][:MAX_CANDIDATES].tolist():
@@ -217,13 +220,13 @@ class ExplodingGradient(Rule):
         return None
 
     def _growth(self, norm_S: Floats) -> _Explosion | None:
-        """Find steps running that each multiply the norm: needs no history."""
+        """Find consecutive steps that each multiply the norm; needs no baseline."""
         if norm_S.max() < self.growth_total * norm_S.min():
             return None
         growing_S = norm_S[1:] >= self.growth_factor * norm_S[:-1]
         for begin, stop in stretches(growing_S & (norm_S[:-1] > 0)):
             total = float(norm_S[stop] / norm_S[begin])
-            # Fewer steps must have grown more: 1e3 over three, 1e6 over two.
+            # A shorter rise must be larger: 1e3 over three steps, 1e6 over two.
             needed = self.growth_total if stop - begin > 2 else self.growth_total**2
             if stop - begin >= self.growth_steps and total >= needed:
                 return _Explosion(
@@ -238,7 +241,7 @@ class ExplodingGradient(Rule):
     def _at_start(
         self, window: Window, optimizer: str, steps_S: Ints, norm_S: Floats
     ) -> Finding | None:
-        """Find a gradient that is out of proportion to the loss before anything was learned."""
+        """Find an initial gradient that is out of proportion to the loss."""
         for series in window.scalars("loss"):
             other = optimizer and series.optimizers and optimizer not in series.optimizers
             if other or series.total > len(series) or not len(series) or has_players(window):
@@ -251,7 +254,7 @@ class ExplodingGradient(Rule):
                 huge = _Explosion(
                     onset=0, last=0, reference=HEALTHY_START, loss_ratio=0.0, lasting=False
                 )
-                against = "the largest with which healthy networks begin"
+                against = "the largest initial norm of healthy networks"
                 return self._finding(
                     window, optimizer, steps_S, norm_S, huge, Severity.ERROR, against=against
                 )
@@ -267,7 +270,7 @@ class ExplodingGradient(Rule):
                     norm_S,
                     jump,
                     Severity.ERROR,
-                    against="that of the step before, and the next one is no number",
+                    against="the norm of the previous step, and the next norm is not finite",
                 )
             if first < NEGLIGIBLE:
                 continue
@@ -284,7 +287,7 @@ class ExplodingGradient(Rule):
         return None
 
     def _through_depth(self, window: Window, group: LayerGradients) -> Finding | None:
-        """Find a gradient that grows from layer to layer on its way back, from the start."""
+        """Find a gradient that grows from layer to layer in the backward pass, from the start."""
         count = len(group.steps_S)
         begins = count > 0 and group.steps_S[0] < START_STEPS
         if len(group.modules) < DEEP_LAYERS or not begins or count < HISTORY_STEPS:
@@ -301,8 +304,8 @@ class ExplodingGradient(Rule):
             count=HISTORY_STEPS,
             layers=group.modules[: max(1, len(group.modules) // 4)],
             message=(
-                f"the first layers get {ratio:.3g} times the gradient of the last ones (limit "
-                f"{self.depth_ratio:g}): it grows on its way back through {len(level_L)} layers"
+                f"the first layers get {ratio:.3g} times the gradient of the last layers (limit "
+                f"{self.depth_ratio:g}): it grows as it flows back through {len(level_L)} layers"
             ),
             evidence={"ratio": ratio, "limit": self.depth_ratio, "layers": len(level_L)},
             location=group.tensors[0].location,
@@ -328,7 +331,7 @@ class ExplodingGradient(Rule):
         if against:
             against = f"{ratio:.3g}x {against}" + ", before the first step" * (since == 0)
         elif explosion.lasting:
-            against = f"{ratio:.3g}x its median before (limit {self.ratio_limit:g}x)"
+            against = f"{ratio:.3g}x its earlier median (limit {self.ratio_limit:g}x)"
         else:
             against = f"{ratio:.3g}x within {explosion.last - explosion.onset + 1} steps"
         fixes = self.fixes(window)
@@ -365,7 +368,7 @@ class _Explosion:
 
 
 def _ebbs(norm_S: Floats, index: int) -> bool:
-    """Return whether a norm that jumped in a single step does nothing but fall since: a spike."""
+    """Return whether a norm that jumped in one step has only fallen since, like a spike."""
     tail_S = norm_S[index : index + EBB_STEPS]
     jumped = norm_S[index] >= EBB_JUMP * norm_S[index - 1]
     falls = np.median(tail_S[-3:]) < tail_S[0] and tail_S.max() <= 1.05 * tail_S[0]
@@ -373,7 +376,7 @@ def _ebbs(norm_S: Floats, index: int) -> bool:
 
 
 def _certain(norm_S: Floats, index: int, reference: float) -> int:
-    """Return the first step of those before `index` that are all clearly above history."""
+    """Return the start of the steps before `index` that are all clearly above the baseline."""
     below = np.flatnonzero(norm_S[:index] <= 10 * reference)
     return int(below[-1]) + 1 if len(below) else index
 
@@ -381,7 +384,7 @@ def _certain(norm_S: Floats, index: int, reference: float) -> int:
 def _losses_around(
     window: Window, optimizer: str, since: int, until: int
 ) -> tuple[float | None, float | None]:
-    """Return the median loss of 20 steps before an explosion, and of 3 steps at its end."""
+    """Return the median loss of the 20 steps before an explosion, and of its last 3 steps."""
     for series in window.scalars("loss"):
         if optimizer and series.optimizers and optimizer not in series.optimizers:
             continue
@@ -391,9 +394,9 @@ def _losses_around(
             before_S = series.values_S[series.steps_S == since]
         after_S = series.values_S[(series.steps_S > since) & (series.steps_S <= until + 1)][-3:]
         if min(before_S.min(initial=0), after_S.min(initial=0)) < 0:
-            return None, None  # ratios of losses that change sign mean nothing
+            return None, None  # ratios are meaningless for losses that change sign
         if len(before_S) and float(np.median(before_S)) < NEGLIGIBLE:
-            return None, None  # nor do those to a loss of about 0
+            return None, None  # and for a loss near 0
         if len(before_S) and len(after_S):
             after = float(np.median(after_S)) if np.isfinite(after_S).all() else np.inf
             return float(np.median(before_S)), after
@@ -401,7 +404,7 @@ def _losses_around(
 
 
 def _layers(window: Window, since: int, until: int) -> list[TensorInfo]:
-    """Return the gradients that grew most between the steps before and an explosion."""
+    """Return the gradients that grew most in an explosion."""
     norms = window.matrix("gradient", "l2")
     if norms is None:
         return []

@@ -1,4 +1,4 @@
-"""DAT502: features of one table differ in scale by orders of magnitude."""
+"""DAT502: features of a table differ in scale by orders of magnitude."""
 
 from __future__ import annotations
 
@@ -18,35 +18,34 @@ from mothtrap.rules._data import MOSTLY_ONE_VALUE, by_layer, pooled_features
 
 @dataclass(frozen=True)
 class FeatureScaleMismatch(Rule):
-    """Features of one table differ in scale by orders of magnitude.
+    """Features of a table differ in scale by orders of magnitude.
 
     What it detects:
-        A linear or recurrent layer that is given data whose features vary on very
-        different scales, such as an age beside an income.
+        A linear or recurrent layer whose input features have very different scales, such as age
+        and income.
 
     Why it matters:
-        The features of large scale decide on gradients and on the learning rate that is
-        still stable; at that rate the weights of the small ones hardly move, so the
-        model learns late or never what they say.
+        The large features dominate the gradient and limit the learning rate. At that rate the
+        weights of the small features hardly change, so the model uses them late or never.
 
     Fires:
-        Warning when, over at least `min_rows` rows, the standard deviations of two
-        features differ by more than `scale_ratio`. Where a normalization follows the layer,
-        when the largest is above `normalized_ratio` times the median of them: it scales
-        units or rows, not features, so that one huge feature is all that the units see.
+        Warning when, over at least `min_rows` rows, the standard deviations of two features
+        differ by a factor of more than `scale_ratio`. If a normalization follows the layer:
+        warning when the largest standard deviation is above `normalized_ratio` times the median.
+        That normalization scales units or rows, not features, so one huge feature still
+        dominates.
 
     Stays quiet:
-        Channels of pictures, token ids, what a normalization layer takes first, features
-        that nearly always have one value (one-hot, counts of rare words), what other
-        layers under training have made.
+        For image channels, token ids, inputs of a normalization layer, features that are nearly
+        constant (one-hot, counts of rare words), and outputs of other trained layers.
 
     What to do:
-        - Standardise each feature: subtract its mean and divide by its standard deviation,
-          both from the training data.
-        - Take the logarithm of features that span orders of magnitude themselves.
-        - PyTorch: Put `nn.BatchNorm1d(features, affine=False)` first.
-        - Keras: Or begin the model with `keras.layers.Normalization()`, adapted to the
-          training data: `layer.adapt(x_train)`.
+        - Standardize each feature: subtract its mean and divide by its standard deviation,
+          both computed on the training data.
+        - Take the logarithm of features that span orders of magnitude.
+        - PyTorch: Or start the model with `nn.BatchNorm1d(features, affine=False)`.
+        - Keras: Or start the model with `keras.layers.Normalization()`, adapted to the training
+          data: `layer.adapt(x_train)`.
 
     Example:
         x = torch.tensor(table, dtype=torch.float32)          # age, income, ...
@@ -82,11 +81,11 @@ class FeatureScaleMismatch(Rule):
     )
     normalized_ratio: float = threshold(
         1e4,
-        unit="times the median standard deviation, before a normalization",
-        source="measured: one feature of 20, with Adam and LayerNorm or BatchNorm: 3e3 is learned "
-        "late, 1e4 only in part",
+        unit="times the median standard deviation, if a normalization follows",
+        source="measured on one feature of 20, with Adam and LayerNorm or BatchNorm: at 3e3 the "
+        "model learns late, at 1e4 only in part",
     )
-    min_rows: int = threshold(64, unit="rows seen", source="chosen by hand")
+    min_rows: int = threshold(64, unit="rows", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the features of every first layer."""
@@ -94,11 +93,11 @@ class FeatureScaleMismatch(Rule):
         tables = {layer: looks for layer, looks in taken.items() if looks[0].feature_stds}
         if not tables:
             if window.total_steps < 1:
-                raise NotEnoughData("no layer was seen to take data")
-            raise NotApplicable("no layer with weights takes a table of float features")
+                raise NotEnoughData("no layer was observed with input data")
+            raise NotApplicable("no layer with weights gets a table of float features")
         seen = {layer: sum(look.rows for look in looks) for layer, looks in tables.items()}
         if max(seen.values()) < self.min_rows:
-            raise NotEnoughData(f"{max(seen.values())} rows were seen, {self.min_rows} are needed")
+            raise NotEnoughData(f"needs {self.min_rows} rows, saw {max(seen.values())}")
         found = [
             self._judge(window, looks)
             for layer, looks in tables.items()
@@ -128,8 +127,8 @@ class FeatureScaleMismatch(Rule):
             count=len(looks),
             layers=(last.layer,),
             message=(
-                f"of the {len(std_F)} features that {last.layer} ({last.layer_type}) is given, "
-                f"feature {large} varies by {std_F[large]:.3g} and feature {small} by "
+                f"of the {len(std_F)} input features of {last.layer} ({last.layer_type}), feature "
+                f"{large} has a standard deviation of {std_F[large]:.3g} and feature {small} of "
                 f"{std_F[small]:.3g}: {ratio:.3g}x (limit {limit:g}x)"
             ),
             evidence={

@@ -14,14 +14,14 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 
 MIN_STEPS = 5
-"""Steps after which models have been looked through."""
+"""Steps after which all models have been inspected."""
 UNOWNED = (
     "Take and apply the gradients of all of its `trainable_variables`.",
-    "Set `trainable = False` where the model is meant to stay as it is.",
+    "If the model is frozen on purpose, set `trainable = False`.",
 )
 
-ALL_OF_IT = "Where a model"
-"""Beginning of the advice for models of which nothing is trained."""
+ALL_OF_IT = "If a model"
+"""Start of the fix for models that are completely frozen."""
 
 
 @dataclass(frozen=True)
@@ -29,33 +29,33 @@ class FrozenParameters(Rule):
     """Most of a model is frozen at its random initial values.
 
     What it detects:
-        A model whose parameters mostly have `requires_grad=False` (`trainable=False`), or are
-        given to no optimizer in a loop over a `GradientTape`, though their values are those
-        with which the framework initializes a new layer.
+        A model whose parameters mostly have `requires_grad=False` (`trainable=False`), or that no
+        optimizer updates in a `GradientTape` loop, although they still have the framework's
+        default initialization.
 
     Why it matters:
-        Freezing keeps what was learned before. Here nothing was: the rest of the model
-        has to make do with random features.
+        Freezing keeps pretrained weights. Here the frozen weights are random, so the rest of the
+        model learns from random features.
 
     Fires:
-        Warning when more than `frozen_share` of a model's parameters are not trained,
-        and of those for which the default initialization can be told more than
-        `untouched_share` still have it.
+        Warning when more than `frozen_share` of a model's parameters are frozen, and more than
+        `untouched_share` of the frozen parameters still have the default initialization, among
+        the parameters for which this can be recognized.
 
     Stays quiet:
-        Backbones that were loaded or trained before, adapters on such ones (LoRA), layers
-        initialized in another way, and models of which nothing is trained, but those that a loop
-        of Keras calls under its tape.
+        For backbones that were loaded or trained before, adapters on them (LoRA), and layers with
+        a different initialization. For models that are completely frozen, unless a Keras loop
+        calls them under its tape.
 
     What to do:
         - PyTorch: Load the pretrained weights before freezing: `load_state_dict` with
-          `strict=True` says which keys did not match.
-        - PyTorch: When there are none, set `requires_grad_(True)` and give the optimizer all
-          parameters.
+          `strict=True` lists the keys that do not match.
+        - PyTorch: Without pretrained weights, set `requires_grad_(True)` and give the optimizer
+          all parameters.
         - Keras: Set `layer.trainable = True` before `compile`, or load pretrained weights
           (`weights="imagenet"`, `load_weights`) into the layers that stay frozen.
-        - Keras: Where a model trains alone and in another one (a GAN), set its `trainable = True`
-          before each training of its own, and `False` only before that of the other.
+        - Keras: If a model trains both alone and inside another model (a GAN), set its
+          `trainable = True` before it trains alone, and `False` only before the other trains.
 
     Example:
         model = resnet18()                    # no weights are loaded
@@ -81,14 +81,14 @@ class FrozenParameters(Rule):
     )
     untouched_share: float = threshold(
         0.9,
-        unit="of the frozen elements that can be told",
-        source="chosen by hand: a trained layer is beyond its initial bound somewhere",
+        unit="of the frozen elements whose initialization can be recognized",
+        source="chosen by hand: a trained layer exceeds its initial bound somewhere",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge what was seen of every model that is trained."""
+        """Check the frozen parameters of every trained model."""
         if window.total_steps < MIN_STEPS:
-            raise NotEnoughData(f"{window.total_steps} steps were seen, {MIN_STEPS} are needed")
+            raise NotEnoughData(f"needs {MIN_STEPS} steps, saw {window.total_steps}")
         newest = {seen.root: seen for seen in window.seen(Frozen)}
         if not newest:
             raise NotApplicable("every parameter of the trained models is trained")
@@ -101,7 +101,7 @@ class FrozenParameters(Rule):
         return [self._finding(window, seen) for seen in found[:1]]
 
     def _advice(self, window: Window, seen: Frozen) -> tuple[str, ...]:
-        """Return what to do, most likely first."""
+        """Return the fixes, the most likely first."""
         if seen.unowned:
             return UNOWNED
         every = self.fixes(window)
@@ -120,8 +120,9 @@ class FrozenParameters(Rule):
             layers=seen.modules,
             message=(
                 f"{100 * share:.3g} % of the parameters of {seen.root} are "
-                f"{'in no optimizer' if seen.unowned else 'not trained'}, and "
-                "still have their random initial values: no pretrained weights were loaded"
+                f"{'in no optimizer' if seen.unowned else 'frozen'} (limit "
+                f"{100 * self.frozen_share:g} %) and still have their random initial values: no "
+                "pretrained weights were loaded"
             ),
             evidence={
                 "frozen_share": share,

@@ -1,4 +1,4 @@
-"""GRD103: single gradients are far out of line."""
+"""GRD103: the gradient norm spikes in single steps."""
 
 from __future__ import annotations
 
@@ -21,47 +21,46 @@ from mothtrap.rules._losses import finite_part, has_players, loss_location
 from mothtrap.rules._stretches import stretches
 
 HISTORY_STEPS = 20
-"""Steps before a spike that it is compared with; chosen by hand."""
+"""Number of previous steps that are the baseline of a spike; chosen by hand."""
 
 LEAST_SPREAD = 0.1
-"""Spread of the logarithm below which it is taken as this: 10 %; chosen by hand."""
+"""Least assumed spread of the logarithm, 10 %; chosen by hand."""
 
 LONGEST_STEPS = 3
-"""A rise that lasts longer, and does not just ebb away, is an explosion; chosen by hand."""
+"""A rise that lasts longer without only falling is an explosion; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class GradientSpike(Rule):
-    """Single gradients are far out of line.
+    """The gradient norm spikes in single steps.
 
     What it detects:
-        A gradient norm that in one to three steps is many times what it was in the steps
-        before, and is back or ebbs away afterwards.
+        A gradient norm that for one to three steps is many times its earlier value, and then
+        returns to it or decays.
 
     Why it matters:
-        One such step can undo what hundreds have learned. It points to a batch that is
-        unlike the others, such as a mislabelled or corrupt one, or, in recurrent and very
-        deep nets, to a steep place of the loss that comes again.
+        One spike can undo hundreds of steps. It points to an unusual batch, such as a mislabeled
+        or corrupt one, or, in recurrent and very deep networks, to a steep region of the loss.
 
     Fires:
-        When the logarithm of the norm lies `robust_z` robust standard deviations above that
-        of the steps before and the norm is at least `ratio_limit` times their median.
-        Warning when the loss rises to `loss_ratio` times its own median right after it;
-        else a note.
+        When the logarithm of the norm is `robust_z` robust standard deviations above the previous
+        steps and the norm is at least `ratio_limit` times their median. Warning when the loss
+        then rises to `loss_ratio` times its own median; otherwise a note.
 
     Stays quiet:
-        The first steps of training, steps that loss scaling skips, explosions (GRD101);
-        when gradients are clipped, and in a game, it is a note.
+        In the first steps of training. For steps that loss scaling skips and explosions (GRD101).
+        With clipped gradients and in GANs it is a note.
 
     What to do:
-        - PyTorch: Clip the gradient norm before the step, at a few times its median:
+        - PyTorch: Clip the gradient norm before the step, to a few times its median:
           `clip_grad_norm_(parameters, 1.0)`.
-        - Keras: Clip the gradient norm at a few times its median: `global_clipnorm` of the
+        - Keras: Clip the gradient norm to a few times its median: `global_clipnorm` of the
           optimizer.
-        - JAX: Clip the gradient norm before the update, at a few times its median:
+        - JAX: Clip the gradient norm before the update, to a few times its median:
           `optax.clip_by_global_norm(1.0)`.
-        - Look at the batch of that step: labels, lengths, values out of range.
-        - Lower the learning rate when spikes come again.
+        - Inspect the batch of that step for wrong labels, unusual lengths, and values out of
+          range.
+        - Lower the learning rate if spikes recur.
 
     Example:
         loss.backward()
@@ -85,11 +84,11 @@ class GradientSpike(Rule):
     robust_z: float = threshold(
         8.0, unit="robust standard deviations of the logarithm", source="chosen by hand"
     )
-    ratio_limit: float = threshold(10.0, unit="times the median before", source="chosen by hand")
-    loss_ratio: float = threshold(1.5, unit="times the median before", source="chosen by hand")
+    ratio_limit: float = threshold(10.0, unit="times the earlier median", source="chosen by hand")
+    loss_ratio: float = threshold(1.5, unit="times the earlier median", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the gradient norm of every optimizer."""
+        """Check the gradient norm of every optimizer."""
         norms = gradient_norms(window)
         if not norms or max(len(steps_S) for _, steps_S, _ in norms) <= HISTORY_STEPS + 1:
             raise NotEnoughData(f"no optimizer has {HISTORY_STEPS + 2} steps with a gradient")
@@ -118,7 +117,8 @@ class GradientSpike(Rule):
         first = told[0]
         value = float(norm_S[first[0] : first[1]].max())
         ratio = value / float(median_S[first[0]])
-        also = f", and {len(told) - 1} more times" if len(told) > 1 else ""
+        more = len(told) - 1
+        also = f"; {more} more spike{'s' * (more > 1)}" if more else ""
         return self.finding(
             window,
             severity=severity,
@@ -126,8 +126,9 @@ class GradientSpike(Rule):
             last_step=int(steps_S[told[-1][1] - 1]),
             count=len(told),
             message=(
-                f"gradient norm {value:.3g} in step {steps_S[first[0]]} is {ratio:.3g}x that of "
-                f"the steps before{', and the loss jumps after it' if heard else ''}{also}"
+                f"gradient norm {value:.3g} in step {steps_S[first[0]]} is {ratio:.3g}x its "
+                f"earlier median (limit {self.ratio_limit:g}x)"
+                f"{', and the loss jumps after it' if heard else ''}{also}"
             ),
             evidence={
                 "value": value,
@@ -141,7 +142,7 @@ class GradientSpike(Rule):
         )
 
     def _outliers(self, norm_S: Floats) -> tuple[Bools, Floats]:
-        """Return which norms are far above those before them, and the medians of those."""
+        """Return which norms are far above the previous norms, and the medians of the latter."""
         log_S = np.log(norm_S)
         before_SH = sliding_window_view(log_S, HISTORY_STEPS)[:-1]
         median_S = np.median(before_SH, axis=1)
@@ -154,7 +155,7 @@ class GradientSpike(Rule):
         return high_S, full_S
 
     def _loss_rises(self, window: Window, optimizer: str, step: int) -> bool:
-        """Return whether a loss of the optimizer jumps in one of the steps after `step`."""
+        """Return whether a loss of the optimizer jumps right after `step`."""
         for series in window.scalars("loss"):
             if optimizer and series.optimizers and optimizer not in series.optimizers:
                 continue

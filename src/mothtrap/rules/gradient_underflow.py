@@ -1,4 +1,4 @@
-"""NUM006: gradients are too small for the type that holds them."""
+"""NUM006: gradients underflow in float16."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 LAYERS_NAMED = 10
-"""Layers that a finding names, at most."""
+"""Most layers that a finding names."""
 
 
 @dataclass(frozen=True)
 class GradientUnderflow(Rule):
-    """Gradients are too small for the type that holds them.
+    """Gradients underflow in float16.
 
     What it detects:
-        Gradients computed in float16, most of whose values lie below the smallest normal
-        number of the type, 6.1e-5: they have lost digits there, and below 6e-8 they are 0.
+        Float16 gradients whose values are mostly below 6.1e-5, the smallest normal number of
+        float16. These values lose precision, and below 6e-8 they become 0.
 
     Why it matters:
-        Small gradients are not noise: added up they are most of what is learned. What
-        became 0 cannot be brought back by a larger learning rate.
+        Small gradients are not noise: in sum they drive most of the learning. A larger learning
+        rate does not restore a gradient that became 0.
 
     Fires:
-        Warning when in the last `looks` sampled steps more than `small_share` of the values
-        that are not zero were that small, in the worst tensors.
+        Warning when in each of the last `looks` sampled steps some tensor has more than
+        `small_share` of its nonzero gradient values below 6.1e-5.
 
     Stays quiet:
-        bfloat16, whose range is that of float32, gradients under a gradient scaler, which
-        lifts them, and zeros: units that rest have them too.
+        For bfloat16, which has the range of float32. With a gradient scaler. For zeros, which
+        inactive units have, too.
 
     What to do:
         - Scale the loss: `scaler = torch.amp.GradScaler()`, `scaler.scale(loss).backward()`,
           `scaler.step(optimizer)`, `scaler.update()`.
-        - Use bfloat16 where the hardware has it: `torch.autocast(..., dtype=torch.bfloat16)`.
-        - Keep the weights in float32 and let autocast choose where float16 is used.
+        - Use bfloat16 if the hardware supports it: `torch.autocast(..., dtype=torch.bfloat16)`.
+        - Keep the weights in float32 and let autocast choose the operations that use float16.
 
     Example:
         with torch.autocast("cuda", dtype=torch.float16):
@@ -68,20 +68,20 @@ class GradientUnderflow(Rule):
     passes = True
 
     small_share: float = threshold(
-        0.5, unit="of the values that are not zero", source="chosen by hand: most of them"
+        0.5, unit="of the nonzero values", source="chosen by hand: most of them"
     )
     looks: int = threshold(3, unit="sampled steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the latest looks at gradients in float16."""
+        """Check the latest samples of float16 gradients."""
         if not window.total_steps:
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         seen = [s for s in window.seen(HalfPrecision) if s.tensor.startswith("gradient:")]
         if not seen:
             raise NotApplicable("no gradient was computed in float16 without scaling")
         steps = sorted({s.step for s in seen})
         if len(steps) < self.looks:
-            raise NotEnoughData(f"{len(steps)} steps were sampled, {self.looks} are needed")
+            raise NotEnoughData(f"needs {self.looks} sampled steps, saw {len(steps)}")
         worst_S = np.array([max(s.small for s in seen if s.step == step) for step in steps])
         if worst_S[-self.looks :].min() <= self.small_share:
             return []
@@ -98,9 +98,9 @@ class GradientUnderflow(Rule):
                 count=len(steps) - first,
                 layers=tuple(s.tensor.partition(":")[2] for s in ill[:LAYERS_NAMED]),
                 message=(
-                    f"{100 * ill[0].small:.0f} % of the gradient of "
-                    f"{ill[0].tensor.partition(':')[2]} that is not 0 is below 6.1e-05, the "
-                    "smallest normal number of float16"
+                    f"{100 * ill[0].small:.0f} % of the nonzero gradient values of "
+                    f"{ill[0].tensor.partition(':')[2]} are below 6.1e-05, the smallest normal "
+                    f"number of float16 (limit {100 * self.small_share:g} %)"
                 ),
                 evidence={
                     "value": ill[0].small,

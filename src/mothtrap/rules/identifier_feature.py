@@ -1,4 +1,4 @@
-"""TRE906: a number of the row is a feature."""
+"""TRE906: a row identifier is used as a feature."""
 
 from __future__ import annotations
 
@@ -16,29 +16,27 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class IdentifierFeature(Rule):
-    """A number of the row is a feature.
+    """A row identifier is used as a feature.
 
     What it detects:
-        A column of whole numbers, all different, that fill most of their range: an index, a
-        customer number, a counter. Trees that split on it know rows, not what rows have in
-        common.
+        A column of unique integers that fill most of their range: an index, a customer number, a
+        counter. Trees that split on it memorize rows.
 
     Why it matters:
-        Rows that were stored in an order (by class, by time, by source) are told apart by their
-        number. New rows have numbers that no tree has seen.
+        If the rows are stored in an order (by class, time, or source), their number reveals the
+        label. New rows have numbers that no tree has seen.
 
     Fires:
-        Warning when such a column has more than `share` of the gain of all splits, a note when it
-        is passed and hardly used.
+        Warning when the identifier has more than `share` of the gain of all splits; a note when
+        it is a column but hardly used.
 
     Stays quiet:
-        With fewer than `rows` rows; for columns that are declared categories, and for fractions.
+        With fewer than `rows` rows. For columns declared categorical. For fractions.
 
     What to do:
-        - Leave the column out: `x.drop(columns=["id"])`, or `index_col=0` where the table is
-          read.
-        - If it stands for time, split training and evaluation by it, and pass what follows from
-          time (age, weekday) in its place.
+        - Drop the column: `x.drop(columns=["id"])`, or read the table with `index_col=0`.
+        - If it encodes time, split training and evaluation by it, and use features derived from
+          time (age, weekday) instead.
 
     Example:
         x = frame.drop(columns=["target"])             # has `customer_id`
@@ -57,17 +55,17 @@ class IdentifierFeature(Rule):
         "eval_table_differs",
     )
     share: float = threshold(0.02, unit="of the gain of all splits", source="chosen by hand")
-    rows: int = threshold(100, unit="rows", source="chosen by hand: on fewer it is chance")
+    rows: int = threshold(100, unit="rows", source="chosen by hand: with fewer it may be chance")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         if one.columns is None or one.gains is None:
-            raise NotEnoughData("no columns or no splits were seen")
+            raise NotEnoughData("no columns or no splits were recorded")
         if one.columns.looked_at < self.rows:
-            raise NotEnoughData(f"{one.columns.looked_at} rows are few, {self.rows} are needed")
+            raise NotEnoughData(f"needs {self.rows} rows, saw {one.columns.looked_at}")
         share = dict(zip(one.gains.features, one.gains.shares, strict=True))
         used = sorted(one.columns.identifiers, key=lambda name: -share.get(name, 0.0))
         if not used:
@@ -80,8 +78,9 @@ class IdentifierFeature(Rule):
             step=one.began.step,
             layers=(name,),
             message=(
-                f"{name} numbers the rows: its whole numbers are all different and fill their "
-                f"range; it has {value:.1%} of the gain of all splits (limit {self.share:.0%})"
+                f"column {name} looks like a row identifier: its integers are unique and fill "
+                f"their range; it has {value:.1%} of the gain of all splits (limit "
+                f"{self.share:.0%})"
             ),
             evidence={"value": value, "limit": self.share, "feature": name, "fit": one.began.fit},
             location=one.began.location,

@@ -1,4 +1,4 @@
-"""STR720: random numbers are drawn twice from the same key."""
+"""STR720: the same random key is used more than once."""
 
 from __future__ import annotations
 
@@ -15,28 +15,26 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class KeyReused(Rule):
-    """Random numbers are drawn twice from the same key.
+    """The same random key is used more than once.
 
     What it detects:
-        A key of `jax.random` from which a compiled step draws more than once, and a step
-        that is called with the same key again and again and draws from nothing else.
+        A compiled step that draws more than once from one `jax.random` key. Also a step that is
+        called with the same key every time and draws from no other key.
 
     Why it matters:
-        A key is a number and not a generator: the same key gives the same numbers. Dropout
-        then removes the same units in every step, which never train, and noise that should
-        be independent is equal.
+        A key is not a generator: the same key gives the same numbers. Dropout then drops the same
+        units in every step, so they never train, and noise that should be independent is equal.
 
     Fires:
-        Error for a step that draws from an unchanged key in `num_steps` calls running.
+        Error for a step that draws from an unchanged key in `num_steps` consecutive calls.
         Warning for two draws from one key within a step.
 
     Stays quiet:
-        Keys that are split, or folded with the number of the step, before they are drawn
-        from.
+        For keys that are split, or folded with the step number, before each draw.
 
     What to do:
         - Split the key before each step: `key, own = jax.random.split(key)`, and pass `own`.
-        - Fold the number of the step into the key: `jax.random.fold_in(key, state.step)`.
+        - Fold the step number into the key: `jax.random.fold_in(key, state.step)`.
 
     Example:
         key = jax.random.key(0)
@@ -53,19 +51,21 @@ class KeyReused(Rule):
     needs = (Need(facts=(Seen,)),)
     explains = ("overfit", "loss_not_decreasing", "dead_units")
 
-    num_steps: int = threshold(8, unit="steps with the same key running", source="chosen by hand")
+    num_steps: int = threshold(
+        8, unit="consecutive steps with the same key", source="chosen by hand"
+    )
 
     def check(self, window: Window) -> list[Finding]:
-        """Report unchanged keys first, then keys that are drawn from twice."""
+        """Report unchanged keys first, then keys with two draws."""
         if not len(window.steps_S):
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         seen = list(window.seen(Seen))
         unchanged = [one for one in seen if one.each_step >= self.num_steps]
         if unchanged:
             first, last = unchanged[0], max(unchanged, key=lambda one: one.each_step)
             message = (
-                f"`{last.function}` draws from the same random key in {last.each_step} steps "
-                "running: dropout and noise are the same in each"
+                f"`{last.function}` draws from the same random key in {last.each_step} steps in a "
+                f"row (limit {self.num_steps}): dropout and noise are the same in each step"
             )
             onset = max(0, first.step - first.each_step + 1)
             return [self._finding(window, last, Severity.ERROR, onset, message)]

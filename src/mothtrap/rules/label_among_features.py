@@ -1,4 +1,4 @@
-"""EST953: a column gives the label away."""
+"""EST953: a column leaks the label."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class LabelAmongFeatures(Rule):
-    """A column gives the label away.
+    """A column leaks the label.
 
     What it detects:
-        A column of the training table that by itself tells nearly all labels, in rows that it was
-        not learned from.
+        A column of the training table that alone predicts nearly all labels of held-out rows.
 
     Why it matters:
-        Such a column was made from the label, or is known only after it. The score is as good as
-        perfect, and collapses where the column is not known.
+        The column is usually derived from the label, or only known after it. The score is nearly
+        perfect, and collapses in production, where the column is not available.
 
     Fires:
-        Warning when a column explains more than `share` of the labels: of the variance of numbers,
-        or of the mistakes of always naming the most frequent class.
+        Warning when one column explains more than `share` of the labels. For numbers this is the
+        share of their variance; for classes, the share of the errors of always predicting the
+        most frequent class.
 
     Stays quiet:
-        With fewer than `columns` columns or `rows` rows; for boosted trees, which
-        `single_feature_dominates` judges.
+        With fewer than `columns` columns or `rows` rows. For boosted trees, which
+        `single_feature_dominates` checks.
 
     What to do:
-        - Leave the column out, and compare: `x.drop(columns=[...])`.
-        - Ask when the value of the column is known: before the label, or after it.
+        - Drop the column and compare the scores: `x.drop(columns=[...])`.
+        - Check when the value of the column becomes known: before the label, or after it.
 
     Example:
         x = frame.drop(columns=["label"])             # has `label_text`
@@ -52,14 +52,14 @@ class LabelAmongFeatures(Rule):
 
     share: float = threshold(0.98, unit="of the labels", source="chosen by hand")
     columns: int = threshold(4, unit="columns", source="chosen by hand")
-    rows: int = threshold(300, unit="rows", source="chosen by hand: on fewer it may be chance")
+    rows: int = threshold(300, unit="rows", source="chosen by hand: fewer may agree by chance")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the table of every fit."""
+        """Check the table of every fit."""
         fits = {one.fit: one for one in window.seen(EstimatorFitted)}
         tables = [one for one in window.seen(ColumnsSeen) if one.fit in fits]
         if not tables:
-            raise NotEnoughData("no table of a fit was looked at")
+            raise NotEnoughData("no training table was inspected")
         judged = [t for t in tables if t.columns >= self.columns and t.looked_at >= self.rows]
         if not judged:
             raise NotApplicable(f"no table has {self.columns} columns and {self.rows} rows")
@@ -73,7 +73,7 @@ class LabelAmongFeatures(Rule):
                         severity=Severity.WARNING,
                         step=table.step,
                         layers=(name,),
-                        message=f"{name} by itself explains {told:.1%} of the labels "
+                        message=f"column {name} alone explains {told:.1%} of the labels "
                         f"(limit {self.share:.0%})",
                         evidence={"value": told, "limit": self.share, "fit": table.fit},
                         location=fits[table.fit].location,

@@ -1,4 +1,4 @@
-"""DAT505: labels that the loss cannot use."""
+"""DAT505: labels are out of the range that the loss accepts."""
 
 from __future__ import annotations
 
@@ -16,36 +16,36 @@ from mothtrap.rules._effects import NOT_FINITE
 from mothtrap.rules._loss_calls import CLASS_LOSSES, by_place, class_calls, finding_of_calls
 
 PIXELS = 100
-"""Targets whose maximum is at least this value are unscaled pixels; chosen by hand."""
+"""Targets with at least this maximum count as unscaled pixels; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class LabelOutOfRange(Rule):
-    """Labels that the loss cannot use.
+    """Labels are out of the range that the loss accepts.
 
     What it detects:
-        Class numbers that the model has no output for; targets of a binary cross-entropy
-        outside of 0 to 1; batches in which every label is one to be ignored.
+        Class indices for which the model has no output. Targets of a binary cross-entropy
+        outside of 0 to 1. Batches in which every label is ignored.
 
     Why it matters:
-        A class number beyond the outputs ends the training, on a GPU with an assertion
-        that names no cause. Binary targets of 2 or -1 make the loss negative, and it falls
-        without end. With nothing but ignored labels the mean is 0/0, and NaN goes into
-        every weight.
+        A class index beyond the outputs crashes training, on a GPU with an assertion that does
+        not name the cause. Binary targets such as 2 or -1 leave the loss without a lower bound.
+        If all labels of a batch are ignored, the mean loss is 0/0, and NaN spreads to every
+        weight.
 
     Fires:
-        Error when a loss call failed on such labels; at the first binary target further
-        outside of 0 to 1 than `tolerance`, a note up to `noise`; and at the first batch without a
-        label that counts whose loss is a mean.
+        Error when a loss call fails on such labels. Error at the first binary target that is more
+        than `tolerance` outside of 0 to 1; only a note up to `noise`. Error at the first batch
+        with only ignored labels if the loss is a mean.
 
     Stays quiet:
-        Soft targets within 0 to 1; losses that are summed.
+        For soft targets within 0 to 1, and for summed losses over ignored labels.
 
     What to do:
-        - Number the classes from 0, and give the model one output for each.
-        - Map targets of a binary loss to 0 and 1: `(y > 0).float()` for labels of -1 and 1.
+        - Number the classes from 0, and give the model one output per class.
+        - Map the targets of a binary loss to 0 and 1: `(y > 0).float()` for labels -1 and 1.
         - Divide masks and pixels of 0 to 255 by 255.
-        - Leave out batches without labels, or divide the sum by `max(1, count)`.
+        - Skip batches without labels, or divide the sum by `max(1, count)`.
 
     Example:
         loss = F.binary_cross_entropy_with_logits(model(x), y)     # y is -1 or 1
@@ -80,14 +80,14 @@ class LabelOutOfRange(Rule):
     )
 
     tolerance: float = threshold(
-        0.01, unit="beyond 0 or 1", source="chosen by hand: images that were resized overshoot"
+        0.01, unit="beyond 0 or 1", source="chosen by hand: resized images overshoot"
     )
     noise: float = threshold(
-        0.25, unit="beyond 0 or 1", source="chosen by hand: labels of a GAN get noise on purpose"
+        0.25, unit="beyond 0 or 1", source="chosen by hand: GAN labels may have added noise"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at a failed call, then at the labels of every call site."""
+        """Check a failed call, then the labels of every call site."""
         failed = list(window.seen(FailedLoss))
         if failed:
             found = self._failed(window, failed[-1])
@@ -95,7 +95,7 @@ class LabelOutOfRange(Rule):
                 return [found]
         calls = [call for call in class_calls(window) if call.targets or call.label_counts]
         if not calls:
-            raise NotEnoughData("no labels of a class loss were seen")
+            raise NotEnoughData("no labels of a class loss were recorded")
         for same in by_place(calls):
             found = self._outside(window, same) or self._all_ignored(window, same)
             if found is not None:
@@ -115,8 +115,8 @@ class LabelOutOfRange(Rule):
             step=call.step,
             fixes=self._fixes_of_range(window, call.operation, least, greatest),
             message=(
-                f"{call.operation} failed: its targets go from {least:g} to {greatest:g}, but it "
-                f"takes 0 to {limit} ({call.error})"
+                f"{call.operation} failed: its targets range from {least:g} to {greatest:g}, but "
+                f"it accepts 0 to {limit} ({call.error})"
             ),
             evidence={"least": least, "greatest": greatest, "limit": limit, "error": call.error},
             location=call.location,
@@ -136,8 +136,8 @@ class LabelOutOfRange(Rule):
             window,
             wrong,
             Severity.INFO if is_noise else Severity.ERROR,
-            f"targets of {wrong[0].operation} go from {least:g} to {greatest:g}, but must lie in "
-            "0 to 1: the loss has no lower bound",
+            f"targets of {wrong[0].operation} range from {least:g} to {greatest:g}, but must be "
+            "between 0 and 1: the loss has no lower bound",
             {"least": least, "greatest": greatest},
             fixes=self._fixes_of_range(window, wrong[0].operation, least, greatest),
         )
@@ -158,7 +158,7 @@ class LabelOutOfRange(Rule):
             window,
             wrong,
             Severity.ERROR,
-            f"all {count} labels of a batch are to be ignored: the mean loss is 0/0, not a number",
+            f"all {count} labels of a batch are ignored, so the mean loss is 0/0 (NaN)",
             {"ignored_share": 1.0, "targets": count},
             fixes=self.fixes(window)[-1:],
         )
@@ -166,17 +166,17 @@ class LabelOutOfRange(Rule):
     def _fixes_of_range(
         self, window: Window, operation: str, least: float, greatest: float
     ) -> tuple[str, ...]:
-        """Return the advice on targets from `least` to `greatest`."""
+        """Return the fixes for targets from `least` to `greatest`."""
         if operation in CLASS_LOSSES:
             return self.fixes(window)[:1]
         if least >= 0 and greatest >= PIXELS:
-            return (f"Divide the targets by {greatest:g}, so that they lie in 0 to 1.",)
+            return (f"Divide the targets by {greatest:g}, so that they are between 0 and 1.",)
         if (least, greatest) == (1, 2):
             return ("Number the two classes 0 and 1: subtract 1 from the labels.",)
         if least >= 0:
             return (
-                "Use `cross_entropy` if the targets number several classes; scale other targets "
-                "to 0 to 1.",
+                "Use `cross_entropy` if the targets are indices of several classes; scale other "
+                "targets to 0 to 1.",
             )
         return self.fixes(window)[1:2]
 

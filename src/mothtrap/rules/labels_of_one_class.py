@@ -1,4 +1,4 @@
-"""DAT517: all labels are of one class."""
+"""DAT517: all labels are the same class."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class LabelsOfOneClass(Rule):
-    """All labels are of one class.
+    """All labels are the same class.
 
     What it detects:
-        Labels that say the same of every sample.
+        Labels that are equal for every sample.
 
     Why it matters:
-        From them nothing can be learned: the model only comes to say that class, and the loss
-        falls to 0 all the same.
+        The model learns nothing but to predict that class, and the loss still falls to 0.
 
     Fires:
-        Error after `samples` labels in `calls` looks that are all of one class, where the loss
-        receives the output of a linear layer. It has passed when another class comes.
+        Error after `samples` labels in `calls` observed calls that are all one class, if the loss
+        gets the output of a linear layer. The finding ends when another class appears.
 
     Stays quiet:
-        Games (a GAN's real and fake batches), and scores that are similarities, as in contrastive
-        learning, in which the right answer is always the first.
+        For the real and fake batches of a GAN. For similarity scores, as in contrastive learning,
+        in which the first class is always right.
 
     What to do:
-        - Look at where the labels are made: a wrong column, path or pattern gives one class.
-        - Shuffle, if the data are sorted by class: other classes come later then.
+        - Check the code that creates the labels: a wrong column, path or pattern gives one class.
+        - Shuffle the data if they are sorted by class.
 
     Example:
         labels = [int("car" in path) for path in paths]      # all paths are in /data/cars
@@ -64,20 +63,20 @@ class LabelsOfOneClass(Rule):
     passes = True
 
     samples: int = threshold(500, unit="labels", source="as in class_imbalance")
-    calls: int = threshold(8, unit="looks at the labels", source="chosen by hand: 57 steps")
+    calls: int = threshold(8, unit="observed calls", source="chosen by hand: 57 steps")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at all calls of the run together: an adversary may have one class a call."""
+        """Check all calls of the run together: in a GAN each call may have one class."""
         calls = [call for call in class_calls(window) if call.label_counts]
         if not calls:
-            raise NotEnoughData("no labels of a class loss were seen")
+            raise NotEnoughData("no labels of a class loss were recorded")
         if has_players(window) or not all(_is_linear(call) for call in calls):
-            raise NotApplicable("one class may be meant: a game, or scores that are similarities")
+            raise NotApplicable("one class may be intended: a GAN, or similarity scores")
         counts_K = label_counts(calls)
         is_early = len({call.step for call in calls}) < self.calls or counts_K.sum() < self.samples
         if is_early and (counts_K > 0).sum() == 1:
             raise NotEnoughData(
-                f"{int(counts_K.sum())} labels were seen, {self.samples} are needed"
+                f"needs {self.samples} labels, saw {int(counts_K.sum())}"
             )
         if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
             return []
@@ -88,7 +87,8 @@ class LabelsOfOneClass(Rule):
                 window,
                 calls,
                 Severity.ERROR,
-                f"all of {int(counts_K.sum())} labels are of class {only}: nothing can be learned",
+                f"all {int(counts_K.sum())} labels are class {only}, so the model cannot learn to "
+                "classify",
                 {"class": only, "labels": int(counts_K.sum()), "classes": len(counts_K)},
             )
         ]

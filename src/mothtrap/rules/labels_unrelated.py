@@ -1,4 +1,4 @@
-"""DAT511: training is learned by heart, and nothing of it holds in evaluation."""
+"""DAT511: the model memorizes the training data and never beats guessing in evaluation."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class LabelsUnrelated(Rule):
-    """Training is learned by heart, and nothing of it holds in evaluation.
+    """The model memorizes the training data and never beats guessing in evaluation.
 
     What it detects:
-        A training loss that falls far below that of guessing, while the loss of evaluation
-        was never better than a guess that is the same for every row.
+        A training loss that falls far below the loss of guessing, while the evaluation loss is
+        never better than one constant guess for every row.
 
     Why it matters:
-        A model that learns something of its task is at first a little better than guessing on
-        new data too. Where that never happens, labels have nothing to do with the inputs that
-        they stand beside: one of the two was shuffled, sorted or joined by itself.
+        A model that learns its task first becomes a little better than guessing on new data. If
+        that never happens, the labels are unrelated to their inputs: usually the inputs or the
+        labels were shuffled, sorted, or joined separately.
 
     Fires:
         Warning when, over at least `evaluations` evaluations of at least `min_rows` rows, the
-        best loss of evaluation stayed above `guess_share` of that of guessing, while the
-        training loss fell from above `start_share` of it to below `learned_share`. Or when
-        the two drift apart: the training loss creeps to `crept_share` or less, and since its
-        best, `evaluations` ago or more, that of evaluation rises by at least `lost_share` of
-        what training gains, both with a rank correlation with time of at least `drift`.
+        best evaluation loss stays above `guess_share` of the loss of guessing, while the
+        training loss falls from above `start_share` of it to below `learned_share`. Warning also
+        when the two losses drift apart: the training loss falls to `crept_share` or less, and
+        since its best value, at least `evaluations` evaluations ago, the evaluation loss rises
+        by at least `lost_share` of the fall of the training loss, both with a rank correlation
+        with time of at least `drift`.
 
     Stays quiet:
-        Where evaluation was better than guessing at any time (a model that overfits begins
-        so). Losses for which the best guess is not known: weighted ones, soft targets,
-        absolute errors. Training that was already far below guessing at the first
-        evaluation. Losses of a GAN. While the averages that batch norms evaluate with lag
-        behind.
+        If any evaluation was better than guessing, as at the start of overfitting. For losses
+        whose best guess is unknown: weighted losses, soft targets, absolute errors. If the
+        training loss was far below guessing before the first evaluation. For GAN losses. While
+        the running averages of batch norms lag behind.
 
     What to do:
-        - PyTorch: Look at some rows: does each label belong to its input? Shuffle both with
-          one permutation.
-        - Keras, JAX: Shuffle inputs and labels with one permutation: `order =
+        - PyTorch: Look at some rows: does each label match its input? Shuffle both with the
+          same permutation.
+        - Keras, JAX: Shuffle inputs and labels with the same permutation: `order =
           np.random.permutation(len(x))`, then `x[order]` and `y[order]`.
         - Check how inputs and labels are joined, sorted and split, for training and for
           evaluation.
-        - Check that evaluation prepares its inputs as training does.
+        - Check that evaluation preprocesses its inputs like training.
 
     Example:
         x, y = x[torch.randperm(n)], y[torch.randperm(n)]    # two different orders
@@ -73,16 +73,16 @@ class LabelsUnrelated(Rule):
 
     evaluations: int = threshold(5, unit="evaluations", source="chosen by hand")
     min_rows: int = threshold(
-        50, unit="rows", source="chosen by hand: on fewer, chance hides what was learned"
+        50, unit="rows", source="chosen by hand: with fewer, noise hides the effect"
     )
     guess_share: float = threshold(
-        0.98, unit="of the loss of guessing", source="chosen by hand: below, something holds"
+        0.98, unit="of the loss of guessing", source="chosen by hand: below it, the model learns"
     )
     start_share: float = threshold(0.7, unit="of the loss of guessing", source="chosen by hand")
     learned_share: float = threshold(
         0.9,
         unit="of the loss of guessing, and of the first training loss",
-        source="chosen by hand: learning by heart is slow, and means over steps are hardly noisy",
+        source="chosen by hand: memorizing is slow, and means over steps have little noise",
     )
     crept_share: float = threshold(
         0.98,
@@ -99,13 +99,13 @@ class LabelsUnrelated(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every call site whose best guess is known."""
+        """Check every call site whose best guess is known."""
         every = evaluated(window)
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         known = [one for one in every if one.last.guess]
         if not known:
-            raise NotApplicable("of no evaluation the loss of guessing is known")
+            raise NotApplicable("the loss of guessing is unknown for every evaluation")
         known = [one for one in known if one.last.rows >= self.min_rows]
         if not known:
             raise NotEnoughData(f"no evaluation has {self.min_rows} rows")
@@ -116,7 +116,7 @@ class LabelsUnrelated(Rule):
         }
         known = [one for one in known if one.last.site in counting]
         if not known:
-            raise NotEnoughData(f"fewer than {self.evaluations} evaluations were seen")
+            raise NotEnoughData(f"fewer than {self.evaluations} evaluations were recorded")
         found, reasons = [], []
         for one in known:
             try:
@@ -135,13 +135,13 @@ class LabelsUnrelated(Rule):
         if len(train_E) < self.evaluations:
             raise NotEnoughData(f"fewer than {self.evaluations} evaluations follow a training loss")
         if train_E[0] < self.start_share * guess:
-            raise NotEnoughData("training had learned before the first evaluation that was seen")
+            raise NotEnoughData("the model had learned before the first evaluation")
         learned = self.learned_share * min(guess, float(train_E[0]))
         drifting = self._drifts_apart(counting, guess)
         if train_E.min() > learned and not drifting:
             raise NotEnoughData(
-                f"neither training nor evaluation is better than guessing ({guess:.3g}): nothing "
-                "was learned by heart yet"
+                f"neither training nor evaluation is better than guessing ({guess:.3g}): the model "
+                "has memorized nothing yet"
             )
         late = float(np.median(train_E[-3:]))
         if late > learned and not drifting:
@@ -154,7 +154,7 @@ class LabelsUnrelated(Rule):
             count=one.last.number + 1,
             message=(
                 f"the training loss fell to {late:.3g}, but in {one.last.number + 1} evaluations "
-                f"the loss was never below {one.last.best:.3g}; guessing gives {guess:.3g}"
+                f"the best loss was {one.last.best:.3g}; guessing gives {guess:.3g}"
             ),
             evidence={
                 "train": late,
@@ -167,7 +167,7 @@ class LabelsUnrelated(Rule):
         )
 
     def _drifts_apart(self, one: Evaluated, guess: float) -> bool:
-        """Return whether training creeps below guessing while evaluation rises above it."""
+        """Return whether the training loss falls below guessing while the evaluation loss rises."""
         both_E = np.isfinite(one.train_E)
         train_E, value_E = one.train_E[both_E], one.value_E[both_E]
         if len(train_E) < self.evaluations + 1:

@@ -1,4 +1,4 @@
-"""TRE903: trees are so deep that their leaves hold single rows."""
+"""TRE903: trees are so deep that their leaves have only a few rows."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ from mothtrap.core.window import Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, present, with_evaluation
 
 DEFAULT_DEPTH = 6
-"""`max_depth` of XGBoost where nothing is set."""
+"""Default `max_depth` of XGBoost."""
 BARE = 5.0
-"""Rows in a leaf below which trees have run out of rows before they reach a limit; by hand."""
+"""With fewer rows per leaf, trees run out of rows before they reach a limit; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class LeafExplosion(Rule):
-    """Trees are so deep that their leaves hold single rows.
+    """Trees are so deep that their leaves have only a few rows.
 
     What it detects:
-        Trees that grow to a limit set above the default, or without one, until a leaf holds a few
-        rows, while the evaluation becomes worse.
+        Trees with a size limit above the default, or without a limit, that grow until each leaf
+        has only a few rows, while the evaluation loss gets worse.
 
     Why it matters:
-        A leaf of three rows predicts their noise. The training loss falls to nothing, and new rows
+        A leaf of three rows fits their noise. The training loss falls to almost 0, and new rows
         are predicted worse than by smaller trees.
 
     Fires:
-        Warning when a leaf holds less than `rows` rows of training on average, in trees of
-        which `share` are as deep (or have as many leaves) as allowed, allowed are more than the
-        default, and the loss of evaluation is `rise` above its best while that of training fell.
+        Warning when leaves have less than `rows` training rows on average, `share` of the trees
+        reach the allowed depth (or number of leaves), this limit is above the default, and the
+        evaluation loss is `rise` above its best while the training loss fell.
 
     Stays quiet:
-        Before the trees of `trees` rounds were seen. Whatever the depth, while the evaluation
-        does not become worse; with limits at their defaults; where no data are evaluated but
-        those that are trained on.
+        In the first `trees` rounds. For trees of any depth while the evaluation loss does not
+        get worse. With default limits. If only training data are evaluated.
 
     What to do:
         - XGBoost: Make trees smaller: `max_depth=4`, or `max_leaves=31` with
@@ -50,16 +49,16 @@ class LeafExplosion(Rule):
         - LightGBM: Make trees smaller: `num_leaves=31`, or `max_depth=5`.
         - CatBoost: Make trees smaller: `depth=4`.
         - scikit-learn: Make trees smaller: `max_leaf_nodes=31`, or `max_depth=5`.
-        - XGBoost: Require rows in each leaf: `min_child_weight=10`; or a gain of each split:
+        - XGBoost: Require more rows per leaf, `min_child_weight=10`, or a minimum gain per split,
           `gamma=1`.
-        - LightGBM: Require rows in each leaf: `min_data_in_leaf=50`; or a gain of each split:
-          `min_gain_to_split=1`.
-        - CatBoost: Make leaves cautious: `l2_leaf_reg=10`; with `grow_policy="Lossguide"`
+        - LightGBM: Require more rows per leaf, `min_data_in_leaf=50`, or a minimum gain per
+          split, `min_gain_to_split=1`.
+        - CatBoost: Regularize the leaves: `l2_leaf_reg=10`; with `grow_policy="Lossguide"`
           also `min_data_in_leaf=50`.
-        - scikit-learn: Require rows in each leaf: `min_samples_leaf=50`.
-        - XGBoost, CatBoost: Stop early: `early_stopping_rounds=50`.
-        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`.
-        - scikit-learn: Stop early: `n_iter_no_change=20` (`early_stopping=True` of the
+        - scikit-learn: Require more rows per leaf: `min_samples_leaf=50`.
+        - XGBoost, CatBoost: Use early stopping: `early_stopping_rounds=50`.
+        - LightGBM: Use early stopping: `callbacks=[lightgbm.early_stopping(50)]`.
+        - scikit-learn: Use early stopping: `n_iter_no_change=20` (`early_stopping=True` of the
           histogram estimators).
 
     Example:
@@ -75,22 +74,22 @@ class LeafExplosion(Rule):
     explains = ("overfit", "overtraining", "stopped_too_late")
     passes = True
 
-    rows: float = threshold(20.0, unit="rows in a leaf on average", source="chosen by hand")
+    rows: float = threshold(20.0, unit="rows per leaf on average", source="chosen by hand")
     share: float = threshold(
-        0.9, unit="of the trees at the limit", source="chosen by hand: single trees end earlier"
+        0.9, unit="of the trees", source="chosen by hand: some trees stay below the limit"
     )
-    rise: float = threshold(0.05, unit="of the best loss of evaluation", source="chosen by hand")
-    trees: int = threshold(10, unit="rounds whose trees were seen", source="chosen by hand")
+    rise: float = threshold(0.05, unit="of the best evaluation loss", source="chosen by hand")
+    trees: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training that has an evaluation set."""
+        """Check every training run with an evaluation set."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         judged = with_evaluation(one)
         grown = [tree for tree in one.trees if tree.rows and tree.leaves]
         if len(grown) < self.trees:
-            raise NotEnoughData(f"the trees of {self.trees} rounds are needed")
+            raise NotEnoughData(f"needs the trees of {self.trees} rounds, saw {len(grown)}")
         early = grown[: self.trees]
         per_leaf = float(np.median([tree.rows / tree.leaves for tree in early]))
         best, last = judged.last.best, present(judged.value_E)
@@ -108,8 +107,8 @@ class LeafExplosion(Rule):
             last_step=judged.last.step,
             count=len(grown),
             message=(
-                f"a tree has {np.median([t.leaves for t in early]):.0f} leaves at depth {depth}: "
-                f"{per_leaf:.1f} rows in a leaf (limit {self.rows:g}); {judged.last.operation} of "
+                f"trees have {np.median([t.leaves for t in early]):.0f} leaves at depth {depth} "
+                f"with {per_leaf:.1f} rows each (limit {self.rows:g}); {judged.last.operation} of "
                 f"{judged.last.site} rose from {best:.4g} to {last:.4g}"
             ),
             evidence={

@@ -1,4 +1,4 @@
-"""OPT602: steps are so large that they destroy what the weights hold."""
+"""OPT602: updates are so large that the model forgets what it has learned."""
 
 from __future__ import annotations
 
@@ -26,55 +26,57 @@ from mothtrap.rules._weights import (
 )
 
 JUMP_STEPS = 50
-"""Steps after the rate was reached in which a jump of the loss counts as its doing."""
+"""Steps after the rate was reached in which it is held responsible for a jump of the loss."""
 SETTLED_STEPS = 50
-"""Latest losses whose median is where the loss has come to; chosen by hand."""
+"""Number of latest losses whose median is the current level; chosen by hand."""
 SLOW_RATE = 0.2
-"""Rate of plain gradient descent, momentum counted in (lr / (1 - momentum)), below which a
-large step is the gradient's fault; chosen by hand: 0.1 to 1 is usual."""
+"""Effective rate of plain gradient descent, lr / (1 - momentum), below which a large step is
+attributed to the gradient; chosen by hand: 0.1 to 1 is usual."""
 GOOD_RATIO = 0.01
-"""Update ratio of a step that the advice aims at; chosen by hand: healthy programs begin
-with 0.002 to 0.05."""
+"""Update ratio that the suggested rate aims at; chosen by hand: healthy programs start at 0.002
+to 0.05."""
 
 
 @dataclass(frozen=True)
 class LearningRateTooHigh(Rule):
-    """Steps are so large that they destroy what the weights hold.
+    """Updates are so large that the model forgets what it has learned.
 
     What it detects:
-        Weights that a single step changes by a large part of themselves, while the loss
-        jumps, breaks, or comes back to where it began and stays there.
+        Single steps that change weights by a large share of their norm, while the loss jumps,
+        becomes NaN, or returns to its initial value and stays there.
 
     Why it matters:
-        The gradient tells the way only near where it was taken. A step of the size of
-        the weights lands anywhere: the loss rises, ReLU units die, and often nothing
-        leads back.
+        The gradient is only valid near the weights at which it was computed. A step as large as
+        the weights ends at an arbitrary point: the loss rises, ReLU units die, and training
+        often does not recover.
 
     Fires:
-        Error when the loss breaks (not finite, or `runaway_ratio` times its start) after
-        steps with an update ratio above `ratio_limit`; or when, `settled_after` steps
-        after a jump to `jump_ratio` times its start, it still is above `lost_share` of
-        the start. Warning when it is there without a jump though weights still change by
-        `ratio_limit` a step, and when the first steps with ratios above `erasing_ratio`
-        threw the loss to `erased_ratio` times its start and it is not below
-        `learned_share` of it yet, or to `jump_ratio` times and not below `slowed_share`.
+        The update ratio is the change of a weight in one step divided by its norm. The initial
+        loss is the loss before the first step at this rate. Error when the loss becomes NaN,
+        infinite, or `runaway_ratio` times its initial value after steps with an update ratio
+        above `ratio_limit`. Error when the loss jumps to `jump_ratio` times its initial value
+        and is still above `lost_share` of it `settled_after` steps later. Warning when the loss
+        stays above `lost_share` without a jump and the update ratio is still above
+        `ratio_limit`. Warning when first steps with an update ratio above `erasing_ratio` raise
+        the loss to `erased_ratio` times its initial value and it is not yet below
+        `learned_share` of it, or to `jump_ratio` times and it is not yet below `slowed_share`.
 
     Stays quiet:
-        Large first steps of Adam after which the loss falls, warm-up, noisy losses, games
-        (GAN, actor and critic), negative losses, optimizers with `maximize=True`, and an
-        explosion at an ordinary rate: that is the gradient's, see GRD101. It passes when
-        the loss falls after all.
+        For large first steps of Adam after which the loss falls, warm-up, noisy losses,
+        competing losses (GAN, actor and critic), negative losses, and optimizers with
+        `maximize=True`. For an explosion at a usual rate, which GRD101 reports. The finding ends
+        when the loss falls after all.
 
     What to do:
-        - Lower the learning rate, by 10 at first: 1e-3 is usual for Adam, 0.01 to 0.1 for
-          SGD.
-        - Warm the rate up over the first hundred steps.
-        - PyTorch: Clip the gradient norm (`clip_grad_norm_(parameters, 1.0)`) where single
-          batches throw it.
-        - Keras: Clip the gradient norm (`global_clipnorm=1.0` of the optimizer) where single
-          batches throw it.
-        - JAX: Clip the gradient norm (`optax.clip_by_global_norm(1.0)`) where single batches
-          throw it.
+        - Lower the learning rate, first by a factor of 10: 1e-3 is usual for Adam, 0.01 to 0.1
+          for SGD.
+        - Warm the learning rate up over the first hundred steps.
+        - PyTorch: If single batches raise the loss, clip the gradient norm:
+          `clip_grad_norm_(parameters, 1.0)`.
+        - Keras: If single batches raise the loss, clip the gradient norm: give the optimizer
+          `global_clipnorm=1.0`.
+        - JAX: If single batches raise the loss, clip the gradient norm:
+          `optax.clip_by_global_norm(1.0)`.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters(), lr=0.5)     # weights are about 0.1
@@ -118,49 +120,53 @@ class LearningRateTooHigh(Rule):
 
     ratio_limit: float = threshold(
         0.1,
-        unit="change of a weight in one step / its norm, of the weight in the middle",
-        source="measured on 6 small networks x 3 optimizers x 6 rates: healthy below, or for "
-        "the first few steps of Adam alone",
+        unit="change of a weight in one step / its norm, median over the weights",
+        source="measured on 6 small networks x 3 optimizers x 6 rates: healthy runs stay below, "
+        "except in the first few steps of Adam",
     )
-    runaway_ratio: float = threshold(20.0, unit="times the start", source="chosen by hand")
+    runaway_ratio: float = threshold(20.0, unit="times the initial loss", source="chosen by hand")
     jump_ratio: float = threshold(
-        1.5, unit="times the start, by medians of 3", source="measured, as `ratio_limit`"
+        1.5,
+        unit="times the initial loss, as medians of 3",
+        source="measured like `ratio_limit`",
     )
-    lost_share: float = threshold(0.8, unit="of the start", source="measured, as `ratio_limit`")
+    lost_share: float = threshold(
+        0.8, unit="of the initial loss", source="measured like `ratio_limit`"
+    )
     settled_after: int = threshold(50, unit="steps", source="chosen by hand")
     erasing_ratio: float = threshold(
-        0.5, unit="update ratio", source="chosen by hand: half of what a weight was is gone"
+        0.5, unit="update ratio", source="chosen by hand: half of a weight is overwritten"
     )
-    erased_ratio: float = threshold(2.0, unit="times the start", source="chosen by hand")
-    learned_share: float = threshold(0.1, unit="of the start", source="chosen by hand")
-    slowed_share: float = threshold(0.5, unit="of the start", source="chosen by hand")
+    erased_ratio: float = threshold(2.0, unit="times the initial loss", source="chosen by hand")
+    learned_share: float = threshold(0.1, unit="of the initial loss", source="chosen by hand")
+    slowed_share: float = threshold(0.5, unit="of the initial loss", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every loss with the steps of its optimizers."""
+        """Check every loss together with the updates of its optimizers."""
         every = loss_series(window)
         if has_players(window):
-            raise NotApplicable("several losses are minimized in turn by different optimizers")
+            raise NotApplicable("different optimizers minimize different losses in turn")
         if any(facts.maximizes for facts in optimizer_facts(window).values()):
-            raise NotApplicable("an optimizer maximizes its loss, at whatever rate")
+            raise NotApplicable("an optimizer maximizes its loss")
         ratios = update_ratios(window)
         if ratios is None:
-            raise NotEnoughData("no change of a weight was seen")
+            raise NotEnoughData("no weight update was recorded")
         found = [finding for s in every if (finding := self._judge(window, s, ratios))]
         return sorted(found, key=lambda f: (f.severity.rank, f.step))[:1]
 
     def _judge(self, window: Window, series: Series, ratios: Ratios) -> Finding | None:
         finite = series.values_S[np.isfinite(series.values_S)]
         if len(series) < 3 or not len(finite):
-            raise NotEnoughData("fewer than 3 finite losses were seen")
+            raise NotEnoughData("fewer than 3 finite losses were recorded")
         if finite.min() < 0:
-            raise NotApplicable("the loss takes negative values, so it has no scale")
+            raise NotApplicable("the loss is sometimes negative, so ratios are meaningless")
         if series.total > len(series):
             if np.median(series.values_S[-SETTLED_STEPS:]) < self.lost_share * series.first:
                 return None
-            raise NotEnoughData("the beginning of the loss has left the window")
+            raise NotEnoughData("the first losses are no longer in the window")
         rated_S, rate_S = learning_rates(window, series)
         if not len(rate_S) or rate_S.max() <= 0:
-            raise NotEnoughData("no learning rate above 0 was seen")
+            raise NotEnoughData("no learning rate above 0 was recorded")
         course = _course(series, rated_S, rate_S)
         trouble = self._trouble(course, ratios)
         if trouble is None or self._is_gradients_fault(window, series, rate_S):
@@ -169,11 +175,11 @@ class LearningRateTooHigh(Rule):
 
     def _trouble(self, course: _Course, ratios: Ratios) -> _Trouble | None:
         if course.start <= 0:
-            return None  # multiples of 0 mean nothing
+            return None  # multiples of 0 are meaningless
         return self._broke(course, ratios) or self._lost(course, ratios)
 
     def _broke(self, course: _Course, ratios: Ratios) -> _Trouble | None:
-        """The loss has left upward for good, after steps that were too large."""
+        """Find a loss that rose for good after steps that were too large."""
         loss_S = np.where(np.isfinite(course.loss_S), course.loss_S, np.inf)
         last = loss_S[-3:].min()
         if last < self.runaway_ratio * course.start:
@@ -182,10 +188,10 @@ class LearningRateTooHigh(Rule):
         risen = int(usual[-1]) + 1 if len(usual) else 0
         if not 0 < risen < len(loss_S):
             return None
-        # The step that ended before the first risen loss is the last that may have done it.
+        # Only steps that ended before the loss rose can be the cause.
         latest = course.sampled(ratios, course.begin, int(course.steps_S[risen]) - 1)[-3:]
         if not np.isfinite(loss_S[risen]):
-            # A loss that was fine a step ago breaks by itself, too: only a look just then tells.
+            # A loss can become NaN for other reasons: require a sample right before it.
             latest = latest[latest[:, 0] >= course.steps_S[risen] - 3]
         high = latest[latest[:, 1] >= self.ratio_limit]
         if not len(high):
@@ -194,20 +200,20 @@ class LearningRateTooHigh(Rule):
             severity=Severity.ERROR,
             sampled=int(high[-1, 0]),
             ratio=float(high[-1, 1]),
-            what="then the loss rose, and has not come back",
+            what="the loss then rose and did not recover",
             count=len(loss_S) - risen,
         )
 
     def _lost(self, course: _Course, ratios: Ratios) -> _Trouble | None:
-        """The loss is not broken, but it is no better than before, or was thrown far up."""
+        """Find a finite loss that is no better than at the start, or that jumped far up."""
         early_R2 = course.sampled(ratios, course.begin, course.begin + JUMP_STEPS)
         if not len(early_R2):
             return None
         high = early_R2[int(np.argmax(early_R2[:, 1]))]
-        # The first steps of Adam are larger than those that follow: not so where it was on.
+        # The first steps of Adam are larger than later steps, unless Adam has run before.
         settled = course.begin + (0 if course.place else 4)
         later_R2 = course.sampled(ratios, settled, course.begin + 4 * JUMP_STEPS)
-        # A jump of one loss alone may be a bad batch; so may one step that is too large.
+        # A single high loss or a single large step can be a bad batch.
         needed = 1 if course.highest() >= self.erased_ratio else 2
         keeps = bool((later_R2[:, 1] >= self.ratio_limit).sum() >= needed)
         strong = high[1] >= self.erasing_ratio or bool((later_R2[:, 1] >= self.ratio_limit).any())
@@ -227,11 +233,11 @@ class LearningRateTooHigh(Rule):
         if severity is None:
             return None
         seen = len(course.loss_S) - course.place - 1
-        what = f"the loss is {level:.2g} times its start after {seen} steps"
+        what = f"the loss is {level:.2g} times its initial value after {seen} steps"
         if jump > 1.2:
-            what = f"the loss rose to {jump:.3g} times its start"
+            what = f"the loss rose to {jump:.3g} times its initial value"
             what += (
-                f"; {since} step{'s' * (since > 1)} later it is {level:.2g} times that start"
+                f"; {since} step{'s' * (since > 1)} later it is {level:.2g} times that value"
                 if since
                 else ""
             )
@@ -244,7 +250,7 @@ class LearningRateTooHigh(Rule):
         )
 
     def _is_gradients_fault(self, window: Window, series: Series, rate_S: Floats) -> bool:
-        """Return whether the rate is an ordinary one of plain gradient descent."""
+        """Return whether the rate is a usual one for plain gradient descent."""
         known = [f for n, f in optimizer_facts(window).items() if n in series.optimizers]
         if not known or any(facts.second_moments for facts in known):
             return False
@@ -278,8 +284,8 @@ class LearningRateTooHigh(Rule):
             count=trouble.count,
             layers=ratios.fastest(trouble.sampled),
             message=(
-                f"with a learning rate of {course.rate:.3g} one step changes weights by "
-                f"{100 * trouble.ratio:.3g} % (step {trouble.sampled}); {trouble.what}"
+                f"with a learning rate of {course.rate:.3g}, step {trouble.sampled} changes the "
+                f"weights by {100 * trouble.ratio:.3g} %; {trouble.what}"
             ),
             evidence=evidence,
             fixes=(f"Lower the learning rate from {course.rate:.3g} to {better:g}.", *fixes[1:]),
@@ -289,10 +295,10 @@ class LearningRateTooHigh(Rule):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Course:
-    """The loss since the rate in force was reached.
+    """The loss since the current learning rate was reached.
 
-    `begin` is that step, `place` its index, `start` the loss before its first update,
-    `level_S` the lowest that the smoothed loss had come to, at least a tenth of the start.
+    `begin` is that step, `place` its index, and `start` the loss before its update. `level_S` is
+    the lowest smoothed loss so far, at least a tenth of `start`.
     """
 
     steps_S: Ints
@@ -306,10 +312,10 @@ class _Course:
     rate_S: Floats
 
     def sampled(self, ratios: Ratios, first: int, last: int) -> Floats:
-        """Return rows of (step, ratio in the middle) of the samples between two steps.
+        """Return rows of (step, median ratio) of the samples between two steps.
 
-        The sample before `begin` stands for it too, scaled as the rate was since then: an
-        update is as large as its rate.
+        If `begin` was not sampled, the last sample before it is used, scaled by the change of
+        the learning rate since then.
         """
         inside = (ratios.steps_S >= first) & (ratios.steps_S <= last)
         rows_R2 = np.column_stack([ratios.steps_S[inside], ratios.middle()[inside]])
@@ -325,21 +331,21 @@ class _Course:
         return float(self.rate_S[max(0, place)])
 
     def jump(self) -> float:
-        """Return the rise of the smoothed loss soon after the rate was reached, in starts."""
+        """Return the highest smoothed loss soon after the rate was reached / `start`."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return float(_smooth(part_S)[1:-1].max() / self.start) if len(part_S) >= 3 else 0.0
 
     def highest(self) -> float:
-        """Return its greatest rise, in starts."""
+        """Return the highest loss soon after the rate was reached / `start`."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return float(part_S.max() / self.start) if len(part_S) else 0.0
 
     def level(self) -> float:
-        """Return its latest level, in starts."""
+        """Return the current level of the loss / `start`."""
         return float(np.median(self.loss_S[-SETTLED_STEPS:]) / self.start)
 
     def after(self) -> int:
-        """Losses seen since the highest one after the rate was reached."""
+        """Return the number of losses since the highest one after the rate was reached."""
         part_S = self.loss_S[self.place + 1 : self.place + 1 + JUMP_STEPS]
         return len(self.loss_S) - self.place - 2 - int(np.argmax(part_S)) if len(part_S) else 0
 
@@ -362,12 +368,12 @@ def _course(series: Series, rated_S: Ints, rate_S: Floats) -> _Course:
     smooth_S = _smooth(np.where(np.isfinite(loss_S), loss_S, np.inf))
     lowest = int(np.argmin(smooth_S[: place + 1]))
     if smooth_S[place] >= 1.5 * smooth_S[lowest] and smooth_S[lowest] < 0.9 * smooth_S[0]:
-        place = lowest  # on the way to the full rate the loss had turned already
+        place = lowest  # the loss rose already during warm-up
     before_S = loss_S[max(0, place - 4) : place + 1]
     before_S = before_S[np.isfinite(before_S)]
     start = float(np.median(before_S)) if len(before_S) else math.nan
     if place and np.isfinite(loss_S[0]):
-        start = max(start, 0.5 * float(loss_S[0]))  # what was learned well is lost easily
+        start = max(start, 0.5 * float(loss_S[0]))  # a very low loss rises easily
     level_S = np.maximum(np.minimum.accumulate(smooth_S), 0.1 * start)
     return _Course(
         steps_S=steps_S,
@@ -389,6 +395,6 @@ def _smooth(values_S: Floats) -> Floats:
 
 
 def _rounded(rate: float) -> float:
-    """One digit, which is 1, 3 or 5: rates are not known better."""
+    """Round down to one digit: 1, 3 or 5."""
     power = 10.0 ** math.floor(math.log10(rate))
     return power * max(digit for digit in (1, 3, 5) if digit * power <= rate * (1 + 1e-9))

@@ -1,4 +1,4 @@
-"""OPT603: steps are so small that all of them together lead nowhere."""
+"""OPT603: updates are so small that the weights hardly change over the whole run."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ from mothtrap.rules._stretches import last_stretch
 from mothtrap.rules._weights import WEIGHTS, Ratios, optimizer_location, update_ratios
 
 STEADY = 0.3
-"""Share of the largest rate above which a rate counts as in force; chosen by hand."""
+"""Share of the largest rate above which a rate counts as steady; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class LearningRateTooLow(Rule):
-    """Steps are so small that all of them together lead nowhere.
+    """Updates are so small that the weights hardly change over the whole run.
 
     What it detects:
-        A training that has gone on for hundreds of steps and has hardly changed any
-        weight, while the loss is where it began.
+        Hundreds of training steps that hardly change any weight, while the loss stays at its
+        initial value.
 
     Why it matters:
-        The loop runs for hours and ends where initialization put it. It looks like a
-        model that cannot learn the task.
+        Training runs for hours, and the weights stay close to their initial values. It looks as
+        if the model cannot learn the task.
 
     Fires:
-        Warning when for `steps` steps at a steady rate a step moved every weight by less
-        than `step_share` of its norm, all steps together by less than `moved_share`, and
-        the loss is within `fallen_share` of its beginning.
+        Warning when, over `steps` steps at a steady rate, each step changes every weight by less
+        than `step_share` of its norm, all steps together by less than `moved_share`, and the
+        loss is within `fallen_share` of its initial value.
 
     Stays quiet:
-        Warm-up, rates that have decayed, a rate of 0 (see OPT601), losses that fall,
-        fine-tuning whose loss is as low as it gets only if the weights do move.
+        During warm-up. For rates that have decayed, a rate of 0 (see OPT601), losses that fall,
+        and fine-tuning that starts at a low loss, if the weights change.
 
     What to do:
-        - Raise the learning rate, by 10 to 1000: 1e-3 is usual for Adam, 0.01 to 0.1 for
-          SGD; try steps until the loss rises, and take a third of that.
-        - Look for a factor that scales it down: a schedule, a division by the number of
+        - Raise the learning rate by a factor of 10 to 1000: 1e-3 is usual for Adam, 0.01 to 0.1
+          for SGD. Or increase it until the loss rises, and use a third of that rate.
+        - Look for a factor that scales the rate down: a schedule, a division by the number of
           batches, a multiplier of the parameter group.
-        - Check that the gradient is not scaled down: a mean over too much, clipping to a
-          tiny norm.
+        - Check that nothing scales the gradient down: a mean over too many elements, clipping
+          to a tiny norm.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters(), lr=1e-7)
@@ -75,7 +75,7 @@ class LearningRateTooLow(Rule):
 
     steps: int = threshold(200, unit="steps at a steady rate", source="chosen by hand")
     moved_share: float = threshold(
-        0.05, unit="of the norm, over all steps", source="measured: 0.2 and more where it learns"
+        0.05, unit="of the norm, over all steps", source="measured: 0.2 and more in learning runs"
     )
     step_share: float = threshold(
         1e-4, unit="of the norm, in one step", source="a tenth of the usual 1e-3"
@@ -83,15 +83,15 @@ class LearningRateTooLow(Rule):
     fallen_share: float = threshold(0.05, unit="of the first losses", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every loss with the steps of its optimizers."""
+        """Check every loss together with the updates of its optimizers."""
         every = loss_series(window)
         if has_players(window):
-            raise NotApplicable("several losses are minimized in turn by different optimizers")
+            raise NotApplicable("different optimizers minimize different losses in turn")
         ratios = update_ratios(window)
         if ratios is None:
-            raise NotEnoughData("no change of a weight was seen")
+            raise NotEnoughData("no weight update was recorded")
         if max(series.total for series in every) < self.steps:
-            raise NotEnoughData(f"fewer than {self.steps} losses were seen")
+            raise NotEnoughData(f"fewer than {self.steps} losses were recorded")
         found = [finding for s in every if (finding := self._judge(window, s, ratios))]
         return found[:1]
 
@@ -127,9 +127,9 @@ class LearningRateTooLow(Rule):
             last_step=int(series.steps_S[-1]),
             count=series.total,
             message=(
-                f"with a learning rate of {rate:.3g} no weight has moved by more than "
-                f"{100 * moved:.2g} % of its norm in {series.total} steps, and the loss is "
-                f"{last:.4g} after {first:.4g}"
+                f"with a learning rate of {rate:.3g}, {series.total} steps changed no weight by "
+                f"more than {100 * moved:.2g} % of its norm (limit {100 * self.moved_share:g} %); "
+                f"the loss was {first:.4g} and is {last:.4g}"
             ),
             evidence={
                 "value": largest,

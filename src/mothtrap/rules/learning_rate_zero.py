@@ -1,4 +1,4 @@
-"""OPT601: the learning rate is zero, or has fallen to nothing long before the end."""
+"""OPT601: the learning rate is zero, or decays to almost zero too early."""
 
 from __future__ import annotations
 
@@ -19,51 +19,50 @@ from mothtrap.rules._stretches import last_stretch, share_below
 from mothtrap.rules._weights import optimizer_location
 
 LEAST_RISE = 4
-"""Steps of a way up from nothing, at least: shorter ones have no shape."""
+"""Fewest steps of a rise from zero whose shape can be recognized."""
 BACK_SHARE = 0.9
-"""Share of the peak to which a rate comes back; chosen by hand."""
+"""Share of the peak at which a rate counts as back; chosen by hand."""
 EARLY_SHARE = 0.16
-"""Share of the peak that a cosine has not reached after a quarter of that way (0.09), and a
-triangle has (0.22)."""
+"""Share of the peak that tells a cosine from a triangle after a quarter of the rise: a cosine is
+at 0.09, a triangle at 0.22."""
 
 
 @dataclass(frozen=True)
 class LearningRateZero(Rule):
-    """The learning rate is zero, or fell to nothing long before training ended.
+    """The learning rate is zero, or decays to almost zero too early.
 
     What it detects:
-        Steps with a learning rate of 0 in all parameter groups of an optimizer; and a
-        schedule that ran out early, typically a scheduler meant for epochs that is
-        stepped once per batch. A cosine that is stepped past its `T_max` goes up again,
-        and down, and up.
+        Steps with a learning rate of 0 in all parameter groups of an optimizer. Also a schedule
+        that ends too early, typically because an epoch scheduler is stepped once per batch. A
+        cosine schedule that is stepped past its `T_max` rises and falls again and again.
 
     Why it matters:
-        The loop runs, time passes, the weights stay where they are.
+        Training runs, but the weights do not change.
 
     Fires:
-        Zero: warning after `zero_steps` steps running, error when it lasts
-        `broken_steps` and half of the steps so far. Run out: when the rate fell below
-        `vanished_ratio` of its peak in at most `fall_steps` steps, and training has gone
-        on as long as the schedule lasted (warning) or `waited_ratio` times as long
-        (error), unless the loss had fallen and settled by then. A cosine: warning when it
-        has gone down to nothing and smoothly up again `cycles` times.
+        Zero: warning after `zero_steps` consecutive steps; error after `broken_steps` steps that
+        are at least half of all steps so far. Ended early: when the rate falls below
+        `vanished_ratio` of its peak within `fall_steps` steps, and training goes on for as long
+        as the schedule took (warning) or `waited_ratio` times as long (error), unless the loss
+        had fallen and settled by then. Cosine: warning when the rate falls to almost zero and
+        rises smoothly again `cycles` times.
 
     Stays quiet:
-        Warm-up from 0, a first step or a handful at 0, decay to 0 at the end of
-        training, cosine restarts and triangles, and reductions after the loss had stopped falling.
+        For warm-up from 0, the first few steps at 0, decay to 0 at the end of training, cosine
+        restarts, triangular schedules, and reductions after the loss has stopped falling.
 
     What to do:
-        - PyTorch: Call `scheduler.step()` once per epoch when its arguments count epochs, or
-          give it the number of batches (`T_max`, `total_steps`, `step_size` in steps).
+        - PyTorch: Call `scheduler.step()` once per epoch if its arguments count epochs. To step
+          it per batch, give `T_max`, `total_steps`, or `step_size` in batches.
         - Keras: Give the schedule the number of steps, not of epochs (`decay_steps`), and
-          check what `LearningRateScheduler` returns.
+          check the value that `LearningRateScheduler` returns.
         - JAX: Give the schedule the number of updates, not of epochs (`decay_steps`,
           `transition_steps`).
-        - PyTorch: Check the order of `optimizer.step()` and `scheduler.step()`, and what the
-          schedule returns at step 0.
-        - Keras: Check what the schedule returns at step 0.
-        - JAX: Keep the state that `optimizer.update` returns, which counts the steps of the
-          schedule; check its value at step 0.
+        - PyTorch: Check the order of `optimizer.step()` and `scheduler.step()`, and the value
+          of the schedule at step 0.
+        - Keras: Check the value of the schedule at step 0.
+        - JAX: Keep the state that `optimizer.update` returns, because it counts the steps of
+          the schedule; check the value of the schedule at step 0.
         - PyTorch: Give the optimizer a learning rate above 0, e.g. 1e-3 for Adam.
         - Keras: Give the optimizer a learning rate above 0, e.g.
           `keras.optimizers.Adam(1e-3)`.
@@ -94,25 +93,25 @@ class LearningRateZero(Rule):
     )
 
     zero_steps: int = threshold(
-        20, unit="steps running", source="chosen by hand: longer than a priming handful"
+        20, unit="consecutive steps", source="chosen by hand: longer than a few initial steps"
     )
-    broken_steps: int = threshold(50, unit="steps running", source="chosen by hand")
+    broken_steps: int = threshold(50, unit="consecutive steps", source="chosen by hand")
     vanished_ratio: float = threshold(
         1e-2, unit="of the peak rate", source="chosen by hand: usual schedules end there"
     )
     fall_steps: int = threshold(
-        500, unit="steps from peak to vanished", source="chosen by hand: a few epochs' worth"
+        500, unit="steps from the peak to the end", source="chosen by hand: a few epochs"
     )
     waited_ratio: float = threshold(
         3.0, unit="times the length of the schedule", source="chosen by hand"
     )
-    cycles: int = threshold(3, unit="ways down and up again", source="chosen by hand")
+    cycles: int = threshold(3, unit="cycles", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the learning rate of every optimizer."""
+        """Check the learning rate of every optimizer."""
         every = [series for series in window.scalars("lr") if len(series)]
         if not every:
-            raise NotEnoughData("no learning rate was seen")
+            raise NotEnoughData("no learning rate was recorded")
         alone = all(series.values_S[-1] == 0 for series in every)
         found = [
             finding
@@ -125,7 +124,7 @@ class LearningRateZero(Rule):
         ]
         judged = [f for f in found if f is not None]
         if not judged and max(series.total for series in every) < self.zero_steps:
-            raise NotEnoughData(f"fewer than {self.zero_steps} steps were seen")
+            raise NotEnoughData(f"fewer than {self.zero_steps} steps were recorded")
         return sorted(judged, key=lambda f: (f.severity.rank, f.step))[:1]
 
     def _zero(self, window: Window, series: Series, alone: bool) -> Finding | None:
@@ -142,9 +141,10 @@ class LearningRateZero(Rule):
             step=step,
             last_step=int(series.steps_S[-1]),
             count=length,
-            message=f"the learning rate of {_named(series)} is 0 for {length} steps",
+            message=f"the learning rate of {_named(series)} is 0 for {length} steps "
+            f"(limit {self.zero_steps})",
             evidence={"optimizer": series.of, "steps": length, "limit": self.zero_steps},
-            # Never above 0: no schedule has brought it there.
+            # The rate was never above 0, so a schedule is not the cause.
             fixes=self.fixes(window)[::-1] if whole and series.first == 0 else None,
             location=optimizer_location(window, series.of),
         )
@@ -154,7 +154,7 @@ class LearningRateZero(Rule):
         if not len(rate_S) or series.total > len(series) or rate_S.max() <= 0:
             return None
         peak = len(rate_S) - 1 - int(np.argmax(rate_S[::-1]))
-        # Two reductions by 10 end at the limit, which rounding must not decide.
+        # Two reductions by 10 end exactly at the limit; tolerate rounding.
         stretch = last_stretch(rate_S < (1 - 1e-6) * self.vanished_ratio * rate_S[peak])
         if stretch is None:
             return None
@@ -173,8 +173,8 @@ class LearningRateZero(Rule):
             count=len(rate_S) - gone,
             message=(
                 f"the learning rate of {_named(series)} fell from {rate_S[peak]:.3g} to "
-                f"{rate_S[gone]:.3g} within {fell} steps, and has stayed below it for "
-                f"{len(rate_S) - gone} steps: its schedule is over too early"
+                f"{rate_S[gone]:.3g} within {fell} steps, and stayed there for "
+                f"{len(rate_S) - gone} steps: its schedule ends too early"
             ),
             evidence={
                 "optimizer": series.of,
@@ -204,9 +204,9 @@ class LearningRateZero(Rule):
             last_step=int(steps_S[-1]),
             count=len(rate_S) - rises[0],
             message=(
-                f"the learning rate of {_named(series)} fell to nothing and came back "
-                f"{len(rises)} times, every {period} steps: a cosine schedule goes up again where "
-                "it is stepped more often than its `T_max`"
+                f"the learning rate of {_named(series)} fell to almost 0 and rose again "
+                f"{len(rises)} times (limit {self.cycles}), every {period} steps: a cosine "
+                "schedule rises again when it is stepped past its `T_max`"
             ),
             evidence={"optimizer": series.of, "cycles": len(rises), "period": period},
             location=optimizer_location(window, series.of),
@@ -214,9 +214,9 @@ class LearningRateZero(Rule):
 
 
 def _rises_as_a_cosine(share_S: Floats) -> bool:
-    """Return whether a rate comes back to its peak from nothing, slowly at first.
+    """Return whether a rate rises from almost 0 to its peak, slowly at first.
 
-    A restart jumps, and a triangle is at a quarter of its height after a quarter of the way.
+    A restart jumps, and a triangle is at a quarter of its height after a quarter of the rise.
     """
     top = int(np.argmax(share_S >= BACK_SHARE))
     if share_S[top] < BACK_SHARE or top < LEAST_RISE:

@@ -1,4 +1,4 @@
-"""STR721: a loss takes the prediction for the target."""
+"""STR721: a loss gets its prediction and its target in the wrong order."""
 
 from __future__ import annotations
 
@@ -16,23 +16,22 @@ from mothtrap.rules._loss_calls import class_calls, finding_of_calls
 
 @dataclass(frozen=True)
 class LossArgumentsSwapped(Rule):
-    """A loss takes the prediction for the target.
+    """A loss gets its prediction and its target in the wrong order.
 
     What it detects:
-        A cross-entropy whose target is computed by the model, and whose prediction is not: its
-        arguments are in the wrong order.
+        A cross-entropy whose target is the model's output and whose prediction is not.
 
     Why it matters:
-        Losses of Keras take the target first, those of PyTorch the prediction. With both in the
-        wrong place a cross-entropy takes the logarithm of the labels, which is cut off at 0, so
-        that its gradient is constant: the model learns to be certain, and hardly what of.
+        Keras losses take the target first, PyTorch losses the prediction. With swapped arguments
+        a cross-entropy takes the logarithm of the labels, clipped near 0. Its gradient is then
+        constant, and the model becomes confident without learning the classes.
 
     Fires:
         Error at the first such call.
 
     Stays quiet:
-        Losses that are the same both ways, such as squared errors; losses of two models, as in
-        distillation.
+        For symmetric losses such as squared errors, and for losses between two models
+        (distillation).
 
     What to do:
         - Give the loss the target first: `loss_function(labels, model(x))`.
@@ -68,10 +67,10 @@ class LossArgumentsSwapped(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the losses of training."""
+        """Check the training losses."""
         calls = class_calls(window)
         if all(call.function == "" for call in calls):
-            raise NotApplicable("the order of its arguments is not known of this loss")
+            raise NotApplicable("the argument order of this loss is unknown")
         swapped = [call for call in calls if call.swapped]
         if not swapped:
             return []

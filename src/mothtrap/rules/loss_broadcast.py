@@ -1,4 +1,4 @@
-"""STR706: prediction and target of a loss were broadcast against each other."""
+"""STR706: the prediction and the target of a loss are broadcast against each other."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class LossBroadcast(Rule):
-    """Prediction and target of a loss were broadcast against each other.
+    """The prediction and the target of a loss are broadcast against each other.
 
     What it detects:
-        An elementwise loss (squared, absolute, Huber ...) whose prediction and target
-        differ in the number of axes, hold the same axes once those of size 1 are left
-        out, and whose result is larger than both: `(N, 1)` against `(N,)` gives
-        `(N, N)`.
+        An elementwise loss (squared, absolute, Huber ...) whose prediction and target have a
+        different number of axes, have equal shapes without the axes of size 1, and give a result
+        larger than either: `(N, 1)` and `(N,)` give `(N, N)`.
 
     Why it matters:
-        Every prediction is compared with every target. The best answer is then the
-        mean of all targets, and the model learns to give it for every input.
+        Every prediction is compared with every target. The loss is then smallest at the mean of
+        all targets, and the model learns to predict this mean for every input.
 
     Fires:
         Error at the first such loss call.
 
     Stays quiet:
-        Scalar targets, targets of size 1, and outer differences made on purpose, where
-        both sides have the same number of axes (quantile regression).
+        For scalar targets, targets of size 1, and intended outer differences, in which both
+        sides have the same number of axes (quantile regression).
 
     What to do:
         - PyTorch: Give both the same shape: `prediction.squeeze(-1)` or
@@ -61,10 +60,10 @@ class LossBroadcast(Rule):
         """Compare the shapes of every observed elementwise loss."""
         calls = list(window.seen(LossCall))
         if not calls:
-            raise NotEnoughData("no loss was traced to its operation")
+            raise NotEnoughData("no loss function call was observed")
         elementwise = [call for call in calls if call.operation == "elementwise"]
         if not elementwise:
-            raise NotApplicable("no elementwise loss was seen")
+            raise NotApplicable("no elementwise loss is used")
         broadcast = [call for call in elementwise if _is_broadcast(call)]
         if not broadcast:
             return []
@@ -79,8 +78,8 @@ class LossBroadcast(Rule):
                 last_step=max(call.step for call in broadcast),
                 count=len({call.step for call in broadcast}),
                 message=(
-                    f"a prediction of shape {prediction} met a target of shape {target}: "
-                    f"the loss has shape {result}, every prediction against every target"
+                    f"the prediction has shape {prediction} and the target {target}: the loss has "
+                    f"shape {result} and compares every prediction with every target"
                 ),
                 evidence={
                     "prediction_shape": list(prediction),

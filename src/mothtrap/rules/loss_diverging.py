@@ -1,4 +1,4 @@
-"""LOS402: the loss rises and does not come back."""
+"""LOS402: the loss rises and does not recover."""
 
 from __future__ import annotations
 
@@ -29,47 +29,48 @@ from mothtrap.rules._onset import rise_begins
 from mothtrap.rules._stretches import block_medians
 
 START_STEPS = 10
-"""Losses whose median is the level of the beginning; chosen by hand."""
+"""Number of first losses whose median is the initial level; chosen by hand."""
 SETTLING_STEPS = 50
-"""Losses whose highest is the level of the beginning where that is about 0; chosen by hand."""
+"""Number of first losses whose maximum is the initial level if the loss starts near 0; chosen by
+hand."""
 
 
 @dataclass(frozen=True)
 class LossDiverging(Rule):
-    """The loss rises and does not come back.
+    """The loss rises and does not recover.
 
     What it detects:
-        A loss series that leaves its level upward and stays there or goes on rising.
+        A loss that rises above its earlier level and stays there or keeps rising.
 
     Why it matters:
-        The optimizer moves away from the solution. What was learned is lost, and
-        NaN often follows.
+        The optimizer moves away from the solution. The model loses what it has learned, and the
+        loss often becomes NaN.
 
     Fires:
-        Error when the loss runs away: `runaway_ratio` times the level of the
-        beginning in `runaway_steps` steps running, or at the last finite loss before
-        NaN; or when for `lasting_steps` steps it stays above `lasting_ratio` times
-        the beginning, or has lost `lost_share` of all that it had gained, without
-        coming back. Warning at half of what was gained, and in a game that runs away.
+        Error when the loss is `runaway_ratio` times its initial level in `runaway_steps`
+        consecutive steps, or at the last finite loss before NaN. Error when it stays above
+        `lasting_ratio` times its initial level for `lasting_steps` steps without recovering.
+        Error when it gives back `lost_share` of its earlier improvement and does not recover;
+        warning at half of the improvement. Competing losses (GAN) get at most a warning.
 
     Stays quiet:
-        Spikes that recover, learning-rate restarts, noise, a loss near 0 that doubles,
-        the rise of a loss that began at about 0, which the first steps of an optimizer lift,
-        a rise that is small beside what the run has gained since its first steps, a change
-        of data after which the loss falls again. Losses that are negative or change sign
-        (WGAN, policy gradients). Until the loss runs away, players of a game (a GAN): one rises
-        while the other wins; and models that learn from their own output (target networks,
-        policies whose actions are rewarded). It passes when the loss comes back later.
+        For spikes that recover, learning-rate restarts, noise, and a loss near 0 that doubles.
+        For a loss that starts near 0 and rises in the first optimizer steps. For a rise that is
+        small compared with the earlier improvement. For a change of data after which the loss
+        falls again. For losses that are negative or change sign (WGAN, policy gradients). For
+        competing losses (GAN) and models that learn from their own output (target networks,
+        rewarded policies), unless the loss reaches `runaway_ratio`. The finding ends when the
+        loss recovers.
 
     What to do:
-        - Lower the learning rate, e.g. by 10, or warm it up.
+        - Lower the learning rate by a factor of 10, or warm it up.
         - PyTorch: Clip the gradient norm: `clip_grad_norm_(parameters, 1.0)`.
-        - Keras: Clip the gradient norm: `global_clipnorm=1.0` of the optimizer.
+        - Keras: Clip the gradient norm: give the optimizer `global_clipnorm=1.0`.
         - JAX: Clip the gradient norm: `optax.clip_by_global_norm(1.0)`.
-        - Look at the batches of the step at which it began.
+        - Inspect the batch of the step at which the loss started to rise.
 
     Example:
-        optimizer = torch.optim.SGD(model.parameters(), lr=4.0)    # leaves the valley
+        optimizer = torch.optim.SGD(model.parameters(), lr=4.0)    # diverges
         optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
 
     References:
@@ -94,16 +95,16 @@ class LossDiverging(Rule):
     )
     passes = True
 
-    runaway_ratio: float = threshold(100.0, unit="times the early loss", source="chosen by hand")
-    runaway_steps: int = threshold(5, unit="steps running", source="chosen by hand")
-    lasting_ratio: float = threshold(3.0, unit="times the early loss", source="chosen by hand")
+    runaway_ratio: float = threshold(100.0, unit="times the initial level", source="chosen by hand")
+    runaway_steps: int = threshold(5, unit="consecutive steps", source="chosen by hand")
+    lasting_ratio: float = threshold(3.0, unit="times the initial level", source="chosen by hand")
     lasting_steps: int = threshold(
         50, unit="steps", source="chosen by hand: spikes and restarts recover sooner"
     )
-    lost_share: float = threshold(0.8, unit="of the fall since the start", source="chosen by hand")
+    lost_share: float = threshold(0.8, unit="of the earlier improvement", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every loss series."""
+        """Check every loss series."""
         game, moves = has_players(window), targets_move(window)
         found = judge_series(self, window, lambda series: self._judge(series, game, moves))
         if not found:
@@ -116,10 +117,10 @@ class LossDiverging(Rule):
         require_scale(loss_S)
         broke = len(loss_S) < len(series) and not np.isfinite(series.values_S[-1])
         if len(loss_S) < 3 or (len(loss_S) < START_STEPS and not broke):
-            raise NotEnoughData(f"{len(loss_S)} losses were seen, {START_STEPS} are needed")
+            raise NotEnoughData(f"needs {START_STEPS} losses, saw {len(loss_S)}")
         start = _start_level(series, loss_S)
         if start <= 0:
-            return None  # multiples of 0 mean nothing
+            return None  # multiples of 0 are meaningless
         away = self._running_away(series, loss_S, start, broke)
         if away and game:
             away = replace(away, severity=Severity.WARNING)
@@ -135,7 +136,7 @@ class LossDiverging(Rule):
         limit = self.runaway_ratio * start
         last = loss_S[-self.runaway_steps :]
         lasting = len(last) == self.runaway_steps and last.min() > limit
-        # On the way to infinity a handful of finite losses is all there is.
+        # A loss that becomes infinite may have only a few finite values before.
         rising = broke and loss_S[-1] > limit and loss_S[-1] > loss_S[-2] > start
         if not (lasting or rising):
             return None
@@ -146,7 +147,7 @@ class LossDiverging(Rule):
         if len(loss_S) < self.lasting_steps + START_STEPS or _coming_back(last):
             return None
         above = float((last > self.lasting_ratio * start).mean())
-        # Heavy-tailed losses were already as large at the beginning.
+        # Heavy-tailed losses are this large from the start.
         usual = float(np.max(loss_S[:START_STEPS]))
         if above < 0.9 or np.median(last) < usual:
             return None
@@ -161,7 +162,7 @@ class LossDiverging(Rule):
         gained = start - best
         if gained < 0.3 * start:
             return None
-        # The lower quartile: nearly all of the last losses lie that high.
+        # The lower quartile: most of the last losses are higher.
         lost = (float(np.quantile(last, 0.25)) - best) / gained
         if lost < 0.5:
             return None
@@ -169,23 +170,23 @@ class LossDiverging(Rule):
         return self._judgment(series, loss_S, best, best + 0.25 * gained, severity)
 
     def _require_low(self, series: Series) -> None:
-        """Raise NotEnoughData where a loss is so high that an earlier finding may still hold."""
+        """Raise NotEnoughData if a loss is so high that an earlier finding may still be active."""
         _, loss_S = finite_part(series)
         if len(loss_S) and loss_S.min() < 0:
-            return  # a loss without a scale was never judged
+            return  # losses that change sign are never evaluated
         if not np.isfinite(series.values_S[-1]):
             raise NotEnoughData("the newest loss is not finite")
         start = _start_level(series, loss_S)
         level = float(np.quantile(loss_S[-self.lasting_steps :], 0.25))
         if series.total > len(series):
-            # What the best was may have left the window: half of the start is above it.
+            # The lowest loss may no longer be in the window: use half of the initial level.
             high = 0.5 * start
         else:
             best = float(block_medians(loss_S, 20).min(initial=start))
             gained = start - best
             high = best + 0.5 * gained if gained >= 0.3 * start else 1.5 * start
         if level > high > 0:
-            raise NotEnoughData(f"the loss is at {level:.4g}: it is too early to say more")
+            raise NotEnoughData(f"the loss is still {level:.4g}: too early to decide")
 
     def _judgment(
         self,
@@ -198,7 +199,7 @@ class LossDiverging(Rule):
         steps_S, _ = finite_part(series)
         usual = np.flatnonzero(loss_S <= band)
         seen = min(int(usual[-1]) + 1 if len(usual) else 0, len(loss_S) - 1)
-        # Before its lowest point the loss was still falling.
+        # The rise starts after the lowest point.
         lowest = int(np.argmin(_smooth(loss_S[: seen + 1])))
         onset = lowest + rise_begins(np.maximum(loss_S[lowest:], 1e-3 * level), seen - lowest)
         value = float(np.median(loss_S[-self.runaway_steps :]))
@@ -208,8 +209,8 @@ class LossDiverging(Rule):
             last_step=int(steps_S[-1]),
             count=len(loss_S) - onset,
             message=(
-                f"the loss has risen to {value:.4g} from {level:.4g} "
-                f"({value / level:.3g}x) and had not come back by step {steps_S[-1]}"
+                f"the loss rose from {level:.4g} to {value:.4g} ({value / level:.3g}x) and did "
+                f"not recover by step {steps_S[-1]}"
             ),
             evidence={
                 "value": value,
@@ -221,21 +222,21 @@ class LossDiverging(Rule):
 
 
 def _start_level(series: Series, loss_S: Floats) -> float:
-    """Return the level of the beginning: of the run, or of the window if that is higher."""
+    """Return the initial level of the run, or of the window if that is higher."""
     count = START_STEPS if len(loss_S) >= 3 * START_STEPS else 3
     level = _beginning(loss_S[:count])
     early_S = series.early_S[np.isfinite(series.early_S)]
     if series.total > len(series) and len(early_S):
         level = max(level, _beginning(early_S))
-    if 0 < level < NEGLIGIBLE:  # a solved problem: what the optimizer does to it is the scale
+    if 0 < level < NEGLIGIBLE:  # already solved: use the rise in the first steps as the scale
         if series.total < SETTLING_STEPS:
-            raise NotEnoughData(f"the loss began at {level:.3g}: it is too early to say more")
+            raise NotEnoughData(f"the loss started at {level:.3g}: too early to decide")
         return float(np.max([*loss_S[:SETTLING_STEPS], *early_S]))
     return level
 
 
 def _beginning(first_S: Floats) -> float:
-    """Return the level of the first losses; growth among them must not raise it."""
+    """Return the level of the first losses, without growth among them."""
     return float(min(np.median(first_S), max(first_S[0], np.min(first_S))))
 
 
@@ -247,6 +248,6 @@ def _smooth(loss_S: Floats) -> Floats:
 
 
 def _coming_back(last_S: Floats) -> bool:
-    """Return whether the newest of these losses are on their way down again."""
+    """Return whether the newest of these losses are falling again."""
     third = len(last_S) // 3
     return bool(np.median(last_S[-third:]) < 0.9 * np.median(last_S[:third]))

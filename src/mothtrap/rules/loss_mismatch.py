@@ -1,4 +1,4 @@
-"""STR715: the loss, the last layer and the labels do not fit one another."""
+"""STR715: the loss does not match the last layer or the labels."""
 
 from __future__ import annotations
 
@@ -28,35 +28,35 @@ class _Mismatch:
 
 @dataclass(frozen=True)
 class LossMismatch(Rule):
-    """The loss does not fit the last layer, or the labels.
+    """The loss does not match the last layer or the labels.
 
     What it detects:
-        A loss of probabilities that is given scores; a class loss over a single output; softmax
-        over a single output; softmax outputs of several classes, of which an example has one,
-        under a binary loss; sigmoid outputs, or labels of which several are right, under a loss
-        over classes; rows of labels that are all 0; class numbers that are learned as quantities.
+        Logits in a loss that expects probabilities. A categorical loss or softmax over a single
+        output. Softmax outputs in a binary loss. Sigmoid outputs or multi-label targets in a
+        categorical loss. Label rows that are all 0. Class indices that are fitted as
+        quantities.
 
     Why it matters:
-        All of these run without an error. The loss falls, or is 0 from the beginning, and the
-        accuracy says little: with 10 classes, a binary loss begins at 90 %.
+        All of these run without an error. The loss falls, or is 0 from the start, and the
+        accuracy is misleading: with 10 classes, binary accuracy starts at 90 %.
 
     Fires:
-        Error for scores outside of 0 to 1 under a loss of probabilities in `calls` calls, for a
-        class loss over one output, and for softmax over one output. Warning for the others;
-        several labels are right where a row sums to `several`.
+        Error for values outside of 0 to 1 in a loss that expects probabilities, in `calls`
+        calls; for a categorical loss over one output; and for softmax over one output. Warning
+        for the others. Targets count as multi-label if a row sums to `several`.
 
     Stays quiet:
-        Several labels for an example under a binary loss, squared errors of probabilities, and
-        quantities that are stored as integers of more than `most_classes` values.
+        For multi-label targets in a binary loss, squared errors of probabilities, and quantities
+        stored as integers with more than `most_classes` values.
 
     What to do:
-        - Give the loss what it expects: probabilities, or `from_logits=True` and scores.
-        - For one label of several classes, put out one score for each class, and use a
-          cross-entropy over classes.
-        - For two classes, put out one number through a sigmoid, and use a binary cross-entropy.
+        - Match the loss and the last layer: probabilities, or logits and `from_logits=True`.
+        - For one label out of several classes, output one score per class and use a categorical
+          cross-entropy.
+        - For two classes, output one number through a sigmoid and use a binary cross-entropy.
 
     Example:
-        keras.layers.Dense(1, activation="softmax")     # is 1, whatever the input
+        keras.layers.Dense(1, activation="softmax")     # is 1 for every input
         keras.layers.Dense(1, activation="sigmoid")
 
     References:
@@ -82,15 +82,15 @@ class LossMismatch(Rule):
 
     calls: int = threshold(2, unit="calls from one line", source="chosen by hand")
     several: float = threshold(
-        1.9, unit="summed labels of a row", source="chosen by hand: smoothed ones sum to 1"
+        1.9, unit="sum of a row of labels", source="chosen by hand: smoothed labels sum to 1"
     )
     most_classes: int = threshold(20, unit="different integers", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every place at which a loss is computed."""
+        """Check every line that computes a loss."""
         calls = [call for call in train_calls(window) if call.function is not None]
         if not calls:
-            raise NotApplicable("no loss was called by its name")
+            raise NotApplicable("no known loss function was called")
         found = []
         for same in by_place(calls):
             for mismatch in self._mismatches(same):
@@ -114,21 +114,21 @@ class LossMismatch(Rule):
         return sorted(found, key=lambda finding: finding.severity.rank)[:1]
 
     def _mismatches(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
-        """All that does not fit, the surest first."""
+        """Yield all mismatches, the most certain first."""
         first = calls[0]
         outputs = (first.prediction_shape or (0,))[-1]
         if first.operation == "cross_entropy" and outputs == 1:
             yield _Mismatch(
                 severity=Severity.ERROR,
-                message=f"`{first.function}` runs over a single output: it is 0, or constant, "
-                "whatever the model says",
-                fix='Use `loss="binary_crossentropy"` with one sigmoid output, or put out one '
-                "score for each class.",
+                message=f"`{first.function}` runs over a single output, so it is 0 or constant "
+                "for every prediction",
+                fix='Use `loss="binary_crossentropy"` with one sigmoid output, or output one '
+                "score per class.",
             )
         if outputs == 1 and first.chain[:1] == ("softmax",):
             yield _Mismatch(
                 severity=Severity.ERROR,
-                message="softmax runs over a single output, so the model always says 1",
+                message="softmax runs over a single output, so the model always predicts 1",
                 fix='Use `activation="sigmoid"` on the last layer.',
             )
         yield from self._scores(calls)
@@ -137,17 +137,17 @@ class LossMismatch(Rule):
         if first.operation == "cross_entropy" and outputs > 1 and first.chain[:1] == ("sigmoid",):
             yield _Mismatch(
                 severity=Severity.WARNING,
-                message=f"`{first.function}` over {outputs} classes is given sigmoid outputs, "
+                message=f"`{first.function}` over {outputs} classes gets sigmoid outputs, "
                 "which do not sum to 1",
-                fix='Use `activation="softmax"` on the last layer, or `binary_crossentropy` where '
-                "an example may have several labels.",
+                fix='Use `activation="softmax"` on the last layer, or `binary_crossentropy` if '
+                "an example can have several labels.",
             )
         yield from self._several_labels(calls)
         yield from self._without_label(calls)
         yield from self._class_numbers(calls, outputs)
 
     def _scores(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
-        """Numbers outside of 0 to 1 where probabilities are expected."""
+        """Find values outside of 0 to 1 in a loss that expects probabilities."""
         expecting = [
             call
             for call in calls
@@ -169,39 +169,40 @@ class LossMismatch(Rule):
         activation = "sigmoid" if calls[0].operation.startswith("binary") else "softmax"
         yield _Mismatch(
             severity=Severity.ERROR,
-            message=f"`{name}` expects probabilities, but is given values from {least:.3g} to "
+            message=f"`{name}` expects probabilities but gets values from {least:.3g} to "
             f"{greatest:.3g}: {activation} is missing",
-            fix=f'Give the loss `from_logits=True`, or the last layer `activation="{activation}"`.',
+            fix=f'Set `from_logits=True` on the loss, or `activation="{activation}"` on the last '
+            "layer.",
         )
 
     def _binary(self, calls: list[LossCall], outputs: int) -> Iterator[_Mismatch]:
-        """A binary loss over classes of which an example has one."""
+        """Find a binary loss over mutually exclusive classes."""
         if outputs < 2:
             return
         yield _Mismatch(
             severity=Severity.WARNING,
-            message=f"`{calls[0].function}` is given softmax over {outputs} classes: it judges "
-            "each class apart, and so does an accuracy that is chosen by it",
+            message=f"`{calls[0].function}` gets softmax over {outputs} classes: the loss treats "
+            "each class separately, and so does an accuracy derived from the loss",
             fix='Use `loss="categorical_crossentropy"`, or `"sparse_categorical_crossentropy"` '
-            "for class numbers.",
+            "for class indices.",
         )
 
     def _several_labels(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
-        """Labels of which several are right, under a loss over classes of which one is."""
+        """Find multi-label targets in a categorical loss."""
         samples = [c.targets for c in calls if c.targets is not None and c.targets.row_sums]
         sums = [bound for sample in samples for bound in sample.row_sums or ()]
         if len(samples) < self.calls or max(sums) < self.several:
             return
         yield _Mismatch(
             severity=Severity.WARNING,
-            message=f"a row of labels sums to up to {max(sums):.3g}, but `{calls[0].function}` is "
-            "for rows of which one class is right",
-            fix='Where several labels may be right, end in `activation="sigmoid"`, and use '
-            '`loss="binary_crossentropy"`.',
+            message=f"a row of labels sums to {max(sums):.3g}, but `{calls[0].function}` expects "
+            "rows that sum to 1",
+            fix='If an example can have several labels, use `activation="sigmoid"` on the last '
+            'layer and `loss="binary_crossentropy"`.',
         )
 
     def _without_label(self, calls: list[LossCall]) -> Iterator[_Mismatch]:
-        """Rows of labels of which none is right."""
+        """Find rows of labels that are all 0."""
         samples = [c.targets for c in calls if c.targets is not None and c.targets.row_sums]
         empty = sum(sample.row_sums is not None and not sample.row_sums[0] for sample in samples)
         if empty < self.calls or len(calls[0].target_shape or ()) != 2:
@@ -210,12 +211,12 @@ class LossMismatch(Rule):
             severity=Severity.WARNING,
             message=f"some rows of labels are all 0, so `{calls[0].function}` learns nothing from "
             "them",
-            fix="Number the classes from 0: `one_hot(y - 1, classes)` where the first is 1. A "
-            "number that is no class gives a row of zeros.",
+            fix="Number the classes from 0: `one_hot(y - 1, classes)` if the first class is 1. An "
+            "index out of range gives a row of zeros.",
         )
 
     def _class_numbers(self, calls: list[LossCall], outputs: int) -> Iterator[_Mismatch]:
-        """Integers of a few values, learned as quantities by one output."""
+        """Find class indices that one output fits as a quantity."""
         samples = [call.targets for call in calls if call.targets is not None]
         if calls[0].operation != "elementwise" or outputs != 1 or len(samples) < self.calls:
             return
@@ -228,8 +229,8 @@ class LossMismatch(Rule):
         classes = int(greatest - least) + 1
         yield _Mismatch(
             severity=Severity.WARNING,
-            message=f"`{calls[0].function}` learns the integers {least:g} to {greatest:g} as one "
-            "quantity; if they are classes, it cannot tell them apart",
-            fix=f'For classes, end in `Dense({classes}, activation="softmax")` with '
+            message=f"`{calls[0].function}` fits the integers {least:g} to {greatest:g} as one "
+            "quantity; if they are class indices, use a categorical loss",
+            fix=f'For classes, end with `Dense({classes}, activation="softmax")` and use '
             '`loss="sparse_categorical_crossentropy"`.',
         )

@@ -1,4 +1,4 @@
-"""LOS401: the loss has not fallen since training began."""
+"""LOS401: the loss has not decreased since training started."""
 
 from __future__ import annotations
 
@@ -31,40 +31,37 @@ WARM_RATIO = 0.1
 
 @dataclass(frozen=True)
 class LossNotDecreasing(Rule):
-    """The loss has not fallen since training began.
+    """The loss has not decreased since training started.
 
     What it detects:
-        A loss series that is after `num_steps` steps where it was at the beginning,
-        without a downward trend.
+        A loss that after `num_steps` steps is still at its initial level, without a downward
+        trend.
 
     Why it matters:
-        The model does not learn: the gradient does not reach the weights, the steps
-        are far too small or too large, or the targets have nothing to do with the
-        inputs.
+        The model does not learn. Usually the gradient does not reach the weights, the learning
+        rate is far too small or too large, or the targets are unrelated to the inputs.
 
     Fires:
-        Warning when, over at least `num_steps` steps after warm-up, the median of the
-        last fifth of the losses is not `diff_percent` below that of the first fifth,
-        and late losses lie below early ones in fewer than `trend_share` of all pairs.
-        A flat loss alone proves no error, so it is
-        never more than a warning; look for the cause in other findings.
+        Warning when, over at least `num_steps` steps after warm-up, the median of the last fifth
+        of the losses is less than `diff_percent` below the median of the first fifth, and late
+        losses are below early losses in fewer than `trend_share` of all pairs. A flat loss is
+        only a symptom, so the rule never reports an error; look for the cause in other findings.
 
     Stays quiet:
-        During learning-rate warm-up. A loss that fell earlier and is at its floor or on
-        a plateau. A loss of 0. Losses that change sign or are negative (policy
-        gradients, WGAN). Losses of a game, where several optimizers with parameters of
-        their own pull against each other (GAN). Models that learn from their own output:
-        target networks, policies whose actions are rewarded.
+        During learning-rate warm-up. For a loss that fell earlier and is now at its floor or on
+        a plateau. For a loss of 0. For losses that are negative or change sign (policy
+        gradients, WGAN). For competing losses, each with its own optimizer and parameters (GAN).
+        For models that learn from their own output (target networks, rewarded policies).
 
     What to do:
-        - Look at some rows: does each target belong to its input, in the shape that the loss
-          expects?
-        - Train on one small batch alone: where even that is not learned, gradients do not reach
-          the weights.
+        - Look at some rows: does each target match its input, and does it have the shape that
+          the loss expects?
+        - Train on one small batch: if the model cannot fit it, gradients do not reach the
+          weights.
         - Try a learning rate 10 times larger and 10 times smaller.
 
     Example:
-        optimizer = torch.optim.SGD(model.parameters(), lr=1e-8)   # steps too small
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-8)   # updates are too small
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-2)
 
     References:
@@ -86,14 +83,14 @@ class LossNotDecreasing(Rule):
     diff_percent: float = threshold(2.0, unit="percent of the early loss", source="chosen by hand")
     trend_share: float = threshold(
         0.65,
-        unit="share of late losses below early ones; 0.5 = no trend",
-        source="chosen by hand: 2.6 standard errors at 50 losses a side",
+        unit="share of late losses below early losses; 0.5 = no trend",
+        source="chosen by hand: 2.6 standard errors with 50 early and 50 late losses",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every loss series from its beginning."""
+        """Check every loss series from its start."""
         if targets_move(window):
-            raise NotApplicable("the model learns from its own output, whose loss need not fall")
+            raise NotApplicable("the model learns from its own output; the loss need not decrease")
         game = has_players(window)
         return judge_series(self, window, lambda series: self._judge(window, series, game))
 
@@ -101,15 +98,15 @@ class LossNotDecreasing(Rule):
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if game:
-            raise NotApplicable("several losses play against each other and need not fall")
+            raise NotApplicable("several losses play against each other and need not decrease")
         if series.total > len(series):
-            # What happened at the beginning was judged while it was in the window.
+            # The start was checked while it was in the window.
             return None
         warm = _after_warm_up(window, series, steps_S)
         late_S = loss_S[warm:]
         if len(late_S) < self.num_steps:
             raise NotEnoughData(
-                f"{len(late_S)} steps after warm-up were seen, {self.num_steps} are needed"
+                f"needs {self.num_steps} steps after warm-up, saw {len(late_S)}"
             )
         fifth, third = max(1, len(late_S) // 5), max(1, len(late_S) // 3)
         early, late = float(np.median(late_S[:fifth])), float(np.median(late_S[-fifth:]))
@@ -125,9 +122,9 @@ class LossNotDecreasing(Rule):
             last_step=int(steps_S[-1]),
             count=len(late_S),
             message=(
-                f"the loss is {late:.4g} after {len(late_S)} steps and was {early:.4g} in the "
-                f"first {fifth}{' after warm-up' if warm else ''}, as medians (expected to fall "
-                f"by {self.diff_percent:g} %)"
+                f"the median loss was {early:.4g} in the first {fifth} "
+                f"step{'s' * (fifth != 1)}{' after warm-up' if warm else ''} and is {late:.4g} "
+                f"after {len(late_S)} steps (expected to fall by {self.diff_percent:g} %)"
             ),
             evidence={
                 "early": early,
@@ -139,7 +136,7 @@ class LossNotDecreasing(Rule):
         )
 
     def _fell_between(self, loss_S: Floats, early: float) -> bool:
-        """Return whether the loss was clearly lower in between: then it rose again."""
+        """Return whether the loss was clearly lower in between and rose again."""
         fifth = len(loss_S) // 5
         if not fifth:
             return False

@@ -21,29 +21,29 @@ class LossOscillating(Rule):
     """The loss jumps up and down from step to step.
 
     What it detects:
-        Swings of the loss that change direction at nearly every step, large next to its
-        level, without progress beneath them.
+        A loss that changes direction at nearly every step, with swings that are large relative
+        to its level, and makes no progress.
 
     Why it matters:
-        The steps jump from one wall of the valley to the other. The learning rate is at the
-        edge of what the loss surface bears: a little more and it diverges.
+        Each step overshoots to the other side of the valley. The learning rate is at the edge of
+        stability: with a slightly higher rate the loss diverges.
 
     Fires:
-        When over `num_steps` steps the loss turned around in at least `turns` of them, with
-        swings of `swing` times its level (medians), and the level of the last third is no
-        lower than `progress` of that of the first third. Warning where `calm` steps went
-        before in which it did not; else info, as batches of two kinds that take turns from the
-        start (several tasks, say) look the same.
+        When over `num_steps` steps the loss changes direction in at least `turns` of them, with
+        a median swing of `swing` times its median, and the last third is at least `progress`
+        times the first third. Warning if at least `calm` steps without oscillation came before.
+        Otherwise info, because batches that alternate between two sources from the start look
+        the same.
 
     Stays quiet:
-        Noise of batches, which turns around two times out of three. Swings under which the
-        loss falls. Losses that are negative or change sign.
+        For batch noise, which changes direction in two steps out of three. For swings during
+        which the loss falls. For losses that are negative or change sign.
 
     What to do:
-        - Lower the learning rate, e.g. by 3, or let it decay.
-        - Where batches of several sources take turns, mix the sources within each batch.
-        - Use a larger batch where batches are small.
-        - Lower the momentum, which makes long steps longer.
+        - Lower the learning rate by a factor of 3, or let it decay.
+        - If batches alternate between sources, mix the sources within each batch.
+        - Use a larger batch.
+        - Lower the momentum, because it lengthens the steps.
 
     Example:
         optimizer = torch.optim.SGD(model.parameters(), lr=2.0)
@@ -63,7 +63,7 @@ class LossOscillating(Rule):
     turns: float = threshold(
         0.9,
         unit="of the steps",
-        source="pure noise turns in 2/3 of them; 0.9 over 60 steps lies 4 standard errors above",
+        source="pure noise turns in 2/3 of them; 0.9 over 60 steps is 4 standard errors above",
     )
     swing: float = threshold(
         0.1,
@@ -73,18 +73,18 @@ class LossOscillating(Rule):
     )
     calm: int = threshold(20, unit="steps of the series", source="chosen by hand")
     progress: float = threshold(
-        0.9, unit="of the level at the beginning", source="chosen by hand: below, it learns"
+        0.9, unit="of the initial level", source="chosen by hand: below it, the model learns"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the latest steps of every loss series."""
+        """Check the latest steps of every loss series."""
         return judge_series(self, window, self._judge)
 
     def _judge(self, series: Series) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if len(loss_S) < self.num_steps:
-            raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.num_steps} are needed")
+            raise NotEnoughData(f"needs {self.num_steps} losses, saw {len(loss_S)}")
         late_S = loss_S[-self.num_steps :]
         turned_S = _turned(late_S)
         level = float(np.median(late_S))
@@ -94,7 +94,7 @@ class LossOscillating(Rule):
         share = float(turned_S.mean())
         if share < self.turns or swing < self.swing or kept < self.progress:
             return None
-        # It has lasted as long as nearly all steps turn around.
+        # The oscillation started when nearly all steps began to change direction.
         first = _lasting(_turned(loss_S))
         return Judgment(
             severity=Severity.WARNING if first >= self.calm else Severity.INFO,
@@ -102,15 +102,15 @@ class LossOscillating(Rule):
             last_step=int(steps_S[-1]),
             count=len(steps_S) - first,
             message=(
-                f"the loss turns around at {share:.0%} of the last {self.num_steps} steps, by "
-                f"{swing:.0%} of its level {level:.3g} (expected below {self.swing:.0%})"
+                f"the loss changes direction in {share:.0%} of the last {self.num_steps} steps, "
+                f"by {swing:.0%} of its median {level:.3g} (limit {self.swing:.0%})"
             ),
             evidence={"value": swing, "limit": self.swing, "turns": share, "level": level},
         )
 
 
 def _turned(loss_S: Floats) -> Bools:
-    """Return whether the loss changed its direction, at all but the first and last step."""
+    """Return whether the loss changed direction at each step but the first and last."""
     change_S = np.diff(loss_S)
     turned: Bools = change_S[1:] * change_S[:-1] < 0
     return turned

@@ -1,4 +1,4 @@
-"""NUM009: loss scaling no longer finds a scale at which gradients are finite."""
+"""NUM009: loss scaling finds no scale at which gradients are finite."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from mothtrap.core.window import Series, Window
 
 @dataclass(frozen=True)
 class LossScaleCollapse(Rule):
-    """Loss scaling no longer finds a scale at which gradients are finite.
+    """Loss scaling finds no scale at which gradients are finite.
 
     What it detects:
-        A gradient scaler whose scale has fallen below 1, or that skips one step after
-        another long after it has found its scale.
+        A gradient scaler whose scale falls below 1, or that still skips many steps after it
+        has found a scale.
 
     Why it matters:
-        The scaler halves its scale and skips the step whenever a gradient overflows. A
-        scale below 1 means that gradients overflow by themselves, mostly because they
-        are NaN: no scale cures that. The loop goes on, and nothing is learned.
+        The scaler halves its scale and skips the step whenever a gradient overflows. A scale
+        below 1 means that gradients overflow without scaling, usually because they are NaN. No
+        scale fixes that. Training continues, but the model learns nothing.
 
     Fires:
         Error when the scale is below `scale_limit`, or when more than `skipped_share` of
-        `steps` steps are skipped, counted after the first one that was applied.
+        `steps` steps are skipped after the first applied step.
 
     Stays quiet:
-        The steps skipped at the start while the scale is found, a single skip now and
-        then as the scaler tries a larger scale.
+        For steps skipped at the start while the scaler searches its scale, and for an occasional
+        skip when it tries a larger scale.
 
     What to do:
-        - Look for the NaN or Inf that the scaler meets: train some steps in float32, or
-          with `torch.autograd.set_detect_anomaly(True)`.
-        - Use bfloat16 where the hardware has it: it needs no loss scaling.
-        - Keep softmax, norms, exponentials and losses in float32: leave them to
-          `autocast`, and call no `.half()` on the model.
+        - Find the NaN or Inf in the gradients: train some steps in float32, or with
+          `torch.autograd.set_detect_anomaly(True)`.
+        - Use bfloat16 if the hardware supports it: it needs no loss scaling.
+        - Keep softmax, norms, exponentials and losses in float32: leave them to `autocast`,
+          and do not call `.half()` on the model.
         - Unscale before clipping: `scaler.unscale_(optimizer)`.
 
     Example:
@@ -60,7 +60,7 @@ class LossScaleCollapse(Rule):
     explains = ("loss_not_decreasing", "stuck_at_chance", "step_without_backward")
 
     scale_limit: float = threshold(
-        1.0, unit="the scale", source="below it, scaling makes gradients smaller, not larger"
+        1.0, unit="loss scale", source="below 1, scaling makes gradients smaller"
     )
     skipped_share: float = threshold(0.25, unit="of the steps", source="chosen by hand")
     steps: int = threshold(
@@ -68,10 +68,10 @@ class LossScaleCollapse(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the scale, then at the skipped steps."""
+        """Check the scale, then the skipped steps."""
         scales = [series for series in window.scalars("loss_scale") if len(series)]
         if not window.total_steps:
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         if not scales:
             raise NotApplicable("no gradient scaler is in use")
         found = self._scale(window, scales) or self._skips(window)
@@ -84,7 +84,7 @@ class LossScaleCollapse(Rule):
                 above = np.flatnonzero(series.values_S >= self.scale_limit)
                 onset = int(above[-1]) + 1 if len(above) else 0
                 while onset and series.values_S[onset] < series.values_S[onset - 1]:
-                    onset -= 1  # each overflow on the way down was part of it
+                    onset -= 1  # include each overflow on the way down
                 value = float(series.values_S[-1])
                 return self.finding(
                     window,
@@ -92,7 +92,8 @@ class LossScaleCollapse(Rule):
                     step=int(series.steps_S[onset]),
                     last_step=int(series.steps_S[-1]),
                     count=len(series) - onset,
-                    message=f"the loss scale has fallen to {value:.3g}: no scale helps",
+                    message=f"the loss scale fell to {value:.3g} (limit {self.scale_limit:g}): "
+                    "gradients are not finite at any scale",
                     evidence={"value": value, "limit": self.scale_limit},
                     location=_location(window),
                 )
@@ -118,12 +119,13 @@ class LossScaleCollapse(Rule):
             step=int(window.steps_S[onset]),
             last_step=int(window.steps_S[np.flatnonzero(window.skipped_S)[-1]]),
             count=int(skipped_S.sum()),
-            message=f"loss scaling skips {share:.0%} of {self.steps} steps",
+            message=f"loss scaling skipped {share:.0%} of {self.steps} steps "
+            f"(limit {self.skipped_share:.0%})",
             evidence={"value": share, "limit": self.skipped_share, "steps": self.steps},
             location=_location(window),
         )
 
 
 def _location(window: Window) -> str | None:
-    """The line of a loss that is scaled."""
+    """Return the line of the scaled loss."""
     return next((s.location for s in window.scalars("loss") if s.location), None)

@@ -1,4 +1,4 @@
-"""NUM012: half precision without a loss scale."""
+"""NUM012: a model trains in half precision without loss scaling."""
 
 from __future__ import annotations
 
@@ -14,26 +14,27 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class LossScalingForgotten(Rule):
-    """A model is trained in half precision, but its loss is not scaled.
+    """A model trains in half precision without loss scaling.
 
     What it detects:
-        A model that computes in float16, in a training loop or `train_step` of one's own that
-        takes gradients of the loss itself.
+        A model that computes in float16, in a custom training loop or `train_step` that takes
+        gradients of the unscaled loss.
 
     Why it matters:
         Gradients below 6e-8 become 0 in float16. An optimizer that expects scaled gradients
-        also divides them by the scale, 32768 at first, so that weights hardly change.
+        also divides them by the scale, which starts at 32768, so the weights hardly change.
 
     Fires:
-        Error when the gradients are of a loss that was not scaled.
+        Error when gradients are taken of an unscaled loss.
 
     Stays quiet:
-        bfloat16, which has the range of float32, and `fit` with the default `train_step`.
+        For bfloat16, which has the range of float32, and for `fit` with the default
+        `train_step`.
 
     What to do:
-        - Scale the loss inside of the tape: `scaled = optimizer.scale_loss(loss)`, and take the
-          gradients of `scaled`, with `keras.optimizers.LossScaleOptimizer(optimizer)`.
-        - Use the policy `"mixed_bfloat16"` where the device has it.
+        - Wrap the optimizer in `keras.optimizers.LossScaleOptimizer(optimizer)`. Scale the loss
+          inside the tape, `scaled = optimizer.scale_loss(loss)`, and differentiate `scaled`.
+        - Use the policy `"mixed_bfloat16"` if the device supports it.
 
     Example:
         with tf.GradientTape() as tape:
@@ -53,13 +54,13 @@ class LossScalingForgotten(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every model that computes in half precision."""
+        """Check every model that computes in half precision."""
         seen = list(window.seen(ModelCompiled))
         if not seen:
             raise NotEnoughData("no model was compiled")
         half = [one for one in seen if one.loss_scaled is not None]
         if not half:
-            raise NotApplicable("no model is trained in float16")
+            raise NotApplicable("no model trains in float16")
         forgotten = [one for one in half if one.loss_scaled is False]
         return [
             self.finding(
@@ -67,8 +68,8 @@ class LossScalingForgotten(Rule):
                 severity=Severity.ERROR,
                 step=one.step,
                 last_step=window.last_step,
-                message=f"{one.model} ({one.model_type}) is trained in {one.policy}, but its loss "
-                "is not multiplied by a loss scale",
+                message=f"{one.model} ({one.model_type}) trains in {one.policy}, but its loss is "
+                "not scaled",
                 evidence={"policy": one.policy},
                 location=one.location,
             )

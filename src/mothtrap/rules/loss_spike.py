@@ -1,4 +1,4 @@
-"""LOS404: the loss jumps out of its course in one step."""
+"""LOS404: the loss jumps up in one step."""
 
 from __future__ import annotations
 
@@ -26,45 +26,44 @@ from mothtrap.rules._losses import (
 )
 
 RATE_STEPS = 10
-"""Steps before a jump in which a learning rate that rose is taken for its reason; by hand."""
+"""Steps before a jump in which a rise of the learning rate counts as its cause; chosen by
+hand."""
 RATE_RATIO = 2.0
-"""A learning rate that grew so much was restarted; by hand."""
+"""Rise of the learning rate that counts as a restart; chosen by hand."""
 MAD_TO_STD = 1.4826
 """Ratio of standard deviation and median absolute deviation of normal noise."""
 
 
 @dataclass(frozen=True)
 class LossSpike(Rule):
-    """The loss jumps out of its course in one step.
+    """The loss jumps up in one step.
 
     What it detects:
-        A loss that is far above what the steps before it were like, against their own
-        scatter.
+        A loss that is far above the losses of the steps before it, relative to their spread.
 
     Why it matters:
-        One bad batch or one step too far can undo much of what was learned. Where the loss
-        does not come back the weights were thrown out of the valley.
+        One bad batch or one oversized step can undo much of the training. If the loss does not
+        recover, the weights have left the region of low loss.
 
     Fires:
-        When a loss lies more than `z` robust standard deviations, and `ratio` times, above
-        the median of the `before` steps before it, by at least `height` of the first
-        loss. Warning when the median of the `after` steps that follow is still `ratio` times
-        what it was, and by `lasting` of the first loss above it; info when it recovered.
+        When a loss is more than `z` robust standard deviations above the median of the `before`
+        previous steps, at least `ratio` times that median, and at least `height` of the first
+        loss above it. Warning when the median of the `after` next steps is still `ratio` times
+        the median before, and at least `lasting` of the first loss above it. Info when the loss
+        recovered.
 
     Stays quiet:
-        Noise of batches, also heavy-tailed one at a small level. Jumps that come with a
-        restart of the learning rate. The first `before` steps. Losses that are
-        negative or change sign, those of a GAN, those of models that learn from their own
-        output (target networks, policies whose actions are rewarded), and those of batches of up
-        to four rows.
+        For batch noise, even heavy-tailed noise at a low loss. For jumps at a restart of the
+        learning rate. In the first `before` steps. For losses that are negative or change sign,
+        GAN losses, models that learn from their own output (target networks, rewarded policies),
+        and batches of up to four rows.
 
     What to do:
-        - Look at the batch of that step: rows that are broken, far too large, or wrong
-          labels.
+        - Inspect the batch of that step for corrupt rows, outliers, and wrong labels.
         - PyTorch: Clip the gradient norm: `clip_grad_norm_(parameters, 1.0)`.
-        - Keras: Clip the gradient norm: `global_clipnorm=1.0` of the optimizer.
+        - Keras: Clip the gradient norm: give the optimizer `global_clipnorm=1.0`.
         - JAX: Clip the gradient norm: `optax.clip_by_global_norm(1.0)`.
-        - Lower the learning rate, or with Adam its second beta (0.95 in place of 0.999).
+        - Lower the learning rate, or with Adam the second beta (0.95 instead of 0.999).
 
     Example:
         loss.backward(); optimizer.step()         # one broken batch moves all weights
@@ -84,7 +83,7 @@ class LossSpike(Rule):
     explains = ("loss_not_decreasing", "loss_diverging")
 
     z: float = threshold(
-        10.0, unit="robust standard deviations", source="chosen by hand: no noise reaches it"
+        10.0, unit="robust standard deviations", source="chosen by hand: noise stays below it"
     )
     ratio: float = threshold(2.0, unit="times the median before", source="chosen by hand")
     height: float = threshold(0.2, unit="of the first loss", source="chosen by hand")
@@ -92,16 +91,16 @@ class LossSpike(Rule):
         0.05, unit="of the first loss", source="chosen by hand: less is near the floor"
     )
     before: int = threshold(50, unit="steps", source="chosen by hand")
-    after: int = threshold(30, unit="steps", source="chosen by hand: most spikes heal in fewer")
+    after: int = threshold(30, unit="steps", source="chosen by hand: most spikes end sooner")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every loss series."""
+        """Check every loss series."""
         if has_players(window):
             raise NotApplicable("several losses play against each other")
         if targets_move(window):
-            raise NotApplicable("targets are made of the model's own output, and jump as it does")
+            raise NotApplicable("targets come from the model's own output, so they can jump")
         if has_few_rows(window):
-            raise NotApplicable("batches have so few rows that one hard row makes a spike")
+            raise NotApplicable("batches have so few rows that one hard row causes a spike")
         return judge_series(self, window, lambda series: self._judge(window, series))
 
     def _judge(self, window: Window, series: Series) -> Judgment | None:
@@ -109,7 +108,7 @@ class LossSpike(Rule):
         require_scale(loss_S)
         if len(loss_S) <= self.before + self.after:
             raise NotEnoughData(
-                f"{len(loss_S)} losses were seen, {self.before + self.after + 1} are needed"
+                f"needs {self.before + self.after + 1} losses, saw {len(loss_S)}"
             )
         start = series.first if np.isfinite(series.first) else float(loss_S[0])
         spikes = [
@@ -129,11 +128,12 @@ class LossSpike(Rule):
             count=len(spikes),
             message=(
                 f"the loss jumped to {value:.3g}, {value / max(level, 1e-300):.3g}x the median "
-                f"{level:.3g} of the {self.before} steps before"
+                f"{level:.3g} of the previous {self.before} steps"
                 + (
                     "; it recovered"
                     if recovered
-                    else f", and the {self.after} steps after it are still {self.ratio:g}x above"
+                    else f"; the median of the next {self.after} steps is still at least "
+                    f"{self.ratio:g}x as high"
                 )
             ),
             evidence={
@@ -145,10 +145,10 @@ class LossSpike(Rule):
         )
 
     def _spikes(self, loss_S: Floats, start: float) -> list[tuple[int, float]]:
-        """Places at which a spike begins, and the level before each."""
+        """Return the index at which each spike starts, and the level before it."""
         later_S, before_SW = loss_S[self.before :], _windows(loss_S[:-1], self.before)
         jump = self.height * abs(start)
-        # Medians cost: only where the loss is far above the least before it.
+        # Medians are expensive: compute them only if the loss is far above the recent minimum.
         (places,) = np.nonzero(later_S > before_SW.min(axis=1) + jump)
         level_P = np.median(before_SW[places], axis=1)
         scatter_P = np.median(np.abs(before_SW[places] - level_P[:, None]), axis=1)
@@ -166,7 +166,7 @@ class LossSpike(Rule):
         ]
 
     def _recovers(self, loss_S: Floats, place: int, level: float, start: float) -> bool | None:
-        """Return whether the loss came back; None while that is unknown."""
+        """Return whether the loss recovered; None while that is unknown."""
         later_S = loss_S[place + 1 : place + 1 + self.after]
         if len(later_S) < self.after:
             return None
@@ -180,7 +180,7 @@ def _windows(values_S: Floats, size: int) -> Floats:
 
 
 def _restarted(window: Window, series: Series, step: int) -> bool:
-    """Return whether the learning rate rose much shortly before a step."""
+    """Return whether the learning rate rose sharply just before a step."""
     steps_S, rate_S = learning_rates(window, series)
     recent_S = rate_S[(steps_S >= step - RATE_STEPS) & (steps_S <= step)]
     return len(recent_S) > 1 and float(recent_S.max()) > RATE_RATIO * float(recent_S.min())

@@ -1,4 +1,4 @@
-"""LOS412: the loss of one output is swamped by that of another, and does not fall."""
+"""LOS412: the loss of one output dominates the loss of another, which does not fall."""
 
 from __future__ import annotations
 
@@ -19,38 +19,39 @@ from mothtrap.rules._epochs import Epochs, trainings
 from mothtrap.rules._loss_calls import entropy, label_counts
 
 UNWEIGHED = 0.05
-"""Share by which the sum of the losses may differ from the total if none is weighed; the rest is
-of penalties. Chosen by hand."""
+"""Share by which an unweighted sum of the losses may differ from the total, because of penalties;
+chosen by hand."""
 GUESSED = 0.95
-"""Share of the loss of guessing above which a class loss has not learned; chosen by hand."""
+"""Share of the loss of guessing above which an output has not learned; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class LossSwamped(Rule):
-    """The loss of one output is swamped by that of another, and does not fall.
+    """The loss of one output dominates the loss of another, which does not fall.
 
     What it detects:
-        A model of several outputs whose losses are added as they are, though they are of
-        different orders of magnitude.
+        A model with several outputs whose losses are added without weights although they differ
+        by orders of magnitude.
 
     Why it matters:
-        The layers that the outputs share learn for the largest loss only. The other output
-        stays as it was, and the total, which falls, does not show it.
+        The shared layers only learn for the largest loss. The other output does not improve, and
+        the total loss, which falls, hides it.
 
     Fires:
-        Warning when, in all epochs and at least `epochs` of them, the loss of one output was less
-        than `share` of the total, and in the last third of them is not below `stays` of what it
-        was in the first, while the total fell below `fell` of its first value. It must be no
-        better than guessing for some class loss; else it may have been learned in the first
-        epoch, and it is a note.
+        Warning when in all epochs, at least `epochs`, the loss of one output is less than `share`
+        of the total, in the last third of the epochs it is still at least `stays` of its first
+        value, and the total has fallen below `fell` of its first value. For a warning the output
+        must also be no better than guessing, which is known for class losses. Otherwise it is a
+        note, because the output may have learned in the first epoch.
 
     Stays quiet:
-        A total that is not the plain sum of the losses (`loss_weights`, penalties). A small
-        loss that falls all the same, or is 0.
+        For a total that is not the plain sum of the losses (`loss_weights`, penalties). For a
+        small loss that falls or is 0.
 
     What to do:
-        - Keras: Weigh the losses: `compile(..., loss_weights={"price": 1e-4, "kind": 1.0})`.
-        - Bring the targets to a common scale: subtract the mean, divide by the deviation.
+        - Keras: Weight the losses: `compile(..., loss_weights={"price": 1e-4, "kind": 1.0})`.
+        - Bring the targets to a common scale: subtract the mean, divide by the standard
+          deviation.
 
     Example:
         model.compile("adam", {"price": "mse", "kind": "binary_crossentropy"})
@@ -73,15 +74,15 @@ class LossSwamped(Rule):
     fell: float = threshold(0.9, unit="of its first value", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of a model with several outputs."""
+        """Check every training run of a model with several outputs."""
         every = trainings(window)
         if not every:
-            raise NotEnoughData("no epoch whose metrics are told has ended")
+            raise NotEnoughData("no epoch with reported metrics has ended")
         every = [one for one in every if one.seen[-1].loss and len(one.seen[-1].output_losses) > 1]
         if not every:
-            raise NotApplicable("no model with losses of several outputs is trained")
+            raise NotApplicable("no model has losses of several outputs")
         if max(len(one.seen) for one in every) < self.epochs:
-            raise NotEnoughData(f"fewer than {self.epochs} epochs were seen")
+            raise NotEnoughData(f"fewer than {self.epochs} epochs have ended")
         found = [finding for one in every if (finding := self._judge(window, one))]
         return found[:1]
 
@@ -113,9 +114,9 @@ class LossSwamped(Rule):
             count=len(total_E),
             message=(
                 f"{name} was {loss_OE[small, 0]:.3g} and is {loss_OE[small, -1]:.3g}, "
-                f"{loss_OE[small, -1] / total_E[-1]:.2g} of the total: {other} "
-                f"({loss_OE[large, -1]:.3g}) swamps it"
-                f"{', so that hardly anything is learned for it' if guessed else ''}"
+                f"{loss_OE[small, -1] / total_E[-1]:.2g} of the total (limit {self.share:g}): "
+                f"{other} ({loss_OE[large, -1]:.3g}) dominates it"
+                f"{', and its output is no better than guessing' if guessed else ''}"
             ),
             evidence={
                 "value": float(loss_OE[small, -1]),
@@ -135,7 +136,7 @@ class LossSwamped(Rule):
 
 
 def _guesses(window: Window, one: Epochs) -> list[float]:
-    """Return the losses of guessing, of the class losses of a training."""
+    """Return the loss of guessing for each class loss of a training run."""
     by_line: dict[tuple[object, ...], list[LossCall]] = {}
     for call in window.seen(LossCall):
         if call.label_counts and call.step <= one.steps[-1]:

@@ -1,4 +1,4 @@
-"""LOS414: the training loss is the same in every step, to the last digit."""
+"""LOS414: the training loss is exactly the same in every step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
 
 ONE_OUTPUT = (
-    "Use two outputs or more, one for each class, or a binary loss for the one output: in PyTorch "
+    "Use two outputs or more, one per class, or use a binary loss with one output: in PyTorch "
     "`binary_cross_entropy_with_logits`, in Keras `BinaryCrossentropy(from_logits=True)`, in JAX "
     "`optax.sigmoid_binary_cross_entropy`."
 )
@@ -24,28 +24,28 @@ ONE_OUTPUT = (
 
 @dataclass(frozen=True)
 class LossUnchanged(Rule):
-    """The training loss is the same in every step, to the last digit.
+    """The training loss is exactly the same in every step.
 
     What it detects:
-        A loss that is equal bit by bit in all steps from the first on; and a class loss over
-        one output, which is 0 whatever the model says.
+        A loss that is bit-for-bit equal in all steps from the first. Also a class loss over one
+        output, which is 0 for every prediction.
 
     Why it matters:
-        Other weights or other rows give another loss, if only in the last digit. A loss that
-        stands still does not depend on the weights, or the weights do not change. Nothing is
-        learned.
+        New weights or new rows change the loss at least in its last digit. If it stays equal,
+        either the loss does not depend on the weights or the weights do not change. The model
+        learns nothing.
 
     Fires:
-        Error when a class loss with one class was seen, and the loss is 0 in `few_steps` steps.
-        Warning when `num_steps` losses of a series, all of the run, are equal.
+        Error when a class loss has one class and the loss is 0 in `few_steps` steps. Warning when
+        all losses of the run, at least `num_steps`, are equal.
 
     Stays quiet:
-        A loss that changed in any step, steps that are skipped, and the first steps.
+        For a loss that changed in any step, skipped steps, and the first steps.
 
     What to do:
-        - Follow the loss back to the weights: is it computed from the output of the model, and
-          not from constants, rounded or detached values?
-        - Check that the optimizer holds the weights of this model, and that its rate is not 0.
+        - Trace the loss back to the weights: it must be computed from the model's output, and
+          not from constants, rounded values, or detached tensors.
+        - Check that the optimizer has the parameters of this model and a learning rate above 0.
 
     Example:
         loss = F.cross_entropy(nn.Linear(64, 1)(x), y)      # one class: always 0
@@ -59,20 +59,20 @@ class LossUnchanged(Rule):
     needs = (Need(scalars=("loss",)), Need(facts=(LossCall,), optional=True))
     explains = ("loss_not_decreasing", "stuck_at_chance", "overtraining", "nothing_learned")
 
-    few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class explains it")
+    few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class is proof enough")
     num_steps: int = threshold(
         30,
         unit="steps",
-        source="chosen by hand: in half precision a loss repeats for some steps in a row",
+        source="chosen by hand: in half precision a loss can repeat for some steps",
     )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the losses of each series."""
         every = [s for s in window.scalars("loss") if s.mode is Mode.TRAIN and len(s)]
         if not every:
-            raise NotEnoughData("no loss was seen")
+            raise NotEnoughData("no loss was recorded")
         if all(s.total < self.few_steps for s in every):
-            raise NotEnoughData(f"fewer than {self.few_steps} losses were seen")
+            raise NotEnoughData(f"fewer than {self.few_steps} losses were recorded")
         return [found for s in every if (found := self._judge(window, s))][:1]
 
     def _judge(self, window: Window, series: Series) -> Finding | None:
@@ -84,13 +84,13 @@ class LossUnchanged(Rule):
         single = next((c for c in _calls(window, series) if c.classes == 1), None)
         if single is not None and not value and len(loss_S) >= self.few_steps:
             what = (
-                f"the loss is 0 in all {series.total} steps, as {single.operation} is given one "
-                "class: with one output the class is certain, whatever the model says"
+                f"the loss is 0 in all {series.total} steps: {single.operation} has only one "
+                "class, whose probability is always 1"
             )
             return self._finding(window, series, Severity.ERROR, what, (ONE_OUTPUT,))
         if series.total < self.num_steps or len(loss_S) < self.num_steps:
             return None
-        what = f"the loss was {value:.6g} in all {series.total} steps, equal to the last digit"
+        what = f"the loss is exactly {value:.6g} in all {series.total} steps"
         return self._finding(window, series, Severity.WARNING, what, None)
 
     def _finding(
@@ -115,7 +115,7 @@ class LossUnchanged(Rule):
 
 
 def _calls(window: Window, series: Series) -> list[LossCall]:
-    """Return the loss calls that made a series."""
+    """Return the loss calls of a series."""
     return [
         call
         for call in window.seen(LossCall)
