@@ -111,7 +111,7 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
         return (
             f"{function} returned a new `{seen.state}` in {seen.calls} consecutive calls, but got "
             "the old one each time",
-            (f"Assign the returned `{seen.state}`, and pass it to the next step.",),
+            (f"Assign `{seen.state}` from the result of the step, and pass it to the next step.",),
         )
     return (
         f"{function} returned new weights in {seen.calls} consecutive calls, but got the old ones "
