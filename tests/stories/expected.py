@@ -119,7 +119,7 @@ HEADLINES = {
     "validation_losses_kept": Headline(
         code="RUN903",
         severity="warning",
-        says=("evaluations are all still held with their graphs",),
+        says=("evaluations are all still in memory with their graphs",),
         fix="Evaluate under `torch.no_grad()`",
     ),
     "repeated_before_the_split": Headline(
