@@ -16,7 +16,7 @@ def test_a_mask_of_zeros_and_ones_is_an_error() -> None:
     assert finding.message.startswith(
         "blocks.0.attention gets a floating-point mask of shape (8, 8)"
     )
-    assert finding.fixes[0].startswith("Give a boolean mask")
+    assert finding.fixes[0].startswith("Pass a boolean mask")
 
 
 def test_does_not_apply_without_such_a_mask() -> None:

@@ -89,5 +89,5 @@ def test_losses_of_a_small_epoch_may_be_kept() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotEnoughData, match="500 steps are needed"):
+    with pytest.raises(NotEnoughData, match="needs 500 steps"):
         MemoryGrowth().check(window(steps=300))

@@ -68,7 +68,7 @@ def test_it_says_what_the_metric_and_the_loss_did() -> None:
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
     assert finding.message == (
         "pair_accuracy fell from 0.57 to 0.41 while the loss fell from 1 to 0.26: the loss "
-        "rewards the opposite of what the metric counts"
+        "rewards the opposite of the metric"
     )
     assert [fix.split()[1] for fix in finding.fixes] == ["which", "the", "the", "the"]
 
@@ -78,7 +78,7 @@ def test_an_accuracy_of_nothing_is_told_even_if_a_rounded_sigmoid_is_right_later
     [finding] = MetricContradictsLoss().check(window(*told("accuracy", values, held_out=values)))
     assert finding.message == (
         "accuracy of evaluation is 0 in the first 5 epochs, while the loss fell from 1 to 0.35: "
-        "no prediction counts as right"
+        "no prediction counts as correct"
     )
     assert all(fix.startswith("Check the metric") for fix in finding.fixes)
     late = [*NOTHING[:5], 0.2, 0.5, 0.9]

@@ -16,8 +16,8 @@ def check(*parts, rule: MetricMismatch = MetricMismatch()):  # noqa: B008
 @pytest.mark.parametrize(
     ("fit", "words"),
     [
-        (began(task="two_classes", metrics=("rmse",)), "a metric of numbers"),
-        (began(task="regression", metrics=("rmse", "auc")), "judged by auc"),
+        (began(task="two_classes", metrics=("rmse",)), "a metric for numbers"),
+        (began(task="regression", metrics=("rmse", "auc")), "evaluated with auc"),
         (began(task="regression", metrics=("mape",)), "relative error"),
     ],
 )

@@ -65,8 +65,8 @@ def test_it_is_an_error_once_an_early_epoch_is_taken_for_the_best() -> None:
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert finding.location == "train.py:7"
     assert finding.message == (
-        'EarlyStopping takes the greatest val_loss for the best (`mode="max"`), but a smaller '
-        "one is better: epoch 1 of 5 is taken for the best, and its weights are restored"
+        'EarlyStopping treats the greatest val_loss as the best (`mode="max"`), but a smaller '
+        "one is better: epoch 1 of 5 counts as the best, and its weights are restored"
     )
     [fix] = finding.fixes
     assert 'mode="min"' in fix
@@ -84,7 +84,7 @@ def test_a_rate_that_falls_with_each_better_epoch() -> None:
     )
     [finding] = check(one, *TRAINED)
     assert finding.severity == Severity.ERROR
-    assert "after epoch 1 of 5 every better one lowers the learning rate" in finding.message
+    assert "after epoch 1 of 5, every improvement lowers the learning rate" in finding.message
     [fix] = finding.fixes
     assert 'mode="max"' in fix
 
@@ -92,7 +92,7 @@ def test_a_rate_that_falls_with_each_better_epoch() -> None:
 def test_the_metric_of_the_framework_knows_its_direction_better_than_its_name() -> None:
     known = epochs({"loss": LOSSES, "own": SHARES}, {"own": SHARES}, higher_is_better=("own",))
     [finding] = check(watched("val_own", "min", saves=True, stops=False), *known)
-    assert finding.message.endswith("epoch 1 of 5 is taken for the best, and its weights are kept")
+    assert finding.message.endswith("epoch 1 of 5 counts as the best, and its weights are kept")
 
 
 def test_trainings_of_other_lines_are_not_asked() -> None:

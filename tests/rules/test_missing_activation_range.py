@@ -132,7 +132,7 @@ def test_scores_that_come_from_a_rectifier(operation: str, severity: Severity) -
     looks = [call(None, "relu", "linear", step=n, operation=operation) for n in range(3)]
     [finding] = check(*looks)
     assert (finding.severity, finding.step) == (severity, 0)
-    assert "given the output of a ReLU" in finding.message
+    assert "gets the output of a ReLU" in finding.message
     assert [fix.split()[:3] for fix in finding.fixes] == [["Remove", "the", "ReLU"]]
 
 

@@ -61,7 +61,7 @@ def test_what_reaches_no_loss_is_a_note(step: int) -> None:
     losses = [math.nan, *[1.0] * 5] if step else BROKEN_AT_3
     [finding] = check(seen(step), loss(losses))
     assert finding.severity is Severity.INFO
-    assert "no loss was broken" in finding.message
+    assert "it broke no loss" in finding.message
 
 
 def test_the_first_batch_that_broke_a_loss_counts_not_the_first_seen() -> None:
@@ -83,7 +83,7 @@ def test_what_the_script_made_of_finite_data_is_not_blamed_on_the_data() -> None
     own = seen(from_loader=False, tensor="target", source="the loss", computed=True)
     [finding] = check(LOADER, own, loss(BROKEN_AT_3))
     assert finding.severity is Severity.ERROR
-    assert "what the loader gave was finite: the script has computed it" in finding.message
+    assert "the loader's data were finite, so the script computed it" in finding.message
     [fix] = finding.fixes
     assert "mothtrap replay" in fix
     assert "samples" not in fix
@@ -91,7 +91,7 @@ def test_what_the_script_made_of_finite_data_is_not_blamed_on_the_data() -> None
 
 def test_where_no_one_knows_the_data_come_first_and_the_script_last() -> None:
     [finding] = check(LOADER, seen(from_loader=False), loss(BROKEN_AT_3))
-    assert "the script has computed it" not in finding.message
+    assert "the script computed it" not in finding.message
     assert "samples named" in finding.fixes[0]
     assert "mothtrap replay" in finding.fixes[-1]
 

@@ -25,7 +25,7 @@ def test_fires_on_the_line_that_makes_one_each_epoch() -> None:
     [finding] = check(*(made(step) for step in (0, 20, 40, 60, 80)))
     assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 20, 80)
     assert (finding.count, finding.location) == (4, MADE)
-    assert "made anew 4 times, every 20 steps" in finding.message
+    assert "created 4 times, every 20 steps" in finding.message
 
 
 def test_quiet_where_the_model_was_set_back() -> None:

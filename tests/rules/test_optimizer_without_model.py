@@ -48,5 +48,5 @@ def test_forgets_an_optimizer_that_gets_gradients_after_all() -> None:
 
 
 def test_few_steps_prove_nothing() -> None:
-    with pytest.raises(NotEnoughData, match=r"3 steps were seen, 5 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 5 steps, saw 3"):
         check(steps=3)

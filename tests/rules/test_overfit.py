@@ -29,7 +29,7 @@ def test_fires_where_evaluation_turned_up_while_training_fell() -> None:
     assert finding.step == 10 * TURN + 10
     assert (finding.mode, finding.location) == ("eval", PLACE)
     assert finding.evidence["best"] == 0.5
-    assert "was 0.5 at step 60" in finding.message
+    assert "best: 0.5 at step 60" in finding.message
 
 
 def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
@@ -116,7 +116,7 @@ def test_does_not_apply_to_a_gan() -> None:
         loss(np.ones(50), of="gan.py:5", optimizers=("D",), steps=turns),
         loss(np.ones(50), of="gan.py:9", optimizers=("G",), steps=turns + 1),
     )
-    with pytest.raises(NotApplicable, match="play against"):
+    with pytest.raises(NotApplicable, match="compete with"):
         Overfit().check(window(*game, *evaluations(VALID, FALLING)))
 
 
@@ -129,7 +129,7 @@ def test_cannot_judge_without_evaluations_or_training() -> None:
         Overfit().check(window(loss(FALLING), loss([np.nan], steps=[2], mode=Mode.EVAL)))
     with pytest.raises(NotEnoughData, match="4 times"):
         check(evaluations(VALID[:3], FALLING[:3]))
-    with pytest.raises(NotEnoughData, match="no loss of training"):
+    with pytest.raises(NotEnoughData, match="no training loss"):
         check(evaluations(VALID))
 
 

@@ -69,7 +69,7 @@ def test_does_not_apply_to_a_gan() -> None:
         loss(np.ones(50), of="gan.py:5", optimizers=("D",), steps=turns),
         loss(np.ones(50), of="gan.py:9", optimizers=("G",), steps=turns + 1),
     )
-    with pytest.raises(NotApplicable, match="play against"):
+    with pytest.raises(NotApplicable, match="compete with"):
         Overtraining().check(window(*game, *evaluations(WORSE)))
 
 
@@ -95,7 +95,7 @@ def test_patience_validation_is_patience_validation() -> None:
 def test_patience_train_is_patience_train() -> None:
     found = evaluations(FALLING, RESTS)
     [finding] = check(found, Overtraining(patience_train=12))
-    assert "loss of training has not fallen by 0.01 in 12 evaluations" in finding.message
+    assert "training loss has not fallen by 0.01 in 12 evaluations" in finding.message
     assert check(found, Overtraining(patience_train=13)) == []
 
 

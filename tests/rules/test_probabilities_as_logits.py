@@ -38,6 +38,6 @@ def test_it_is_a_warning_in_the_line_of_the_loss() -> None:
     assert (finding.severity, finding.step, finding.count) == ("warning", 2, 2)
     assert finding.location == "train.py:9"
     assert finding.message == (
-        "softmax goes into sparse_categorical_crossentropy, which is told `from_logits=True`: "
-        "the framework takes the softmax back here, but not everywhere"
+        "softmax goes into sparse_categorical_crossentropy with `from_logits=True`: "
+        "the framework undoes the softmax here, but not in every case"
     )

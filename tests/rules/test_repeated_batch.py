@@ -58,7 +58,7 @@ def test_does_not_apply_to_loaders_that_may_repeat(sampler: str) -> None:
 def test_warns_of_a_stream_that_gives_one_batch_only() -> None:
     [finding] = check(passed(7, "iterable", batches=8, location="train.py:3"))
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:3")
-    assert "the same batch 8 times running" in finding.message
+    assert "the same batch 8 times in a row" in finding.message
     assert not any("worker" in fix for fix in finding.fixes)
     with pytest.raises(NotApplicable):
         check(passed(6, "iterable", batches=8))
@@ -117,5 +117,5 @@ def test_one_batch_for_ever_is_an_error() -> None:
     used = OneBatchUsed(step=40, loader="loader 1", steps=32, unused=40, first_step=9)
     [finding] = RepeatedBatch().check(window(used))
     assert (finding.severity, finding.step) == (Severity.ERROR, 9)
-    assert "which gave 40 others meanwhile" in finding.message
-    assert finding.fixes[0].startswith("Give the model the batch of the loop")
+    assert "which returned 40 other batches meanwhile" in finding.message
+    assert finding.fixes[0].startswith("Call the model with the batch of the loop")

@@ -69,7 +69,7 @@ def test_only_workers_that_average_together_are_compared() -> None:
 def test_says_why_it_cannot_judge() -> None:
     with pytest.raises(NotApplicable, match="one worker"):
         check(window(started(1), steps=5))
-    with pytest.raises(NotApplicable, match="no model in DistributedDataParallel"):
+    with pytest.raises(NotApplicable, match="no batches of a model in DistributedDataParallel"):
         check(worker(0, ""), worker(1, ""))
     with pytest.raises(NotEnoughData, match="4 batches of all workers"):
         check(worker(0, "abc"), worker(1, "abc"))

@@ -73,7 +73,7 @@ def test_two_batches_of_probabilities_prove_it_where_there_is_no_graph() -> None
     [finding] = check(*faulty)
     assert (finding.severity, finding.step, finding.mode) == (Severity.ERROR, 3, "eval")
     assert "in evaluation" in finding.message
-    assert finding.fixes[0].startswith("Give the loss of the evaluation the logits")
+    assert finding.fixes[0].startswith("In evaluation, pass the logits to the loss")
 
 
 def test_one_batch_of_logits_disproves_it() -> None:

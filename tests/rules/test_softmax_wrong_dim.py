@@ -95,4 +95,4 @@ def test_before_a_cross_entropy_the_softmax_is_to_be_removed() -> None:
     [twice] = check(call("cross_entropy", (32, 10), 10, 32, classes=10))
     assert twice.fixes[0].startswith("Remove the softmax")
     [once] = check(call("cross_entropy", (32, 10), 32, classes=10))
-    assert once.fixes[0].startswith("Let the softmax run over the classes")
+    assert once.fixes[0].startswith("Apply the softmax over the classes")

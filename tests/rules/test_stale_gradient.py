@@ -26,7 +26,7 @@ def test_stays_quiet_on_a_single_stale_step() -> None:
 
 def test_fires_on_evaluations_of_a_closure_within_one_step() -> None:
     [finding] = StaleGradient().check(window(stale([18.0], of="LBFGS")))
-    assert "previous evaluation, in 18 evaluations of its closure" in finding.message
+    assert "in 18 evaluations of its closure" in finding.message
     assert finding.fixes == ("Call `optimizer.zero_grad()` at the beginning of the closure.",)
 
 

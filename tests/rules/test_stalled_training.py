@@ -19,7 +19,7 @@ def waited(seconds: float, seen: Window) -> Window:
 def test_fires_when_nothing_came_for_long() -> None:
     [finding] = StalledTraining().check(waited(2000.0, window(loss([1.0] * 5))))
     assert (finding.severity, finding.step) == (Severity.ERROR, 4)
-    assert finding.message == "nothing came for 2,000 s since step 4 (limit 1800 s)"
+    assert finding.message == "no step or evaluation for 2,000 s since step 4 (limit 1800 s)"
 
 
 def test_the_limit_can_be_set() -> None:

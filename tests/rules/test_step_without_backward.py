@@ -32,7 +32,7 @@ def test_gradients_that_were_cleared_before_the_step_are_told_as_such() -> None:
     cleared = GradientsCleared(step=2, optimizer="Adam", location="train.py:9")
     [finding] = StepWithoutBackward().check(window(state([FRESH, FRESH, *[NONE] * 3]), cleared))
     assert (finding.step, finding.location) == (2, "train.py:9")
-    assert "those of the backward were cleared before the step" in finding.message
+    assert "they were cleared between backward and step" in finding.message
     assert finding.fixes[0].startswith("Call `zero_grad()` before `backward()`")
 
 

@@ -110,7 +110,7 @@ def test_does_not_apply_when_a_call_has_one_class_only() -> None:
 
 def test_does_not_apply_to_a_game() -> None:
     game = loss(CHANCE, of="gan.py:9", optimizers=("G",))
-    with pytest.raises(NotApplicable, match="play"):
+    with pytest.raises(NotApplicable, match="compete"):
         check(CHANCE, calls(), game)
 
 
@@ -131,7 +131,7 @@ def test_cannot_judge_without_labels_or_steps() -> None:
 def test_does_not_apply_to_regression() -> None:
     with pytest.raises(NotApplicable, match="class loss"):
         check(CHANCE, [LossCall(step=0, operation="elementwise", series=LOSS)])
-    with pytest.raises(NotApplicable, match="no class loss"):
+    with pytest.raises(NotApplicable, match="not a class loss"):
         check(CHANCE, calls(series="other.py:1"))
 
 

@@ -33,7 +33,7 @@ def test_of_whole_sequences_it_is_a_note() -> None:
     whole = LossCall(step=0, operation="cross_entropy", classes=3, prediction_shape=(32, 3))
     [finding] = check(tokens(PADDED), whole)
     assert finding.severity is Severity.INFO
-    assert finding.message.endswith("the loss is of whole sequences")
+    assert finding.message.endswith("the loss has one label per sequence")
     each = structs.replace(whole, prediction_shape=(32, 40, 3))
     assert check(tokens(PADDED), whole, each)[0].severity is Severity.WARNING
 
@@ -88,7 +88,7 @@ def masked(**fields: object) -> LossCall:
 def test_padding_that_the_loss_leaves_out_is_a_note(line: LossCall) -> None:
     [finding] = check(tokens(PADDED), line)
     assert finding.severity is Severity.INFO
-    assert finding.message.endswith("; the loss leaves them out")
+    assert finding.message.endswith("; the loss ignores them")
     assert "ignore_index" not in " ".join(finding.fixes)
 
 
@@ -103,6 +103,6 @@ def test_padding_that_drowns_whole_sequences_is_a_warning() -> None:
     same = [spread(step, 1e-6, shape=(32, 3)) for step in range(4)]
     [finding] = check(tokens(PADDED), whole, *same)
     assert finding.severity is Severity.WARNING
-    assert "may not see past them" in finding.message
+    assert "may not mask them" in finding.message
     assert finding.fixes[0].startswith("Let the model skip padding")
     assert check(tokens(PADDED), whole, *same, spread(5, 0.1))[0].severity is Severity.INFO

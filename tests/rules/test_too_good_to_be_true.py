@@ -73,7 +73,7 @@ def test_healthy_beginnings_stay_quiet(values: object) -> None:
 
 
 def test_cannot_judge_games_or_unseen_targets() -> None:
-    with pytest.raises(NotApplicable, match="play"):
+    with pytest.raises(NotApplicable, match="compete"):
         check(call(0, (7,)), loss(np.ones(40), of="gan.py:9", optimizers=("G",)))
     with pytest.raises(NotEnoughData):
         check(LossCall(step=0, operation="elementwise"))

@@ -66,7 +66,7 @@ def weights(count: int) -> Matrix:
 def test_few_samples_a_class_are_a_note() -> None:
     [finding] = TooLittleData().check(window(loader(40), FOUR))
     assert (finding.severity, finding.location) == (Severity.INFO, "train.py:6")
-    assert finding.message.startswith("40 samples of 4 classes")
+    assert finding.message.startswith("only 40 training samples for 4 classes")
 
 
 def test_rows_sliced_by_hand_are_counted_when_they_have_come_around() -> None:

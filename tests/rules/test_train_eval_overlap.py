@@ -67,7 +67,7 @@ def test_quiet_on_few_rows_and_on_data_with_equal_rows(healthy: RowsShared) -> N
 def test_the_training_data_themselves_are_a_note() -> None:
     [finding] = check(rows(790, 800))
     assert finding.severity is Severity.INFO
-    assert "the training data are evaluated" in finding.message
+    assert "the evaluation data are the training data" in finding.message
 
 
 def test_a_part_of_the_training_data_is_a_warning_where_nothing_else_is_evaluated() -> None:
@@ -107,7 +107,7 @@ def test_a_loader_of_the_training_data_is_a_note() -> None:
 
 def test_one_loader_is_told_of_once() -> None:
     [finding] = check(indices(50), rows(50, source="loader 2"))
-    assert "loader 2 of the evaluation draws 50" in finding.message
+    assert "loader 2 (evaluation) shares 50" in finding.message
 
 
 def test_waits_for_an_evaluation() -> None:
@@ -131,7 +131,7 @@ def test_copies_are_not_explained_by_equal_rows() -> None:
     assert finding.severity is Severity.ERROR
     assert "copies of 20 rows" in finding.message
     assert "40%" in finding.message
-    assert finding.fixes[0].startswith("Drop copies, and repeat rare rows, after splitting")
+    assert finding.fixes[0].startswith("Remove duplicates before splitting")
     assert check(rows(3, copied=True, share_of_all=0.4)) == []
     assert check(rows(20, expected_share=1.0, copied=True, share_of_all=0.01)) == []
 

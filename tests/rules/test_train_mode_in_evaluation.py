@@ -139,5 +139,5 @@ def test_cannot_judge_a_few_evaluations(few: list[EvaluationPhase]) -> None:
 
 
 def test_cannot_judge_before_the_first_step() -> None:
-    with pytest.raises(NotEnoughData, match="no evaluation of a model under training"):
+    with pytest.raises(NotEnoughData, match="no evaluation of a training model"):
         check(*phases(count=3, steps=0))

@@ -69,7 +69,7 @@ def test_fires_when_weights_are_put_back_after_every_step() -> None:
     [finding] = check(looks([0.02] * 7), norms([3.25] * 7), pulled(), FLAT)
     assert finding.severity is Severity.ERROR
     assert finding.evidence["restored"] is True
-    assert "put back" in finding.message
+    assert "reset after every step" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def test_predictions_that_never_come_near_the_targets() -> None:
     [finding] = check(*(call(step, 0.5 + step) for step in range(0, 200, 32)))
     assert (finding.severity, finding.step) == (Severity.WARNING, 0)
     assert finding.location == "train.py:9"
-    assert "the targets go from 8e+04 to 9e+05" in finding.message
-    assert "no prediction is beyond 192 after 192 steps" in finding.message
+    assert "the targets range from 8e+04 to 9e+05" in finding.message
+    assert "no prediction exceeds 192 after 192 steps" in finding.message
 
 
 def test_targets_on_both_sides_of_0() -> None:
@@ -47,7 +47,7 @@ def test_targets_on_both_sides_of_0() -> None:
 def test_what_breaks_in_its_first_steps() -> None:
     grows = np.concatenate([9e10 * 30.0 ** np.arange(6), np.full(100, np.nan)])
     [finding] = check(call(0, 1.0), call(4, 1e12), losses=grows)
-    assert "the loss is no number after 6 steps" in finding.message
+    assert "the loss is not finite after 6 steps" in finding.message
     stays = np.concatenate([np.full(6, 9e10), np.full(100, np.nan)])
     with pytest.raises(NotEnoughData):
         check(call(0, 1.0), call(4, 2.0), losses=stays)

@@ -41,7 +41,7 @@ def test_thresholds_are_what_they_say() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotApplicable, match="no classifier"):
+    with pytest.raises(NotApplicable, match="not a classifier"):
         UnscaledWeights().check(window(ERROR, table(counts=None)))
     with pytest.raises(NotApplicable, match="no evals"):
         UnscaledWeights().check(window(began(metrics=()), RARE))

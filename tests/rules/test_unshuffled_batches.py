@@ -88,7 +88,7 @@ def test_quiet_on_real_and_fake_in_turn() -> None:
 def test_does_not_apply_to_one_class_and_waits_for_more_batches() -> None:
     with pytest.raises(NotApplicable, match="one class"):
         check(of_labels(np.ones(400, dtype=int), 32))
-    with pytest.raises(NotEnoughData, match="8 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 8 batches"):
         check(of_labels(np.sort(LABELS)[:96], 32))
 
 

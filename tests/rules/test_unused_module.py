@@ -87,5 +87,5 @@ def test_stays_quiet_on_modules_that_are_called_or_out_of_sight(more: dict[str, 
 
 
 def test_few_steps_prove_nothing() -> None:
-    with pytest.raises(NotEnoughData, match=r"5 steps were seen, 20 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 20 steps, saw 5"):
         check(steps=5)

@@ -22,9 +22,9 @@ def test_warming_up_is_nothing() -> None:
 @pytest.mark.parametrize(
     ("told", "severity", "message", "fix"),
     [
-        ({"why": "unchanged"}, Severity.ERROR, "returns the weights that it was given", "Return"),
+        ({"why": "unchanged"}, Severity.ERROR, "returns its input weights", "Return"),
         ({"why": "in place"}, Severity.ERROR, "updates its model in place", "nnx.jit"),
-        ({"state": "opt"}, Severity.WARNING, "a new `opt` 32 times running", "Assign `opt`"),
+        ({"state": "opt"}, Severity.WARNING, "a new `opt` in 32 consecutive calls", "Assign `opt`"),
     ],
 )
 def test_says_how_the_update_is_lost(
@@ -46,4 +46,4 @@ def test_gradients_that_no_optimizer_gets() -> None:
     told = Seen(step=31, function="Model.train_step", calls=32, why="not applied")
     [finding] = UpdateDropped().check(window(told))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
-    assert "`Model.train_step` computed gradients 32 times running" in finding.message
+    assert "`Model.train_step` computed gradients in 32 consecutive calls" in finding.message

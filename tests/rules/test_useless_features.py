@@ -23,7 +23,7 @@ def test_a_column_without_a_value_is_a_warning() -> None:
 def test_many_constants_and_copies_are_a_warning_few_a_note() -> None:
     [finding] = check(began(), table(constant=("a", "b")), columns(copies=(("c", "d"),)))
     assert finding.severity is Severity.WARNING
-    assert "2 with one value in all rows (a, b); 1 equal to another one (d)" in finding.message
+    assert "2 with one value in all rows (a, b); 1 equal to another column (d)" in finding.message
     [finding] = check(began(), table(constant=("a",)), columns())
     assert finding.severity is Severity.INFO
 

@@ -144,7 +144,7 @@ def test_embeddings_are_no_layers() -> None:
 
 
 def test_the_start_of_training_proves_nothing() -> None:
-    with pytest.raises(NotEnoughData, match=r"20 steps were seen, 50 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 50 steps, saw 20"):
         check(layers(falling_by(0.1), steps=20), loss(LEVEL[:20]))
 
 

@@ -63,13 +63,13 @@ def test_fires_where_only_a_penalty_has_fallen_and_the_model_guesses() -> None:
 
 def test_a_weight_that_is_one_number_may_end_near_0() -> None:
     """The slope of a line through points falls from a random 3 to the 0.2 that is right."""
-    with pytest.raises(NotEnoughData, match="looks at the weights"):
+    with pytest.raises(NotEnoughData, match="samples of the weights"):
         check(sizes(SHRINKING, SHRINKING, shape=()))
     assert check(sizes(SHRINKING, SHRINKING, shape=(2, 1))) != []
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotEnoughData, match="looks at the weights"):
+    with pytest.raises(NotEnoughData, match="samples of the weights"):
         check(sizes(SHRINKING[:3], SHRINKING[:3]))
-    with pytest.raises(NotEnoughData, match="course of the loss"):
+    with pytest.raises(NotEnoughData, match="loss history"):
         check(sizes(SHRINKING, SHRINKING), -FLAT)

@@ -42,7 +42,7 @@ def test_weights_that_began_at_0_have_nothing_to_compare_with() -> None:
 
 
 def test_cannot_judge_a_few_looks() -> None:
-    with pytest.raises(NotEnoughData, match="5 looks"):
+    with pytest.raises(NotEnoughData, match="5 samples"):
         check(np.array([1.0, 100.0, 1e4]))
     with pytest.raises(NotEnoughData, match="100 steps"):
         check(10.0 ** np.arange(7))

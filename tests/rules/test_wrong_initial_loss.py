@@ -80,7 +80,7 @@ def test_a_run_that_goes_on_does_not_begin() -> None:
 
 
 def test_needs_five_losses() -> None:
-    with pytest.raises(NotEnoughData, match="5 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 5 losses"):
         check(FALLING[:4])
 
 

@@ -21,7 +21,7 @@ def seen(**more) -> GradientsGiven:
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        ({"against": 0.9}, "sign is turned round"),
+        ({"against": 0.9}, "sign is wrong"),
         ({"hessians_below": 0.5}, "50.0% of the hessians"),
         ({"nonfinite": 3}, "3 gradients or hessians"),
     ],

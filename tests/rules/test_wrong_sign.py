@@ -90,7 +90,7 @@ def test_says_why_it_cannot_judge() -> None:
         check(falling, "cross_entropy", "elementwise")
     with pytest.raises(NotApplicable, match="may be negative"):
         check(falling, "nll")
-    with pytest.raises(NotEnoughData, match="8 are needed"):
+    with pytest.raises(NotEnoughData, match="needs 8 losses"):
         check(falling[:4], "cross_entropy")
 
 

@@ -25,7 +25,7 @@ def test_a_stall_is_told_and_becomes_a_note_when_steps_come_again(tmp_path: Path
     (tmp_path / "mothtrap.toml").write_text("[rules.RUN901]\nseconds = 0.5\n")
     done = run(observed([tmp_path / "train.py"], runs_dir=tmp_path, name="seen"), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "RUN901 stalled training at step 1: nothing came for" in done.stderr
+    assert "RUN901 stalled training at step 1: no step or evaluation for" in done.stderr
     record = show(tmp_path / "seen", cwd=tmp_path)
     [finding] = [f for f in record["findings"] if f["code"] == "RUN901"]
     assert (finding["severity"], finding["step"]) == ("info", 1)

@@ -36,7 +36,7 @@ HEADLINES = {
         code="STR701",
         severity="error",
         says=("softmax goes into nll_loss, which expects log-probabilities",),
-        fix="Put `log_softmax`",
+        fix="Use `log_softmax`",
     ),
     "padded_text": Headline(code="OPT603", severity="warning"),
     "labels_one_row_off": Headline(code="DAT511", severity="warning"),
@@ -74,7 +74,7 @@ HEADLINES = {
         code="STR701",
         severity="error",
         says=("probabilities go into cross_entropy in evaluation",),
-        fix="Give the loss of the evaluation the logits",
+        fix="In evaluation, pass the logits to the loss",
     ),
     "softmax_over_the_nodes": Headline(
         code="STR709",
@@ -84,7 +84,7 @@ HEADLINES = {
             "size 7",
             "the softmax is called at softmax_over_the_nodes.py:39",
         ),
-        fix="Let the softmax run over the classes",
+        fix="Apply the softmax over the classes",
     ),
     "values_against_returns": Headline(
         code="STR706",
@@ -119,14 +119,14 @@ HEADLINES = {
     "validation_losses_kept": Headline(
         code="RUN903",
         severity="warning",
-        says=("evaluations are all still held with their graphs",),
+        says=("evaluations are all still in memory with their graphs",),
         fix="Evaluate under `torch.no_grad()`",
     ),
     "repeated_before_the_split": Headline(
         code="DAT510",
         severity="error",
         says=("copies of ", "are in training and in evaluation"),
-        fix="Drop copies, and repeat rare rows, after splitting",
+        fix="Remove duplicates before splitting",
     ),
     "labels_shuffled": Headline(
         code="DAT511",

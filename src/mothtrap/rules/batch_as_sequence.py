@@ -29,14 +29,9 @@ class BatchAsSequence(Rule):
         each prediction depends on the other rows of its batch.
 
     Fires:
-<<<<<<< HEAD
-        Warning when in `looks` steps, and `share` of those that were looked at, every loss has as
-        many rows as axis 0 of the input, more than one entry lies along axis 1, and no axis of
-        the prediction is as long as that.
-=======
-        Warning when in `looks` steps every loss has as many rows as axis 0 of the input, axis 1
-        has more than one entry, and no axis of the prediction has the size of axis 1.
->>>>>>> lang2
+        Warning when in `looks` steps, and in `share` of the steps that were inspected, every loss
+        has as many rows as axis 0 of the input, axis 1 has more than one entry, and no axis of the
+        prediction has the size of axis 1.
 
     Stays quiet:
         For batches of one sequence, losses over every position, batch sizes equal to the sequence
@@ -58,14 +53,10 @@ class BatchAsSequence(Rule):
     needs = (Need(facts=(SequenceAxes,)), Need(facts=(LossCall,)))
     explains = ("loss_not_decreasing", "stuck_at_chance", "overfit")
 
-<<<<<<< HEAD
-    looks: int = threshold(2, unit="steps", source="chosen by hand: sizes agree by chance once")
+    looks: int = threshold(2, unit="steps", source="chosen by hand: sizes can agree once by chance")
     share: float = threshold(
         0.75, unit="of the looks", source="chosen by hand: some looks are at an evaluation"
     )
-=======
-    looks: int = threshold(2, unit="steps", source="chosen by hand: sizes can agree once by chance")
->>>>>>> lang2
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the axes of each module with the rows of the losses of the same step."""
@@ -83,17 +74,12 @@ class BatchAsSequence(Rule):
             for module, every in seen.items()
         }
         if all(len(verdicts) < self.looks for verdicts in judged.values()):
-<<<<<<< HEAD
-            raise NotEnoughData(f"fewer than {self.looks} steps show the loss beside the module")
+            raise NotEnoughData(f"fewer than {self.looks} steps show both the loss and the module")
         wrong = [
             module
             for module, found in judged.items()
             if sum(found) >= max(self.looks, self.share * len(found))
         ]
-=======
-            raise NotEnoughData(f"fewer than {self.looks} steps show both the loss and the module")
-        wrong = [m for m, found in judged.items() if len(found) >= self.looks and all(found)]
->>>>>>> lang2
         return [self._finding(window, seen[wrong[0]], wrong)] if wrong else []
 
     def _finding(self, window: Window, seen: list[SequenceAxes], wrong: list[str]) -> Finding:

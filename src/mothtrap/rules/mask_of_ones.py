@@ -17,26 +17,26 @@ class MaskOfZerosAndOnes(Rule):
     """A floating-point mask of zeros and ones masks nothing.
 
     What it detects:
-        An attention that gets a mask of floating-point numbers, all of which are 0 or 1.
+        An attention that gets a floating-point mask whose values are all 0 or 1.
 
     Why it matters:
-        A floating-point mask is added to the scores. 0 leaves them as they are, and 1 makes the
-        weight 2.7 times as large. Every position sees every other one, also those that come
-        later, so a language model reads its own targets.
+        A floating-point mask is added to the scores. 0 changes nothing, and 1 makes the weight 2.7
+        times as large. Every position sees all others, including later ones, so a language model
+        sees its own targets.
 
     Fires:
         Error when `nn.MultiheadAttention` or `scaled_dot_product_attention` gets a mask that
-        holds both 0 and 1 and no other number.
+        contains both 0 and 1 and no other number.
 
     Stays quiet:
-        Boolean masks, masks of 0 and minus infinity, other biases, masks that are trained, and
-        attentions that the script writes out.
+        Boolean masks. Masks of 0 and minus infinity. Other biases. Trained masks. Attention that
+        the script implements by hand.
 
     What to do:
-        - Give a boolean mask: `mask.bool()`. In `scaled_dot_product_attention` True means that a
-          position is seen, in `nn.MultiheadAttention` that it is not.
-        - Or add minus infinity where nothing may be seen:
-          `torch.zeros_like(mask).masked_fill(mask == 0, -torch.inf)`.
+        - Pass a boolean mask: `mask.bool()`. In `scaled_dot_product_attention` True means that a
+          position is visible, in `nn.MultiheadAttention` that it is masked.
+        - Or add minus infinity at the masked positions: `torch.zeros_like(mask).masked_fill(mask ==
+          0, -torch.inf)`.
 
     Example:
         F.scaled_dot_product_attention(q, k, v, attn_mask=torch.ones(n, n).tril())
@@ -52,10 +52,10 @@ class MaskOfZerosAndOnes(Rule):
     explains = ("too_good_to_be_true", "causal_leak", "overfit")
 
     def check(self, window: Window) -> list[Finding]:
-        """Report the first such mask."""
+        """Report the first mask of zeros and ones."""
         seen = list(window.seen(MaskOfOnes))
         if not seen:
-            raise NotApplicable("no attention was seen that gets a mask of zeros and ones")
+            raise NotApplicable("no attention got a mask of zeros and ones")
         first = seen[0]
         where = f"{first.module} gets" if first.module else "an attention gets"
         return [
@@ -65,8 +65,8 @@ class MaskOfZerosAndOnes(Rule):
                 step=first.step,
                 layers=(first.module,) if first.module else (),
                 message=(
-                    f"{where} a floating-point mask of shape {first.shape} that holds only 0 and "
-                    "1: it is added to the scores, and masks nothing"
+                    f"{where} a floating-point mask of shape {first.shape} that contains only 0 "
+                    "and 1: it is added to the scores, so it masks nothing"
                 ),
                 evidence={"masks": len(seen), "shape": list(first.shape)},
                 location=first.location,

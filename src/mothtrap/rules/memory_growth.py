@@ -1,4 +1,4 @@
-"""RUN903: the job needs more and more memory."""
+"""RUN903: memory use keeps growing."""
 
 from __future__ import annotations
 
@@ -22,34 +22,32 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class MemoryGrowth(Rule):
-    """The job needs more and more memory.
+    """Memory use keeps growing.
 
     What it detects:
-        Memory of a device or of the process that rises step after step, and losses of
-        training or evaluations that are kept together with their graphs.
+        Device or process memory that grows step after step, and losses or evaluations that are kept
+        together with their graphs.
 
     Why it matters:
-        What is held is never let go. The job slows down as memory is searched for, and
-        ends out of memory, often hours later and far from the line that holds on.
+        The memory is never released. The job slows down and finally runs out of memory, often hours
+        later and far from the line that keeps the reference.
 
     Fires:
-        When the mean of the last `window` steps is more than `increase` percent, and
-        `least_mib`, above that of the `window` steps before, each quarter of them higher than
-        the one before; the first `patience` steps do not count. Error for the memory of a
-        device, warning for that of the process. Warning too when the last
-        `kept_losses` losses, or the graphs of the last `kept_evaluations` evaluations, are
-        all still held.
+        When the mean of the last `window` steps is above that of the `window` steps before by more
+        than `increase` percent and `least_mib`, with each quarter higher than the one before; the
+        first `patience` steps do not count. Error for device memory, warning for process memory.
+        Also a warning when the last `kept_losses` losses, or the graphs of the last
+        `kept_evaluations` evaluations, are all still in memory.
 
     Stays quiet:
-        The rise while caches and workspaces fill, a step to a new level, memory that is
-        let go again, losses of one epoch that are kept to be averaged, the graph of the
-        best evaluation.
+        Growth while caches and workspaces fill. A step to a new level. Memory that is released
+        again. Losses of one epoch that are kept for averaging. The graph of the best evaluation.
 
     What to do:
         - Keep numbers, not tensors: `total += loss.item()`, `losses.append(loss.item())`.
-        - Detach what outlives the step: hidden states, running averages, logged outputs.
-        - Evaluate under `torch.no_grad()`, and keep numbers or what `.detach().cpu()` returns.
-        - Look for a list, cache or hook that grows: `gc.get_objects()` counted by type.
+        - Detach tensors that outlive the step: hidden states, running averages, logged outputs.
+        - Evaluate under `torch.no_grad()`, and keep numbers or tensors from `.detach().cpu()`.
+        - Look for a list, cache or hook that grows: count `gc.get_objects()` by type.
 
     Example:
         losses.append(loss)           # each holds the graph of its step
@@ -72,23 +70,27 @@ class MemoryGrowth(Rule):
         100, unit="steps from the start", source="chosen by hand: caches fill at the start"
     )
     least_mib: float = threshold(
-        64.0, unit="MiB between the two means", source="chosen by hand: below it allocators wobble"
+        64.0,
+        unit="MiB between the two means",
+        source="chosen by hand: allocators fluctuate below it",
     )
     kept_losses: int = threshold(
-        200, unit="losses running", source="chosen by hand: more than a small epoch has"
+        200, unit="consecutive losses", source="chosen by hand: more than a small epoch has"
     )
 
     kept_evaluations: int = threshold(
-        4, unit="evaluations running", source="chosen by hand: a few may be kept to compare them"
+        4,
+        unit="consecutive evaluations",
+        source="chosen by hand: a few may be kept to compare them",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at kept losses, then at each memory."""
+        """Check for kept losses, then each kind of memory."""
         memories = window.scalars("memory_bytes")
         kept = list(window.seen(LossesKept))
         graphs = list(window.seen(EvaluationGraphsKept))
         if not (kept or graphs) and window.total_steps < self.patience + 2 * self.window:
-            raise NotEnoughData(f"{self.patience + 2 * self.window} steps are needed")
+            raise NotEnoughData(f"needs {self.patience + 2 * self.window} steps")
         found = [self._growth(window, series) for series in memories]
         found += [self._kept(window, kept), self._kept_evaluations(window, graphs)]
         return [finding for finding in found if finding is not None]
@@ -105,7 +107,7 @@ class MemoryGrowth(Rule):
             step=max(0, most.step + 1 - most.kept),
             last_step=most.step,
             count=most.kept,
-            message=f"the last {words} losses are all still held with their graphs",
+            message=f"the last {words} losses are all still in memory with their graphs",
             evidence={"kept": most.kept, "limit": self.kept_losses},
             location=most.location,
         )
@@ -126,8 +128,8 @@ class MemoryGrowth(Rule):
             count=last.evaluations,
             mode=Mode.EVAL.value,
             message=(
-                f"the last {last.evaluations} evaluations are all still held with their graphs "
-                f"({last.forwards} forwards): their losses or predictions are kept as tensors"
+                f"the last {last.evaluations} evaluations are all still in memory with their "
+                f"graphs ({last.forwards} forwards): losses or predictions are kept as tensors"
             ),
             evidence={
                 "evaluations": last.evaluations,
@@ -165,8 +167,8 @@ class MemoryGrowth(Rule):
             last_step=int(steps_S[-1]),
             count=len(steps_S),
             message=(
-                f"memory of the {series.of} rose from {earlier / MIB:,.0f} to {later / MIB:,.0f} "
-                f"MiB, as means over {self.window} steps, and goes on rising"
+                f"{series.of} memory rose from {earlier / MIB:,.0f} to {later / MIB:,.0f} MiB "
+                f"(means over {self.window} steps) and keeps rising"
             ),
             evidence={
                 "value": later,

@@ -1,4 +1,4 @@
-"""LOS411: a metric stays at nothing, or gets worse, while the loss falls."""
+"""LOS411: a metric stays near 0, or gets worse, while the loss falls."""
 
 from __future__ import annotations
 
@@ -23,43 +23,42 @@ from mothtrap.rules._epochs import (
 from mothtrap.rules._evaluations import trend
 
 CHECKS = ("Check the sign", "Check which class")
-"""Beginnings of the advice: for a loss that is the metric itself, and for other losses."""
+"""Beginnings of the fixes: for a loss that is the metric itself, and for other losses."""
 SAME = 0.05
-"""Share by which a loss may differ from the metric that it is; chosen by hand."""
+"""Relative difference up to which a loss equals a metric; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class MetricContradictsLoss(Rule):
-    """A metric stays at nothing, or gets worse and worse, while the loss falls.
+    """A metric stays near 0, or keeps getting worse, while the loss falls.
 
     What it detects:
-        An accuracy that does not change, at or near 0, and an accuracy, AUC, dice or IoU
-        of the training data that falls epoch after epoch, while the loss of the same data falls.
+        An accuracy that does not change, at or near 0. Or an accuracy, AUC, dice or IoU of the
+        training data that falls epoch after epoch. The loss of the same data falls meanwhile.
 
     Why it matters:
-        One of the two is wrong. A metric that compares classes with probabilities, or numbers
-        with numbers, is never right: it says nothing of the model. A loss with the wrong
-        sign, or with classes the wrong way round, trains the opposite of what is wanted.
+        One of the two is wrong. A metric that compares classes with probabilities, or numbers with
+        numbers, is never equal and says nothing about the model. A loss with the wrong sign, or
+        with swapped classes, trains the opposite of the goal.
 
     Fires:
         Warning when an accuracy below `low` does not change in the first epochs, at least
-        `flat_epochs`, while the loss fell by `fall`. And when, in at least `epochs` epochs, the
-        rank correlations of metric and epoch and of loss and epoch are at most
-        -`rank_correlation` on the training data, the metric has lost `worse` of its value and is
-        below `guessed`, and it did not get better on the validation data.
+        `flat_epochs`, while the loss fell by `fall`. Also when, in at least `epochs` epochs on the
+        training data, the rank correlations of metric and epoch and of loss and epoch are at most
+        -`rank_correlation`, the metric has lost `worse` of its value and is below `guessed`, and it
+        did not improve on the validation data.
 
     Stays quiet:
-        Constant metrics above `low` (an accuracy at the share of the largest class), recalls and
-        precisions, a dice or IoU where the loss is another one, metrics that fall in trainings
-        with weights of rows or classes, and sums of several losses.
+        Constant metrics above `low` (an accuracy equal to the share of the largest class). Recall
+        and precision. A dice or IoU with another loss. Metrics that fall in training with weights
+        for rows or classes. Sums of several losses.
 
     What to do:
-        - Check the metric: `Accuracy` compares classes with classes. For probabilities take
+        - Check the metric: `Accuracy` compares classes with classes. For probabilities use
           `"accuracy"`, `BinaryAccuracy` or `SparseCategoricalAccuracy`.
-        - Check the metric: an accuracy says nothing of a regression; take `"mae"`.
-        - Check the sign of the loss: a score that is better when it is greater is trained as
-          `1 - score`.
-        - Check which class the loss takes for 1: pairs that are alike, or those that are not.
+        - Check the metric: an accuracy is meaningless for a regression; use `"mae"`.
+        - Check the sign of the loss: minimize a score for which greater is better as `1 - score`.
+        - Check which class the loss takes for 1: similar pairs, or dissimilar ones.
 
     Example:
         return dice_coef(y_true, y_pred)          # as a loss
@@ -80,30 +79,32 @@ class MetricContradictsLoss(Rule):
     low: float = threshold(
         0.05,
         unit="of the rows",
-        source="chosen by hand: a loss that falls by a third names more of 20 classes and fewer",
+        source="chosen by hand: a loss that falls by a third predicts more of 20 or fewer classes",
     )
     fall: float = threshold(1 / 3, unit="of the loss", source="chosen by hand")
     epochs: int = threshold(5, unit="epochs", source="chosen by hand")
     rank_correlation: float = threshold(
-        0.8, unit="of 1", source="chosen by hand: nearly each epoch"
+        0.8, unit="of 1", source="chosen by hand: nearly every epoch"
     )
     worse: float = threshold(0.2, unit="of the first value", source="chosen by hand")
     guessed: float = threshold(
-        0.5, unit="of 1", source="two classes: what is above may be the share of the larger one"
+        0.5, unit="of 1", source="two classes: above, it may be the share of the larger class"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the metrics of every training."""
+        """Check the metrics of every training run."""
         every = trainings(window)
         if not every:
-            raise NotEnoughData("no epoch whose metrics are told has ended")
+            raise NotEnoughData("no epoch with reported metrics has ended")
         single = [one for one in every if one.seen[-1].loss and not _is_sum(one)]
         if not single:
-            raise NotApplicable("the loss is a sum of several")
+            raise NotApplicable("the loss is a sum of several losses")
         if not any(map(_metrics, single)):
-            raise NotApplicable("no accuracy or the like is computed in the training")
+            raise NotApplicable("training computes no accuracy or similar metric")
         if max(len(one.seen) for one in single) < min(self.flat_epochs, self.epochs):
-            raise NotEnoughData(f"fewer than {min(self.flat_epochs, self.epochs)} epochs were seen")
+            raise NotEnoughData(
+                f"fewer than {min(self.flat_epochs, self.epochs)} epochs were recorded"
+            )
         found = [
             finding
             for one in single
@@ -137,7 +138,7 @@ class MetricContradictsLoss(Rule):
             one,
             message=(
                 f"{name} is {value_E[0]:.3g} in {during} epochs, while the loss fell from "
-                f"{loss_E[0]:.3g} to {least:.3g}: no prediction counts as right"
+                f"{loss_E[0]:.3g} to {least:.3g}: no prediction counts as correct"
             ),
             fixes=self._advice(window, "Check the metric"),
             evidence={"metric": metric, "value": float(value_E[0]), "loss": least},
@@ -166,8 +167,8 @@ class MetricContradictsLoss(Rule):
             one,
             message=(
                 f"{metric} fell from {value_E[0]:.3g} to {value_E[-1]:.3g} while the loss fell "
-                f"from {loss_E[0]:.3g} to {loss_E[-1]:.3g}: the loss rewards the opposite of what "
-                "the metric counts"
+                f"from {loss_E[0]:.3g} to {loss_E[-1]:.3g}: the loss rewards the opposite of the "
+                "metric"
             ),
             fixes=self._advice(window, *CHECKS[:: 1 if is_score else -1], "Check the metric"),
             evidence={
@@ -206,7 +207,7 @@ class MetricContradictsLoss(Rule):
 
 
 def _is_sum(one: Epochs) -> bool:
-    """Return whether a loss is the sum of those of several outputs."""
+    """Return whether a loss is the sum of the losses of several outputs."""
     return any(name.endswith("_loss") for name in one.seen[-1].values)
 
 

@@ -20,29 +20,29 @@ class MetricMismatch(Rule):
     """The metric does not fit the objective.
 
     What it detects:
-        Classes that are judged by distances of numbers only, numbers that are judged by a share
-        of right ones, and relative errors of labels near 0.
+        Classifiers that are evaluated only with metrics for numbers, regressions that are evaluated
+        with a metric for classes, and relative errors of labels near 0.
 
     Why it matters:
-        Early stopping, the search for parameters and you choose by the metric. A squared error of
-        probabilities hardly moves where ranks change; a relative error of a label of 0 is
-        infinite, or as large as the library's floor makes it.
+        Early stopping, hyperparameter search, and you choose by the metric. A squared error of
+        probabilities hardly moves when ranks change. A relative error of a label of 0 is infinite,
+        or depends on the library's floor.
 
     Fires:
-        Warning when all metrics of a classifier are of numbers, when one of a regression is of
-        classes, or when labels of a relative error (`mape`) hold values within `near` of their
-        spread around 0.
+        Warning when all metrics of a classifier are for numbers, when a metric of a regression is
+        for classes, or when labels of a relative error (`mape`) contain values within `near` of
+        their spread around 0.
 
     Stays quiet:
-        Where a fitting metric is evaluated, too; ranking; metrics of your own.
+        When a fitting metric is evaluated, too. Ranking. Custom metrics.
 
     What to do:
-        - XGBoost: Judge two classes by `logloss`, `auc` or `aucpr`; several by `mlogloss`;
-          numbers by `rmse` or `mae`.
-        - LightGBM: Judge two classes by `binary_logloss`, `auc` or `average_precision`;
-          several by `multi_logloss`; numbers by `rmse` or `mae`.
-        - CatBoost: Judge two classes by `Logloss`, `AUC` or `PRAUC`; several by `MultiClass`;
-          numbers by `RMSE` or `MAE`.
+        - XGBoost: Evaluate two classes with `logloss`, `auc` or `aucpr`; several classes with
+          `mlogloss`; numbers with `rmse` or `mae`.
+        - LightGBM: Evaluate two classes with `binary_logloss`, `auc` or `average_precision`;
+          several classes with `multi_logloss`; numbers with `rmse` or `mae`.
+        - CatBoost: Evaluate two classes with `Logloss`, `AUC` or `PRAUC`; several classes with
+          `MultiClass`; numbers with `RMSE` or `MAE`.
 
     Example:
         XGBClassifier(eval_metric="rmse")
@@ -59,7 +59,7 @@ class MetricMismatch(Rule):
     near: float = threshold(0.001, unit="of the spread of the labels", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
@@ -88,16 +88,16 @@ class MetricMismatch(Rule):
         names, objective = ", ".join(known), one.began.objective
         if one.began.task in ("two_classes", "classes"):
             if all(sort in OF_NUMBERS for sort in known.values()):
-                return f"classes ({objective}) are judged by {names}, a metric of numbers"
+                return f"classes ({objective}) are evaluated with {names}, a metric for numbers"
             return ""
         if one.began.task != "regression":
             return ""
         wrong = [name for name, sort in known.items() if sort in OF_CLASSES]
         if wrong:
-            return f"numbers ({objective}) are judged by {wrong[0]}, a metric of classes"
+            return f"numbers ({objective}) are evaluated with {wrong[0]}, a metric for classes"
         table = one.tables.get("")
         if "mape" not in known.values() or table is None or table.label_nearest is None:
             return ""
         if table.label_nearest > self.near * (table.label_std or 0.0):
             return ""
-        return f"a relative error ({names}) is taken of labels that are 0 or nearly so"
+        return f"a relative error ({names}) is computed for labels that are 0 or nearly 0"

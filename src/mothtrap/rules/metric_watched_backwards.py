@@ -1,4 +1,4 @@
-"""OPT611: a training acts by a metric that it watches in the wrong direction."""
+"""OPT611: a callback watches a metric in the wrong direction."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class MetricWatchedBackwards(Rule):
     """A training stops, saves or lowers its rate by a metric watched in the wrong direction.
 
     What it detects:
-        Early stopping, a schedule that waits for a plateau, and checkpoints of the best
-        epoch that take the greatest loss for the best, or the smallest accuracy.
+        Early stopping, learning rate reduction on a plateau, and checkpoints of the best epoch that
+        treat the greatest loss, or the smallest accuracy, as the best.
 
     Why it matters:
-        Each better epoch counts as a worse one: the training stops at once, its learning rate
-        falls to nothing, or the worst weights are kept as the best.
+        Each improvement counts as getting worse: the training stops at once, its learning rate
+        falls to 0, or the worst weights are kept as the best.
 
     Fires:
-        Warning at the start of the training, where the metric's name, or the framework, says that
-        the other direction is better. Error when the metric did get better, and one of
-        the first `epochs` epochs is taken for the best.
+        Warning at the start of the training when the metric's name, or the framework, says that the
+        other direction is better. Error when the metric did improve and one of the first `epochs`
+        epochs counts as the best.
 
     Stays quiet:
-        Where no direction is given and the framework looks it up (`mode="auto"`), for metrics
-        whose direction is not known, and for checkpoints of every epoch.
+        When no direction is given and the framework looks it up (`mode="auto"`). Metrics whose
+        direction is not known. Checkpoints of every epoch.
 
     What to do:
-        - Pass `mode="min"` for a loss or an error, or leave `mode` out: `"auto"` knows the
-          direction of the loss and of the framework's metrics.
-        - Pass `mode="max"` for an accuracy or a score, or leave `mode` out: `"auto"` knows
-          the direction of the framework's metrics.
+        - Pass `mode="min"` for a loss or an error, or omit `mode`: `"auto"` knows the direction of
+          the loss and of the framework's metrics.
+        - Pass `mode="max"` for an accuracy or a score, or omit `mode`: `"auto"` knows the direction
+          of the framework's metrics.
 
     Example:
         EarlyStopping(monitor="val_loss", mode="max", patience=4)
@@ -68,10 +68,10 @@ class MetricWatchedBackwards(Rule):
     epochs: int = threshold(2, unit="epochs", source="chosen by hand, as of early_stopping_misled")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every part of a training that acts by a metric."""
+        """Check every callback that acts on a metric."""
         seen = list(window.seen(MetricWatched))
         if not seen:
-            raise NotApplicable("nothing that acts by a metric was told which way it is better")
+            raise NotApplicable("no callback that acts on a metric has a direction set")
         every = trainings(window)
         found = [finding for one in seen if (finding := self._judge(window, one, every))]
         return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
@@ -85,7 +85,7 @@ class MetricWatchedBackwards(Rule):
             ("smallest", "greater", "max") if rising else ("greatest", "smaller", "min")
         )
         message = (
-            f"{one.callback} takes the {looked} {one.monitor} for the best "
+            f"{one.callback} treats the {looked} {one.monitor} as the best "
             f'(`mode="{one.direction}"`), but a {right} one is better'
         )
         best = next((best for own in mine if (best := self._misled(one, own, rising))), None)
@@ -108,7 +108,7 @@ class MetricWatchedBackwards(Rule):
         )
 
     def _misled(self, one: MetricWatched, own: Epochs, rising: bool) -> tuple[int, int] | None:
-        """Return the epoch taken for the best, and how many there were; None where none is yet."""
+        """Return the epoch that counts as the best and the number of epochs, if known."""
         value_E = own.values(one.metric, held_out=one.held_out)
         known = np.flatnonzero(np.isfinite(value_E))
         if len(known) < 2:
@@ -122,8 +122,8 @@ class MetricWatchedBackwards(Rule):
 
 def _outcome(one: MetricWatched, epoch: int, epochs: int) -> str:
     if one.lowers_rate:
-        return f"after epoch {epoch} of {epochs} every better one lowers the learning rate"
-    what = f"epoch {epoch} of {epochs} is taken for the best"
+        return f"after epoch {epoch} of {epochs}, every improvement lowers the learning rate"
+    what = f"epoch {epoch} of {epochs} counts as the best"
     if one.saves:
         return f"{what}, and its weights are kept"
     return f"{what}, and its weights are restored" if one.restores else what

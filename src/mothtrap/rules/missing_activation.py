@@ -1,4 +1,4 @@
-"""STR716: hidden layers without an activation, so that several layers do what one could."""
+"""STR716: hidden layers have no activation, so several layers compute what one could."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class MissingActivation(Rule):
     """Hidden layers have no activation, so the model is a linear one.
 
     What it detects:
-        Dense and convolutional layers that follow each other with nothing nonlinear between
-        them, in a model that has nothing nonlinear before its last layer.
+        Consecutive dense or convolutional layers with no nonlinearity between them, in a model that
+        is linear up to its last layer.
 
     Why it matters:
-        Products of matrices are a matrix: the model can learn what its last layer alone could,
-        however many layers it has.
+        A product of matrices is a matrix. However many layers the model has, it can learn no more
+        than a single layer can.
 
     Fires:
         Warning at the first step.
 
     Stays quiet:
-        Models with one layer, with an activation, a pooling by the maximum or a layer of an
-        unknown kind somewhere before the last one, and those whose hidden layers are narrower
-        than input and output: a product of low rank, such as a linear autoencoder.
+        Models with one layer. Models with an activation, max pooling, or a layer of an unknown type
+        before the last layer. Models whose hidden layers are narrower than input and output, such
+        as a linear autoencoder: they learn a low-rank product.
 
     What to do:
         - Give the hidden layers an activation: `keras.layers.Dense(64, activation="relu")`.
@@ -52,7 +52,7 @@ class MissingActivation(Rule):
     explains = (*UNLEARNED, "constant_prediction", "overtraining")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the wiring of every model."""
+        """Check the newest record of every compiled model."""
         seen = list(window.seen(ModelCompiled))
         if not seen:
             raise NotEnoughData("no model was compiled")
@@ -69,7 +69,7 @@ class MissingActivation(Rule):
             last_step=window.last_step,
             layers=layers[:LAYERS_NAMED],
             message=f"{len(layers)} hidden {are} no activation, and nothing else before the last "
-            f"layer of {one.model} is nonlinear: it can learn what one layer could",
+            f"layer of {one.model} is nonlinear: the model can learn no more than a single layer",
             evidence={"hidden_layers": len(layers)},
             location=one.linear_location or one.location,
         )

@@ -1,4 +1,4 @@
-"""STR710: the last operation cannot give what the loss asks for."""
+"""STR710: the output activation cannot produce the values that the loss expects."""
 
 from __future__ import annotations
 
@@ -28,49 +28,49 @@ RANGES = {
 }
 
 OF_SCORES = ("cross_entropy", "binary_cross_entropy_with_logits")
-"""Losses of scores that may be negative."""
+"""Losses that take scores, which may be negative."""
 
 
 @dataclass(frozen=True)
 class MissingActivationRange(Rule):
-    """The last operation cannot give what the loss asks for.
+    """The output activation cannot produce the values that the loss expects.
 
     What it detects:
-        An elementwise loss whose targets lie outside of what the operation before it can
-        give, such as negative targets after a ReLU or targets of 250 after a sigmoid; a
-        negative log-likelihood of scores that are no log-probabilities; and a cross-entropy
-        of scores that a ReLU has made.
+        An elementwise loss whose targets lie outside the range of the operation before it, such as
+        negative targets after a ReLU or targets of 250 after a sigmoid. A negative log-likelihood
+        that gets raw scores instead of log-probabilities. A cross-entropy whose scores come from a
+        ReLU.
 
     Why it matters:
-        Targets outside cannot be reached. The outputs are driven to the edge of the range,
-        where the gradient is 0: units die or saturate, and the loss stays high. A negative
-        log-likelihood of scores has no lower bound, so they grow without end.
+        The model cannot reach targets outside the range. Its outputs are driven to the edge of the
+        range, where the gradient is 0: units die or saturate, and the loss stays high. A negative
+        log-likelihood of raw scores has no lower bound, so the scores grow without end.
 
     Fires:
-        Over at least `samples` targets: error when more than `error_share` of them, warning
-        when more than `warning_share` lie outside. Error when in `calls` looks the
-        exponents of what a negative log-likelihood is given do not sum to 1, and it
-        comes straight from a linear layer; or when a binary cross-entropy has refused
-        predictions outside of 0 to 1. In `calls` looks the scores of a cross-entropy come
-        straight from a ReLU: error when it is a binary one, else a warning.
+        Over at least `samples` targets: error when more than `error_share` of them lie outside the
+        range, warning when more than `warning_share` do. Error when, in `calls` sampled calls, the
+        input of a negative log-likelihood comes straight from a linear layer and its exponentials
+        do not sum to 1. Error when a binary cross-entropy rejects predictions outside 0 to 1. When,
+        in `calls` sampled calls, the scores of a cross-entropy come straight from a ReLU: error for
+        a binary cross-entropy, warning otherwise.
 
     Stays quiet:
-        Targets on the edge of the range, or beyond it by rounding; models that end in a
-        linear layer; log-probabilities however they were made.
+        Targets on the edge of the range, or beyond it only by rounding. Models that end in a linear
+        layer. Log-probabilities, however they are computed.
 
     What to do:
-        - Remove the activation after the last layer of a regression, or scale the targets
-          into its range.
-        - PyTorch: Use `cross_entropy` for scores, or put `log_softmax` before `nll_loss`.
-        - Keras: Give a loss of scores `from_logits=True`, or end the model with a softmax.
-        - JAX: Use `optax.softmax_cross_entropy` for scores, or put `log_softmax` before the
-          logarithms are summed.
-        - PyTorch: Use `binary_cross_entropy_with_logits`, or put `sigmoid` before
+        - Remove the activation after the last layer of a regression, or scale the targets into its
+          range.
+        - PyTorch: Use `cross_entropy`, which takes raw scores, or apply `log_softmax` before
+          `nll_loss`.
+        - Keras: Pass `from_logits=True` to the loss, or end the model with a softmax.
+        - JAX: Use `optax.softmax_cross_entropy`, which takes raw scores, or apply `log_softmax` to
+          the scores.
+        - PyTorch: Use `binary_cross_entropy_with_logits`, or apply `sigmoid` before
           `binary_cross_entropy`.
-        - Keras: Give a binary loss of scores `from_logits=True`, or end the model with a
-          sigmoid.
-        - JAX: Use `optax.sigmoid_binary_cross_entropy` for scores, or put a sigmoid before
-          the loss.
+        - Keras: Pass `from_logits=True` to the binary loss, or end the model with a sigmoid.
+        - JAX: Use `optax.sigmoid_binary_cross_entropy`, which takes raw scores, or apply a sigmoid
+          before the loss.
 
     Example:
         model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 1), nn.ReLU())
@@ -108,25 +108,25 @@ class MissingActivationRange(Rule):
     )
 
     error_share: float = threshold(
-        0.05, unit="of the targets", source="chosen by hand: no matter of single outliers"
+        0.05, unit="of the targets", source="chosen by hand: ignores single outliers"
     )
     warning_share: float = threshold(0.001, unit="of the targets", source="chosen by hand")
     samples: int = threshold(64, unit="targets", source="chosen by hand: 3 of them are 5 %")
-    calls: int = threshold(2, unit="looks at predictions", source="chosen by hand")
+    calls: int = threshold(2, unit="sampled calls", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge a call that failed, then every place at which a loss is computed."""
+        """Check failed calls, then every line that computes a loss."""
         failed = [found for call in window.seen(FailedLoss) for found in self._failed(window, call)]
         if failed:
             return failed[-1:]
         calls = [call for call in train_calls(window) if call.targets is not None]
         if not calls:
-            raise NotEnoughData("no targets of a loss were seen")
+            raise NotEnoughData("no loss targets were recorded")
         bounded = [c for c in calls if c.targets and c.targets.outside_share is not None]
         scored = [c for c in calls if c.targets and c.targets.normalized is not None]
         classes = [c for c in calls if c.operation in OF_SCORES and _takes_scores(c)]
         if not bounded and not scored and not classes:
-            raise NotApplicable("no loss follows an operation whose range is bounded")
+            raise NotApplicable("no loss comes after an operation with a bounded range")
         found = [
             *(self._rectified(window, same) for same in by_place(classes)),
             *(self._outside(window, same) for same in by_place(bounded)),
@@ -146,8 +146,8 @@ class MissingActivationRange(Rule):
                 severity=Severity.ERROR,
                 step=call.step,
                 message=(
-                    f"{call.operation} failed: its predictions go from {least:.4g} to "
-                    f"{greatest:.4g}, but it takes 0 to 1: a sigmoid is missing"
+                    f"{call.operation} failed: its predictions range from {least:.4g} to "
+                    f"{greatest:.4g}, but it requires 0 to 1: a sigmoid is missing"
                 ),
                 evidence={"least": least, "greatest": greatest, "error": call.error},
                 location=call.location,
@@ -168,8 +168,8 @@ class MissingActivationRange(Rule):
             window,
             calls,
             Severity.ERROR if share > self.error_share else Severity.WARNING,
-            f"{share:.1%} of the targets, which go from {least:.4g} to {greatest:.4g}, lie outside "
-            f"the range of the {last} before the loss: {RANGES.get(last, '')}",
+            f"{share:.1%} of the targets lie outside the range of the {last} before the loss "
+            f"({RANGES.get(last, '')}): the targets range from {least:.4g} to {greatest:.4g}",
             {"value": share, "limit": self.error_share, "operation": last, "targets": count},
             self.fixes(window)[:1],
             chosen_at(calls[0]),
@@ -180,16 +180,16 @@ class MissingActivationRange(Rule):
         if len(given) < self.calls or len(given) < len(calls):
             return None
         binary = calls[0].operation != "cross_entropy"
-        dead = "scores of 0 get no gradient, and stay there"
-        harm = "no probability is below 0.5" if binary else dead
+        dead = "scores of 0 get no gradient and stay at 0"
+        harm = "no probability can be below 0.5" if binary else dead
         return finding_of_calls(
             self,
             window,
             given,
             Severity.ERROR if binary else Severity.WARNING,
-            f"{calls[0].operation} is given the output of a ReLU, which is never negative: {harm}",
+            f"{calls[0].operation} gets the output of a ReLU, which is never negative: {harm}",
             {"operation": calls[0].operation, "before": "relu"},
-            ("Remove the ReLU after the last layer: scores of classes may be negative.",),
+            ("Remove the ReLU after the last layer: class scores may be negative.",),
             chosen_at(calls[0]),
         )
 
@@ -208,8 +208,8 @@ class MissingActivationRange(Rule):
             window,
             raw,
             Severity.ERROR,
-            "nll is given the scores of a linear layer, but expects log-probabilities: "
-            "log-softmax is missing",
+            "nll gets the scores of a linear layer, but expects log-probabilities: "
+            "a log-softmax is missing",
             {"operation": "nll"},
             self.fixes(window)[1:2],
             chosen_at(calls[0]),
@@ -217,7 +217,7 @@ class MissingActivationRange(Rule):
 
 
 def _takes_scores(call: LossCall) -> bool:
-    """Return whether scores reach a loss, if it is one of probabilities through a softmax."""
+    """Return whether the loss gets scores, directly or through a softmax."""
     return not call.predicts_probabilities or bool(call.softmax_sizes)
 
 

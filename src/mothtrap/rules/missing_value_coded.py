@@ -1,4 +1,4 @@
-"""TRE913: a number stands for a missing value."""
+"""TRE913: a placeholder number stands for missing values."""
 
 from __future__ import annotations
 
@@ -16,28 +16,29 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class MissingValueCoded(Rule):
-    """A number stands for a missing value.
+    """A placeholder number stands for missing values.
 
     What it detects:
-        A column in which a number such as -999 is frequent and lies far outside of all others,
-        while the library is not told that it stands for "no value".
+        A column in which a number such as -999 is frequent and lies far outside all other values,
+        while the library is not configured to treat it as missing.
 
     Why it matters:
-        Boosted trees choose for missing values the better side of each split. A coded one is on
-        the side of the smallest, or largest, numbers, takes bins of histograms, and spoils each
+        Boosted trees send missing values to the better side of each split. A placeholder goes to
+        the side of the smallest or largest numbers, takes up histogram bins, and distorts every
         mean.
 
     Fires:
-        Warning when at least `share` of the rows have the same value out of -1, and +-99, 999
-        ..., and it is farther from the others than these are from each other.
+        Warning when at least `share` of the rows hold the same value out of -1, +-99, +-999 and so
+        on, and it is farther from the other values than they are from each other.
 
     Stays quiet:
-        Where the value is passed as missing, or is NaN; in columns with few other values.
+        Values that are passed to the library as missing, and NaN. Columns with few other values.
 
     What to do:
-        - XGBoost: Say so: `DMatrix(x, missing=-999)`, or `x.replace(-999, numpy.nan)` for any
-          library.
-        - LightGBM, CatBoost, scikit-learn: Say so in the data: `x.replace(-999, numpy.nan)`.
+        - XGBoost: Declare the value as missing: `DMatrix(x, missing=-999)`. For any library,
+          replace it: `x.replace(-999, numpy.nan)`.
+        - LightGBM, CatBoost, scikit-learn: Replace the value in the data: `x.replace(-999,
+          numpy.nan)`.
 
     Example:
         xgboost.DMatrix(x, y)
@@ -59,7 +60,7 @@ class MissingValueCoded(Rule):
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         if one.columns is None:
-            raise NotEnoughData("the columns were not looked at")
+            raise NotEnoughData("the columns were not inspected")
         found = {name: s for name, s in one.columns.sentinels.items() if s >= self.share}
         if not found:
             return None
@@ -72,8 +73,8 @@ class MissingValueCoded(Rule):
             step=one.began.step,
             layers=(name,),
             message=(
-                f"{found[name]:.1%} of the rows have {value:g} in {name}{more}, far outside of all "
-                "other values: it stands for a missing one"
+                f"{found[name]:.1%} of the rows have {value:g} in {name}{more}, far outside all "
+                "other values: it stands for a missing value"
             ),
             evidence={
                 "value": found[name],

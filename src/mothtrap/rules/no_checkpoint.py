@@ -1,4 +1,4 @@
-"""RUN907: a long training saves no weights."""
+"""RUN907: a long training run saves no weights."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class NoCheckpoint(Rule):
-    """A long training saves no weights.
+    """A long training run saves no weights.
 
     What it detects:
-        A training that has run for a long time and has neither written a file with the weights of
-        its model nor asked for them.
+        A training that has run for a long time without writing a file with the model's weights or
+        reading its `state_dict()`.
 
     Why it matters:
-        What ends the job early (a crash, a full disk, the limit of a queue) takes all that was
-        learned, and so does a step that breaks the weights.
+        If the job ends early (a crash, a full disk, a queue limit) or a step breaks the weights,
+        all progress is lost.
 
     Fires:
-        Info once a job has trained for `seconds` without weights that were saved.
+        Info once a job has trained for `seconds` without saving weights.
 
     Stays quiet:
-        After the first `torch.save`, `safetensors` file or `state_dict()` of a model; on workers
-        that are not the first of a job, since the first saves for all.
+        After the first `torch.save`, `safetensors` file or `state_dict()` of a model. On workers
+        other than the first one, because the first saves for all.
 
     What to do:
-        - PyTorch: Save the weights from time to time:
-          `torch.save({"model": model.state_dict(), "optimizer": optimizer.state_dict()}, path)`.
-        - Keras: Save the weights from time to time: `keras.callbacks.ModelCheckpoint`, or
+        - PyTorch: Save the weights regularly: `torch.save({"model": model.state_dict(),
+          "optimizer": optimizer.state_dict()}, path)`.
+        - Keras: Save the weights regularly: `keras.callbacks.ModelCheckpoint`, or
           `keras.callbacks.BackupAndRestore` with the state of the training.
-        - Write to a new file and rename it, so that a crash while saving leaves the old one whole.
+        - Write to a new file and rename it, so that a crash while saving keeps the old file intact.
 
     Example:
         for epoch in range(100): train(model)
@@ -55,17 +55,17 @@ class NoCheckpoint(Rule):
     )
 
     seconds: float = threshold(
-        3600.0, unit="seconds of training", source="chosen by hand: less is soon trained again"
+        3600.0, unit="seconds of training", source="chosen by hand: shorter runs are soon repeated"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for weights that were saved, once the training is a long one."""
+        """Check for saved weights once the training has run for long."""
         if window.worker:
             raise NotApplicable("the first worker saves for all")
         if any(True for kind in (CheckpointSaved, WeightsSaved) for _ in window.seen(kind)):
             return []
         if window.trained_s < self.seconds:
-            raise NotEnoughData(f"a training shorter than {self.seconds:,.0f} s is soon repeated")
+            raise NotEnoughData(f"needs {self.seconds:,.0f} s of training")
         places = [series.location for series in window.scalars("loss") if series.location]
         return [
             self.finding(
@@ -73,8 +73,8 @@ class NoCheckpoint(Rule):
                 severity=Severity.INFO,
                 step=0,
                 last_step=window.last_step,
-                message=f"no weights were saved in {window.total_steps:,} steps, "
-                f"{window.trained_s / 60:,.1f} minutes of training",
+                message=f"no weights were saved in {window.total_steps:,} steps "
+                f"({window.trained_s / 60:,.1f} minutes of training)",
                 evidence={"value": window.trained_s, "limit": self.seconds},
                 location=places[0] if places else None,
             )

@@ -19,7 +19,7 @@ from mothtrap.rules._operation_advice import (
 )
 
 BEFORE_CALL = (
-    "Look at what is computed just before this module is called, between modules; "
+    "Check the code just before this module is called, between modules; "
     "`mothtrap replay RUN` names the operation and its line."
 )
 
@@ -29,32 +29,32 @@ class NonfiniteActivation(Rule):
     """A module turned finite inputs into NaN or infinite outputs.
 
     What it detects:
-        In a step whose loss or applied gradient is not finite: the first module in
-        order of execution whose output is not finite while its inputs and parameters
-        are. A module that makes no NaN of its own (a linear layer, say) was given them by
-        an operation between modules.
+        In a step whose loss or applied gradient is not finite: the first module in execution order
+        whose output is not finite although its inputs and parameters are. If that module cannot
+        produce NaN itself (a linear layer, for example), an operation between modules passed NaN to
+        it.
 
     Why it matters:
-        This is where the number broke; everything after it only passes it on.
+        The number broke here. Everything after this module only passes it on.
 
     Fires:
-        Error at the first such step. It looks only when the loss or an applied
-        gradient is not finite, so it costs nothing before.
+        Error at the first step with such a module. The rule inspects modules only when the loss or
+        an applied gradient is not finite, so it costs nothing before.
 
     Stays quiet:
-        Infinite values in masks and masked scores, or NaN that codes a gap, as long
-        as loss and gradients are finite. Steps that loss scaling skips. Modules whose
-        parameters are not finite themselves: they were broken by an earlier step.
+        Infinite values in masks and masked scores, or NaN that marks a gap, as long as loss and
+        gradients are finite. Steps that loss scaling skips. Modules whose parameters are not
+        finite: an earlier step broke them.
 
     What to do:
-        - Guard the operation in this module: keep what goes into a log or root above 0
-          (`softplus`, `exp`; an epsilon helps against 0 alone), add an epsilon to what is
-          divided by, subtract the maximum before exp.
-        - Check the module's input of this step for extreme values, and normalize it.
-        - Run the module in float32 when it overflows in a smaller type (fp16 ends
-          at 65504).
-        - A module that was given NaN: look at what is computed just before its call, between
-          modules; `mothtrap replay RUN` names the operation and its line.
+        - Guard the operation in this module: keep the argument of a log or root above 0
+          (`softplus`, `exp`; an epsilon helps against 0 only), add an epsilon to the divisor,
+          subtract the maximum before exp.
+        - Check the module's input in this step for extreme values, and normalize it.
+        - Run the module in float32 if it overflows in a smaller type (the largest fp16 number is
+          65504).
+        - If the module got NaN as input: check the code just before its call, between modules;
+          `mothtrap replay RUN` names the operation and its line.
 
     Example:
         scores = x / x.norm(dim=-1, keepdim=True)            # 0/0 for a row of zeros
@@ -77,9 +77,9 @@ class NonfiniteActivation(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for the first module that broke by itself."""
+        """Find the first module that broke although its inputs were finite."""
         if not window.total_steps:
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         skipped = set(window.steps_S[window.skipped_S].tolist())
         broken = [
             seen
@@ -136,7 +136,7 @@ def _operation(window: Window, first: NonfiniteModule) -> FirstBadOperation | No
 
 
 def _is_root(module: str) -> bool:
-    """Return whether a path is the name of a whole model: its class."""
+    """Return whether a path is the class name of a model."""
     return "." not in module and module[:1].isupper()
 
 
@@ -162,7 +162,7 @@ def _told(first: NonfiniteModule, operation: FirstBadOperation | None) -> str:
     counts = ((first.nan, "NaN"), (first.inf, "infinite"))
     what = " and ".join(f"{count} {word}" for count, word in counts if count)
     values = "value" if first.nan + first.inf == 1 else "values"
-    origin = "from finite inputs" if first.inputs_known else "(its inputs were gone)"
+    origin = "from finite inputs" if first.inputs_known else "(its inputs were not available)"
     given = f" ({', '.join(operation.inputs)})" if operation and operation.inputs else ""
     made = f", in {operation.operation}{given}" if operation is not None else ""
     return f"{name} gave {what} {values} {origin}{made}"

@@ -1,4 +1,4 @@
-"""NUM002: a gradient that is applied holds NaN or infinite values."""
+"""NUM002: an applied gradient contains NaN or infinite values."""
 
 from __future__ import annotations
 
@@ -22,34 +22,33 @@ from mothtrap.rules._operation_advice import (
 
 @dataclass(frozen=True)
 class NonfiniteGradient(Rule):
-    """A gradient that is applied holds NaN or infinite values.
+    """An applied gradient contains NaN or infinite values.
 
     What it detects:
         NaN or infinite elements in a gradient that an optimizer step uses.
 
     Why it matters:
-        The step writes them into the weights; from then on the outputs are NaN and
-        nothing that was learned can be recovered but from a checkpoint.
+        The step writes them into the weights. From then on the outputs are NaN, and only a
+        checkpoint brings the model back.
 
     Fires:
-        Error at the first applied step with a non-finite element in any gradient. The
-        layer nearest to the loss comes first: backward runs from there to the inputs.
+        Error at the first applied step with a non-finite element in any gradient. The layer nearest
+        to the loss is named first, because backward runs from the loss to the inputs.
 
     Stays quiet:
         Steps that a gradient scaler skips: an overflow of scaled fp16 gradients is
         how dynamic loss scaling finds its scale.
 
     What to do:
-        - Find the operation whose derivative is infinite or undefined near the layer named
-          first: square root or norm at 0, division by a small number, `where` with a NaN in
-          the branch not taken.
-        - Add an epsilon inside the square root or norm, or clamp its input; where `where`
-          chooses, guard what goes into the operation, not what comes out of it.
-        - PyTorch: With fp16 step through a gradient scaler (`torch.amp.GradScaler`), or use
-          bf16.
-        - Keras: With `mixed_float16` scale the loss (`keras.optimizers.LossScaleOptimizer`),
-          or use `mixed_bfloat16`.
-        - JAX: In 16 bits use bfloat16 in place of float16, or scale the loss.
+        - Find the operation near the first layer named whose derivative is infinite or undefined:
+          square root or norm at 0, division by a small number, `where` with a NaN in the branch not
+          taken.
+        - Add an epsilon inside the square root or norm, or clamp its input. With `where`, guard the
+          operation's input, not its output.
+        - PyTorch: With fp16, step through a gradient scaler (`torch.amp.GradScaler`), or use bf16.
+        - Keras: With `mixed_float16`, scale the loss (`keras.optimizers.LossScaleOptimizer`), or
+          use `mixed_bfloat16`.
+        - JAX: Use bfloat16 instead of float16, or scale the loss.
 
     Example:
         distance = (a - b).norm(dim=1)                       # derivative at 0 is NaN
@@ -73,7 +72,7 @@ class NonfiniteGradient(Rule):
         """Look for the first applied step with a non-finite gradient."""
         nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
         if nan is None or inf is None or not len(nan):
-            raise NotEnoughData("no gradient was seen")
+            raise NotEnoughData("no gradient was recorded")
         # Absent values are NaN and so never above 0.
         bad_ST = ((nan.values_ST > 0) | (inf.values_ST > 0)) & ~nan.skipped_S[:, None]
         bad_S = bad_ST.any(axis=1)

@@ -1,4 +1,4 @@
-"""NUM005: the data hold values that are no numbers."""
+"""NUM005: the data contain NaN or infinite values."""
 
 from __future__ import annotations
 
@@ -23,44 +23,43 @@ from mothtrap.rules._operation_advice import operation_at, operation_in_words
 
 @dataclass(frozen=True)
 class NonfiniteInput(Rule):
-    """The data hold NaN or infinite values.
+    """The data contain NaN or infinite values.
 
     What it detects:
-        NaN or infinity in a tensor that a loader gave, or that a model was called with,
-        with the rows and, where the loader's sampler told them, the samples. Where all that
-        the loader gave for the step was finite, it says that the script has computed them.
+        NaN or infinity in a tensor that a loader returned or a model was called with. The finding
+        names the rows and, if the loader's sampler reported them, the samples. If everything that
+        the loader returned for the step was finite, the finding says that the script computed the
+        value after loading.
 
     Why it matters:
-        One NaN in one row makes the loss of its batch NaN, the gradients of all weights
-        with it, and one optimizer step later the model is lost. It comes back in every
-        epoch, in another batch each time.
+        One NaN in one row makes the loss of its batch NaN, then all gradients, and one optimizer
+        step later all weights. It comes back in every epoch, each time in another batch.
 
     Fires:
-        Error when the training loss or a gradient is not finite in the step that was given such a
-        tensor, or at most `later_steps` later, for loaders that read ahead. Warning when
-        an evaluation's loss is not finite. Else a note: the value never reached a loss.
+        Error when the training loss or a gradient is not finite in the step that used the tensor,
+        or at most `later_steps` later, for loaders that read ahead. Warning when the loss of an
+        evaluation is not finite. Otherwise info: the value never reached a loss.
 
     Stays quiet:
-        Masks: tensors without NaN whose finite values are all the same, such as an
-        attention mask of 0 and minus infinity. Tensors that a model has made.
+        Masks: tensors without NaN whose finite values are all equal, such as an attention mask of 0
+        and minus infinity. Tensors that a model computed.
 
     What to do:
-        - Look at the samples named, and repair or drop them where the data are read: empty
-          cells of a table, divisions by a standard deviation of 0, log of 0.
+        - Inspect the samples named, and repair or drop them where the data are read: empty cells of
+          a table, divisions by a standard deviation of 0, log of 0.
         - PyTorch: Fill missing values, and tell the model which ones were missing: `x =
           torch.nan_to_num(x)` beside a mask.
-        - Keras: Fill or drop rows with missing values before `fit`: `np.isfinite(x).all()`
-          must hold.
+        - Keras: Fill or drop rows with missing values before `fit`, until `np.isfinite(x).all()` is
+          true.
         - JAX: Fill missing values, and tell the model which ones were missing: `x =
           jnp.nan_to_num(x)` beside a mask.
-        - Let a test of the data say that everything is finite before training begins.
-        - PyTorch: Where the loaded data are finite, find the operation between loader and
-          loss that makes NaN of them (`torch.sqrt` or `torch.log` of what is negative, 0 /
-          0): `mothtrap replay` does the step again and names it. Keep in range what it is
-          given.
-        - Keras, JAX: Where the loaded data are finite, find the operation between them and
-          the loss that makes NaN of them (a square root or logarithm of what is negative, 0 /
-          0), and keep in range what it is given.
+        - Check that all data are finite before training begins.
+        - PyTorch: If the loaded data are finite, find the operation between loader and loss that
+          turns them into NaN (`torch.sqrt` or `torch.log` of a negative number, 0 / 0), and keep
+          its input in range. `mothtrap replay` repeats the step and names the operation.
+        - Keras, JAX: If the loaded data are finite, find the operation between the data and the
+          loss that turns them into NaN (a square root or logarithm of a negative number, 0 / 0),
+          and keep its input in range.
 
     Example:
         frame = pandas.read_csv("patients.csv")                  # empty cells become NaN
@@ -98,11 +97,11 @@ class NonfiniteInput(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at what was found in the data, then whether it reached a loss."""
+        """Check for non-finite data, then whether they reached a loss."""
         found = list(window.seen(Seen))
         looked = any(True for kind in (LoaderBegan, InputDistribution) for _ in window.seen(kind))
         if not found and not looked:
-            raise NotEnoughData("no floating-point data were looked at")
+            raise NotEnoughData("no floating-point data were inspected")
         findings = []
         for mode in (Mode.TRAIN, Mode.EVAL):
             own = [fact for fact in found if fact.mode is mode]
@@ -165,9 +164,9 @@ def _message(fact: Seen, *, reached: bool) -> str:
         what = f"argument {fact.tensor} of {fact.source}"
     rows = f"in {_some('row', fact.rows, fact.row_count)}"
     samples = f" ({_some('sample', fact.samples, fact.row_count)} of the data)"
-    made = "; what the loader gave was finite: the script has computed it after loading"
-    effect = (made if fact.computed else "") + ("" if reached else "; no loss was broken by it")
-    return f"{what} holds {' and '.join(kinds)} {rows}{samples if fact.samples else ''}{effect}"
+    made = "; the loader's data were finite, so the script computed it after loading"
+    effect = (made if fact.computed else "") + ("" if reached else "; it broke no loss")
+    return f"{what} contains {' and '.join(kinds)} {rows}{samples if fact.samples else ''}{effect}"
 
 
 def _some(word: str, numbers: tuple[int, ...], count: int) -> str:

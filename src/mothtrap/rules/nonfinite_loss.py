@@ -28,29 +28,30 @@ class NonfiniteLoss(Rule):
     """The loss is NaN or infinite.
 
     What it detects:
-        A loss value that is not a number, or infinite, in training or in evaluation.
+        A loss value that is NaN or infinite, in training or in evaluation.
 
     Why it matters:
-        A backward pass from such a loss gives gradients that are not finite; one
-        optimizer step with them can destroy the weights, and then every later loss is NaN.
+        Backward from this loss gives gradients that are not finite. One optimizer step with them
+        can destroy the weights, and then every later loss is NaN.
 
     Fires:
-        Error at the first training step whose loss is not finite. Warning for a step
-        that was skipped by loss scaling, and for an evaluation loss.
+        Error at the first training step whose loss is not finite. Warning for a step that loss
+        scaling skipped, and for an evaluation loss.
 
     Stays quiet:
         Very large or negative losses, as long as they are finite.
 
     What to do:
-        - Guard the operation that broke: log of 0, division by 0, square root of 0, exp of a
-          large number.
-        - PyTorch: Use the numerically safe form of the loss: logits with `cross_entropy` or
+        - Guard the operation that broke: log of 0, division by 0, square root of 0, exp of a large
+          number.
+        - PyTorch: Use the numerically stable loss: pass logits to `cross_entropy` or
           `binary_cross_entropy_with_logits`.
-        - Keras: Use the numerically safe form of the loss: logits, with `from_logits=True`.
-        - JAX: Use the numerically safe form of the loss: `optax.softmax_cross_entropy` or
-          `optax.sigmoid_binary_cross_entropy` of logits.
-        - Lower the learning rate, or clip gradients, when the loss grew before it broke.
-        - In half precision, sum and average in float32: float16 ends at 65,504.
+        - Keras: Use the numerically stable loss: pass logits, with `from_logits=True`.
+        - JAX: Use the numerically stable loss: pass logits to `optax.softmax_cross_entropy` or
+          `optax.sigmoid_binary_cross_entropy`.
+        - If the loss grew before it broke, lower the learning rate, or clip gradients.
+        - In half precision, compute sums and means in float32: the largest float16 number is
+          65,504.
 
     Example:
         loss = -(y * torch.log(p) + (1 - y) * torch.log(1 - p)).mean()  # p can be 0 or 1
@@ -76,7 +77,7 @@ class NonfiniteLoss(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every loss series in training and evaluation."""
+        """Check every loss series in training and evaluation."""
         findings = []
         judged = False
         for mode in (Mode.TRAIN, Mode.EVAL):
@@ -86,7 +87,7 @@ class NonfiniteLoss(Rule):
             if bad:
                 findings.append(self._judge(window, mode, bad))
         if not judged:
-            raise NotEnoughData("no loss was seen")
+            raise NotEnoughData("no loss was recorded")
         return findings
 
     def _judge(self, window: Window, mode: Mode, bad: list[Series]) -> Finding:
@@ -127,7 +128,7 @@ class NonfiniteLoss(Rule):
         )
 
     def _fixes(self, window: Window, step: int, mode: Mode) -> tuple[str, ...] | None:
-        """Return the advice on the operation that broke first; None: that of the rule."""
+        """Return the advice on the operation that broke first; None for the rule's own fixes."""
         if mode is not Mode.TRAIN:
             return None
         seen = operation_at(window, step)
@@ -138,13 +139,13 @@ class NonfiniteLoss(Rule):
 
 
 def _place(window: Window, step: int, mode: Mode) -> str | None:
-    """Return the line of the first operation that made it, where that is known."""
+    """Return the line of the first operation that made the value, if known."""
     seen = operation_at(window, step) if mode is Mode.TRAIN else None
     return seen.location if seen is not None else None
 
 
 def _origin(window: Window, step: int, mode: Mode) -> str:
-    """Return where the number broke: the operation, or that it was not in a module."""
+    """Return the operation that broke, or a note that no module broke."""
     if mode is not Mode.TRAIN:
         return ""
     for seen in window.seen(FirstBadOperation):
@@ -155,24 +156,24 @@ def _origin(window: Window, step: int, mode: Mode) -> str:
     if any(seen.step == step for seen in window.seen(FiniteOutputs)):
         return (
             "; every module's output was finite, so it broke between the model and the loss, "
-            "or in targets or other data given to the loss: which is unknown"
+            "or in the targets or other inputs of the loss"
         )
     return ""
 
 
 def _hidden(window: Window, step: int) -> str:
-    """Return that the trainer does not show the number, where it replaces such numbers."""
+    """Return a note if the trainer hides non-finite losses from its log."""
     for settings in window.seen(TrainerSettings):
         if settings.step <= step and settings.replaces_nonfinite:
             return (
-                f"; the {settings.trainer} does not log it, but a mean of other losses in its "
-                "place (logging_nan_inf_filter=True)"
+                f"; the {settings.trainer} logs a mean of other losses instead "
+                "(logging_nan_inf_filter=True)"
             )
     return ""
 
 
 def _operation(seen: FirstBadOperation) -> str:
-    """Return the first operation that made it, in words."""
+    """Return the first operation that made the value, in words."""
     if seen.since is not None:
         where = f" in {seen.module}" if seen.module else ""
         between = f"between {seen.since} and {seen.operation}"

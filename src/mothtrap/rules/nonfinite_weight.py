@@ -1,4 +1,4 @@
-"""NUM003: a parameter holds NaN or infinite values."""
+"""NUM003: a parameter contains NaN or infinite values."""
 
 from __future__ import annotations
 
@@ -21,33 +21,31 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class NonfiniteWeight(Rule):
-    """A parameter holds NaN or infinite values.
+    """A parameter contains NaN or infinite values.
 
     What it detects:
-        Weights and biases that are not finite: from the beginning, because of an
-        initialization that divides by 0 or memory that was never filled, or since an
-        update that was not finite.
+        Weights and biases that are not finite: from the beginning (an initialization divides by 0,
+        or memory was never filled), or since an update that was not finite.
 
     Why it matters:
-        Whatever the layer computes is NaN from then on, and the next step spreads it to
-        all other weights. Only a checkpoint from before brings them back.
+        The output of the layer is NaN from then on, and the next step spreads it to all other
+        weights. Only an earlier checkpoint brings them back.
 
     Fires:
-        Error when a parameter holds NaN, or holds infinite values and the loss is not
-        finite either. Warning for infinite values beside a finite loss.
+        Error when a parameter contains NaN, or contains infinite values while the loss is not
+        finite either. Warning for infinite values while the loss is finite.
 
     Stays quiet:
-        Nothing that is finite is judged, however large it is. Buffers are not looked at.
+        Finite values, however large. Buffers are not checked.
 
     What to do:
-        - PyTorch: Where it is so from step 0: look at how the parameter is initialized
+        - PyTorch: If it is not finite from step 0: check how the parameter is initialized
           (`torch.empty`, a standard deviation of 0, a division by the number of inputs).
-        - Keras, JAX: Where it is so from step 0: look at how the parameter is initialized (a
+        - Keras, JAX: If it is not finite from step 0: check how the parameter is initialized (a
           standard deviation of 0, a division by the number of inputs).
-        - Where it became so: find the gradient that was not finite, see NUM002 and NUM004,
-          and go back to a checkpoint from before that step.
-        - Check values that code writes into weights by hand: normalization, pruning,
-          averaging.
+        - If it broke later: find the gradient that was not finite (see NUM002 and NUM004), and go
+          back to a checkpoint from before that step.
+        - Check values that code writes into weights by hand: normalization, pruning, averaging.
 
     Example:
         scale = nn.Parameter(torch.empty(64))      # whatever was in memory
@@ -75,13 +73,13 @@ class NonfiniteWeight(Rule):
     explains = ("nonfinite_loss", "nonfinite_gradient", "nonfinite_activation", "constant_output")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the counts of values that are not finite."""
+        """Check the counts of values that are not finite."""
         bad = _bad_parameters(window)
         modules = [m for m in window.seen(NonfiniteModule) if not m.parameters_finite]
         looked = any(window.matrix(kind, "nan") for kind in KINDS)
         if not bad and not modules:
             if not looked:
-                raise NotEnoughData("no parameter was looked at")
+                raise NotEnoughData("no parameter was inspected")
             return []
         seen = min([step for step, _ in bad.values()] + [m.step for m in modules])
         broken = any(not np.isfinite(s.values_S).all() for s in window.scalars("loss"))
@@ -98,7 +96,7 @@ class NonfiniteWeight(Rule):
             step=since,
             last_step=max(window.last_step, since),
             layers=tuple(names),
-            message=f"{names[0]}{more} held {'NaN' if nan else 'infinite values'} {when}",
+            message=f"{names[0]}{more} contained {'NaN' if nan else 'infinite values'} {when}",
             evidence={"parameters": len(bad) or len(modules), "seen_at": seen},
             location=_made_at(window, since)
             or _location(window, names[0])
@@ -108,7 +106,7 @@ class NonfiniteWeight(Rule):
 
 
 def _bad_parameters(window: Window) -> dict[str, tuple[int, int]]:
-    """Return for each parameter that is not finite when that was seen first, and its NaN."""
+    """Return the first bad step and the NaN count of each parameter that is not finite."""
     found: dict[str, tuple[int, int]] = {}
     for kind in KINDS:
         nan, inf = window.matrix(kind, "nan"), window.matrix(kind, "inf")
@@ -125,7 +123,7 @@ def _bad_parameters(window: Window) -> dict[str, tuple[int, int]]:
 
 
 def _destroyed(window: Window, seen: int) -> int:
-    """Return the first step that began with such weights: parameters are looked at rarely."""
+    """Return the first step with bad weights, which may precede the sampled one."""
     nan, inf = window.matrix("gradient", "nan"), window.matrix("gradient", "inf")
     if nan is None or inf is None:
         return seen
@@ -135,7 +133,7 @@ def _destroyed(window: Window, seen: int) -> int:
 
 
 def _made_at(window: Window, since: int) -> str | None:
-    """Return the line of the loss whose step destroyed the weights; None where none did."""
+    """Return the line of the loss whose step destroyed the weights, if a step did."""
     if not since:
         return None
     return next((s.location for s in window.scalars("loss") if s.location), None)

@@ -1,4 +1,4 @@
-"""TRE918: nothing that was learned holds for other rows."""
+"""TRE918: the model never does better than guessing on other rows."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each, with_evaluati
 
 @dataclass(frozen=True)
 class NothingLearned(Rule):
-    """Nothing that was learned holds for other rows.
+    """The model never does better than guessing on other rows.
 
     What it detects:
-        A training whose evaluation was in no round better than a guess that is the same for every
-        row, although the trees have leaves.
+        Training whose evaluation was in no round better than a constant guess, although the trees
+        have leaves.
 
     Why it matters:
-        Trees always fit something. Where it never helps on other rows, labels do not belong to
-        the rows that they stand beside: they were shuffled, sorted or joined by themselves; or
-        the columns say nothing of them.
+        Trees always fit the training rows. If that never helps on other rows, the labels do not
+        belong to their rows (shuffled, sorted or joined separately), or the columns contain no
+        information about them.
 
     Fires:
-        Warning when, over at least `rounds` rounds and at least `rows` rows of evaluation, the
-        best loss of an evaluation stayed above `share` of that of guessing.
+        Warning when, over at least `rounds` rounds and at least `rows` evaluation rows, the best
+        evaluation loss stayed above `share` of the loss of guessing.
 
     Stays quiet:
-        Where the loss of guessing is not known (ranking, weights, metrics of your own); with
-        trees of one leaf; where evaluation was better than guessing at any time, or gets better
-        from round to round (rank correlation below -`falling`).
+        When the loss of guessing is not known (ranking, weights, custom metrics). Trees of one
+        leaf. When evaluation was ever better than guessing, or improves from round to round (rank
+        correlation below -`falling`).
 
     What to do:
-        - Look at some rows: does each label belong to its columns? Shuffle and sort both
-          together.
-        - Check that training and evaluation rows are prepared by the same code.
+        - Look at some rows: does each label belong to its columns? Shuffle and sort labels and
+          columns together.
+        - Check that the same code prepares training and evaluation rows.
 
     Example:
         rng.shuffle(y)                                  # and not x
@@ -64,12 +64,12 @@ class NothingLearned(Rule):
     )
     passes = True
     rounds: int = threshold(10, unit="rounds", source="chosen by hand")
-    rows: int = threshold(100, unit="rows of evaluation", source="chosen by hand")
+    rows: int = threshold(100, unit="evaluation rows", source="chosen by hand")
     falling: float = threshold(0.9, unit="rank correlation with time", source="chosen by hand")
     share: float = threshold(0.99, unit="of the loss of guessing", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
@@ -78,7 +78,7 @@ class NothingLearned(Rule):
         if not last.guess:
             raise NotApplicable("the loss of guessing is not known")
         if last.rows < self.rows or last.number + 1 < self.rounds:
-            raise NotEnoughData(f"{self.rounds} rounds and {self.rows} rows are needed")
+            raise NotEnoughData(f"needs {self.rounds} rounds and {self.rows} rows")
         table = one.tables.get("")
         grows = any(tree.leaves > 1 for tree in one.trees)
         small = one.began.learning_rate is not None and one.began.learning_rate * last.number < 1

@@ -19,33 +19,34 @@ class ObjectiveMismatch(Rule):
     """The objective does not fit the labels.
 
     What it detects:
-        Classes that are trained as numbers, numbers that are trained as classes, and a number of
-        classes that is not that of the labels.
+        A regression on class labels, a classifier on numeric labels, or a number of classes that
+        does not match the labels.
 
     Why it matters:
-        A squared error of class numbers takes class 3 for thrice class 1; a classifier of a
-        hundred prices learns each by itself. Classes that never occur take part of each
-        probability, and of the time of each round.
+        A squared error of class numbers treats class 3 as three times class 1. A classifier of a
+        hundred prices learns each price separately. Classes that never occur take up probability,
+        and time in each round.
 
     Fires:
-        Warning, with at least `rows` rows, when a regression has whole labels of two values, or of
-        3 to `levels` from 0 on whose rarest has `even` of the rows of the most frequent; when a
-        classifier has more than `classes` labels with fewer than `per_class` rows each; when the
-        labels of two classes are not 0 and 1; or when more classes are set than occur.
+        Warning, with at least `rows` rows, in four cases. A regression has whole labels of two
+        values, or of 3 to `levels` values from 0 on, the rarest with at least `even` of the rows of
+        the most frequent. A classifier has more than `classes` labels with fewer than `per_class`
+        rows each. The labels of two classes are not 0 and 1. More classes are configured than
+        occur.
 
     Stays quiet:
-        Ranking, counts, objectives of your own; whole labels that are unequally frequent, as counts
-        and grades are.
+        Ranking, counts, custom objectives. Whole labels with unequal frequencies, such as counts
+        and grades.
 
     What to do:
-        - XGBoost: Choose the objective for the labels: `binary:logistic` or `multi:softprob`
-          for classes, `reg:squarederror` for numbers.
+        - XGBoost: Choose the objective for the labels: `binary:logistic` or `multi:softprob` for
+          classes, `reg:squarederror` for numbers.
         - LightGBM: Choose the objective for the labels: `binary` or `multiclass` for classes,
           `regression` for numbers.
-        - CatBoost: Choose the loss for the labels: `Logloss` or `MultiClass` for classes,
-          `RMSE` for numbers.
-        - scikit-learn: Choose the estimator for the labels: a classifier for classes, a
-          regressor for numbers.
+        - CatBoost: Choose the loss for the labels: `Logloss` or `MultiClass` for classes, `RMSE`
+          for numbers.
+        - scikit-learn: Choose the estimator for the labels: a classifier for classes, a regressor
+          for numbers.
         - Set the number of classes to that of the labels, and number them from 0:
           `sklearn.preprocessing.LabelEncoder`.
 
@@ -69,17 +70,17 @@ class ObjectiveMismatch(Rule):
     per_class: float = threshold(20.0, unit="rows of a class", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         table, task = one.tables.get(""), one.began.task
         if table is None:
-            raise NotEnoughData("the training data were not looked at")
+            raise NotEnoughData("the training data were not inspected")
         if task not in ("two_classes", "classes", "regression"):
-            raise NotApplicable(f"{one.began.objective} is no objective of classes or numbers")
+            raise NotApplicable(f"{one.began.objective} is not an objective for classes or numbers")
         if table.rows < self.rows:
-            raise NotEnoughData(f"{table.rows} rows are few, {self.rows} are needed")
+            raise NotEnoughData(f"needs {self.rows} rows, saw {table.rows}")
         if task == "regression":
             words = self._numbers_that_are_classes(table)
         else:
@@ -112,7 +113,7 @@ class ObjectiveMismatch(Rule):
         counts = table.value_counts
         if not counts or min(counts) < self.even * max(counts):
             return ""
-        return f"the labels are {distinct} classes, 0 to {high:g}, each about as frequent"
+        return f"the labels are {distinct} classes, 0 to {high:g}, about equally frequent"
 
     def _classes_that_are_not(self, one: Boosted, table: TableSeen) -> str:
         distinct, low, high = table.label_distinct, table.label_min, table.label_max
@@ -129,5 +130,5 @@ class ObjectiveMismatch(Rule):
                 f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
             )
         if one.began.classes > distinct >= 2:
-            return f"{one.began.classes} classes are set, and {distinct} occur, {low:g} to {high:g}"
+            return f"{one.began.classes} classes are set, but {distinct} occur, {low:g} to {high:g}"
         return ""

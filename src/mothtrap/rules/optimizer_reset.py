@@ -1,4 +1,4 @@
-"""OPT610: an optimizer is made anew again and again during training."""
+"""OPT610: training creates a new optimizer again and again."""
 
 from __future__ import annotations
 
@@ -17,38 +17,37 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 LOSSES = 5
-"""Losses whose median is taken."""
+"""Number of losses per median."""
 
 
 @dataclass(frozen=True)
 class OptimizerReset(Rule):
-    """An optimizer is made anew again and again during training.
+    """Training creates a new optimizer again and again.
 
     What it detects:
-        A line that makes a new optimizer, with momentum or averages of squares, for
-        parameters that one from the same line was training.
+        A line that creates a new optimizer, with momentum or squared averages, for parameters that
+        an earlier optimizer from the same line trained.
 
     Why it matters:
-        Momentum and averages begin at nothing each time: the first steps of Adam are as long as
-        the learning rate allows in every direction, however small the gradient. The loss
-        jumps at each new one, and schedules of the learning rate start over.
+        Momentum and averages start at 0 each time. The first steps of Adam are as long as the
+        learning rate allows in every direction, however small the gradient. The loss jumps with
+        each new optimizer, and learning rate schedules start over.
 
     Fires:
-        Warning when one line made at least `times` optimizers that took over the same
+        Warning when one line created at least `times` optimizers that took over the same
         parameters, and the loss was then below `set_back` of the first.
 
     Stays quiet:
-        Optimizers without state (plain SGD), those of new models (folds, searches, ensembles) or
-        of one that was set back, so that its loss is what it was at first, stages that train
-        other parameters, and lines that take over fewer times.
+        Optimizers without state (plain SGD). Optimizers of new models (folds, searches, ensembles)
+        or of a model that was reset, so that its loss is back at its first value. Stages that train
+        other parameters. Lines that take over fewer times.
 
     What to do:
-        - PyTorch: Make the optimizer once, before the loop over epochs.
-        - Keras: Call `compile` once, before the first `fit`: `fit` goes on with the optimizer
-          that is there, and `compile` makes a new one. To change the rate alone, assign
+        - PyTorch: Create the optimizer once, before the loop over epochs.
+        - Keras: Call `compile` once, before the first `fit`: `fit` continues with the existing
+          optimizer, and `compile` creates a new one. To change only the learning rate, assign
           `model.optimizer.learning_rate`.
-        - Where a new start is meant (warm restarts), change the learning rate and keep the
-          optimizer.
+        - If you want restarts (warm restarts), change the learning rate and keep the optimizer.
 
     Example:
         for epoch in range(10):
@@ -61,7 +60,7 @@ class OptimizerReset(Rule):
     """
 
     code = "OPT610"
-    title = "optimizer made anew"
+    title = "optimizer recreated"
     needs = (Need(facts=(OptimizerFacts,)), Need(scalars=("loss",), optional=True))
     explains = ("gradient_spike", "loss_oscillating", "loss_spike", "update_ratio")
 
@@ -71,10 +70,10 @@ class OptimizerReset(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every line that makes optimizers."""
+        """Check every line that creates optimizers."""
         seen = list(window.seen(OptimizerFacts))
         if not seen:
-            raise NotEnoughData("no optimizer was seen")
+            raise NotEnoughData("no optimizer was recorded")
         keeping = [one for one in seen if one.second_moments or one.momentum]
         if not keeping:
             raise NotApplicable("no optimizer keeps momentum or averages")
@@ -87,7 +86,7 @@ class OptimizerReset(Rule):
     def _taking_over(
         self, window: Window, seen: Sequence[OptimizerFacts]
     ) -> Iterator[OptimizerFacts]:
-        """Yield the optimizers that go on with weights which were not set back."""
+        """Yield the optimizers that continue with weights that were not reset."""
         taken = [one for one in seen if one.takes_over and one.location]
         series = [series for series in window.scalars("loss") if len(series)]
         if not taken or not series:
@@ -111,8 +110,8 @@ class OptimizerReset(Rule):
             last_step=made[-1].step,
             count=len(made),
             message=(
-                f"{made[0].kind} was made anew {len(made)} times, every {lived:.3g} steps, and "
-                "each time lost what it had kept of earlier gradients"
+                f"{made[0].kind} was created {len(made)} times, every {lived:.3g} steps, and lost "
+                "its averages of earlier gradients each time"
             ),
             evidence={
                 "times": len(made),

@@ -20,25 +20,25 @@ class OptimizerWithoutModel(Rule):
     """An optimizer holds the parameters of a model that is not trained.
 
     What it detects:
-        An optimizer that steps while none of its parameters gets a gradient, and
-        parameters of the same shapes that do get gradients but are in no optimizer: the
-        model was made again, copied or loaded after the optimizer.
+        An optimizer that steps while none of its parameters gets a gradient, and parameters of the
+        same shapes that get gradients but are in no optimizer. The model was created again, copied
+        or loaded after the optimizer.
 
     Why it matters:
-        Every step changes nothing. The model that is used keeps its initial values.
+        Every step changes nothing. The model in use keeps its initial values.
 
     Fires:
-        Error after `own_steps` steps of the optimizer running without a gradient, when a
-        parameter of the same shape, in no optimizer, has one.
+        Error after `own_steps` consecutive steps of the optimizer without a gradient, when a
+        parameter of the same shape that is in no optimizer has one.
 
     Stays quiet:
-        Optimizers that step before their first backward, that take turns, or whose
-        parameters get gradients of zero.
+        Optimizers that step before their first backward, that take turns, or whose parameters get
+        zero gradients.
 
     What to do:
-        - Make the optimizer after the model is complete: after the last `model = ...`,
-          `copy.deepcopy`, `torch.load` or change of the layers.
-        - Load weights into the model with `load_state_dict` in place of replacing it.
+        - Create the optimizer after the model is complete: after the last `model = ...`,
+          `copy.deepcopy`, `torch.load` or change of layers.
+        - Load weights into the model with `load_state_dict` instead of replacing the model.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters())
@@ -62,16 +62,14 @@ class OptimizerWithoutModel(Rule):
 
     own_steps: int = threshold(
         5,
-        unit="steps of the optimizer running",
+        unit="consecutive steps of the optimizer",
         source="chosen by hand: a step or two may come before the first backward",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge what was told last of every optimizer whose parameters got no gradient."""
+        """Report optimizers whose parameters never receive a gradient."""
         if window.total_steps < self.own_steps:
-            raise NotEnoughData(
-                f"{window.total_steps} steps were seen, {self.own_steps} are needed"
-            )
+            raise NotEnoughData(f"needs {self.own_steps} steps, saw {window.total_steps}")
         newest = {seen.optimizer: seen for seen in window.seen(IdleOptimizer)}
         idle = [s for s in newest.values() if s.own_steps >= self.own_steps and s.twins]
         return [self._finding(window, seen) for seen in idle[:1]]
@@ -85,10 +83,10 @@ class OptimizerWithoutModel(Rule):
             count=seen.own_steps,
             layers=(seen.twin,),
             message=(
-                f"{seen.optimizer} has stepped {seen.own_steps} times and none of its "
+                f"{seen.optimizer} has stepped {seen.own_steps} times, but none of its "
                 f"{seen.parameters} parameters has a gradient; {seen.twin} has one"
                 + (f", as {seen.twins - 1} more of the same shapes have," if seen.twins > 1 else "")
-                + " and is in no optimizer: this is another model than the optimizer was given"
+                + " and is in no optimizer: the optimizer holds the parameters of another model"
             ),
             evidence={
                 "optimizer": seen.optimizer,

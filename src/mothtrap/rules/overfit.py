@@ -24,32 +24,31 @@ class Overfit(Rule):
     """Validation gets worse while training gets better.
 
     What it detects:
-        A loss of evaluation that lies above that of training and has risen above its own
-        best, while the training loss kept falling.
+        An evaluation loss that is above the training loss and has risen above its own best, while
+        the training loss keeps falling.
 
     Why it matters:
-        The model learns its examples by heart: noise and all. What it then says of new
-        data is worse than what it said some epochs ago.
+        The model memorizes its examples, including their noise. Its predictions on new data are
+        worse than they were some epochs ago.
 
     Fires:
-        Warning when, in `patience` evaluations running (a 20th of all where evaluations are
-        many) and not before step `start_step`,
-        the loss of evaluation exceeds the mean training loss since the evaluation before by
-        more than `ratio` of it, and is `rise` above its best; and when it has given back at
-        least `given_back` of all that it had gained. With `while_improving` a large
-        `ratio` is enough, however the loss of evaluation moves; `site` restricts the rule
-        to call sites with these words in their label.
+        Warning when, in `patience` consecutive evaluations (1/20 of all if there are many) and not
+        before step `start_step`, the evaluation loss exceeds the mean training loss since the
+        previous evaluation by more than `ratio` of it, is `rise` above its best, and has lost at
+        least `given_back` of all that it had gained. With `while_improving`, exceeding `ratio` is
+        enough, however the evaluation loss moves. `site` restricts the rule to call sites whose
+        label contains these words.
 
     Stays quiet:
-        While the loss of evaluation falls, or where it only hovers at its best. A small loss
-        near its floor that doubles: next to what was gained that is nothing. Training
-        loss above that of evaluation (dropout, augmentation). Losses of a GAN. Evaluations
-        whose loss is not seen: an accuracy, or a loss written by hand. Evaluations of the rows
-        that were trained on. While the averages that batch norms evaluate with lag behind.
+        While the evaluation loss falls or hovers at its best. A small loss near its minimum that
+        doubles: compared with its total fall, that is nothing. A training loss above the evaluation
+        loss (dropout, augmentation). Losses of a GAN. Evaluations whose loss is not recorded, such
+        as an accuracy or a loss written by hand. Evaluations on training rows. While the running
+        averages of batch norm lag behind.
 
     What to do:
         - Stop at the best evaluation, or go back to the weights saved there.
-        - Use more data, or augment what there is.
+        - Use more data, or data augmentation.
         - Make the model smaller, or add dropout or weight decay.
 
     Example:
@@ -69,7 +68,7 @@ class Overfit(Rule):
     explains = ("overtraining",)
     passes = True
 
-    patience: int = threshold(3, unit="evaluations running", source="chosen by hand")
+    patience: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
     ratio: float = threshold(
         0.1, unit="of the training loss", source="default of the rule Overfit of SageMaker Debugger"
     )
@@ -86,16 +85,16 @@ class Overfit(Rule):
     site: str = threshold("", unit="words in the label of a call site", source="all of them")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every call site that evaluates a loss."""
+        """Check every call site that evaluates a loss."""
         every = [one for one in of_new_rows(window) if self.site in one.last.site]
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         if not any(len(one.value_E) > self.patience for one in every):
             raise NotEnoughData(
-                f"no loss was evaluated {self.patience + 1} times, as a change takes"
+                f"no loss was evaluated {self.patience + 1} times, as the rule needs"
             )
         if not any(np.isfinite(one.train_E).any() for one in every):
-            raise NotEnoughData("no loss of training was seen beside that of evaluation")
+            raise NotEnoughData("no training loss was recorded for the evaluation loss")
         found = [finding for one in every if (finding := self._judge(window, one))]
         return sorted(found, key=lambda finding: finding.step)[:1]
 
@@ -122,9 +121,9 @@ class Overfit(Rule):
             count=running,
             mode="eval",
             message=(
-                f"the loss of evaluation is {last:.3g}, was {best:.3g} at step "
-                f"{one.last.best_step}, and that of training is {one.train_E[-1]:.3g}: worse in "
-                f"{running} evaluations in a row (limit {self.patience})"
+                f"the evaluation loss is {last:.3g} (best: {best:.3g} at step "
+                f"{one.last.best_step}), and the training loss is {one.train_E[-1]:.3g}: worse in "
+                f"{running} consecutive evaluations (limit {self.patience})"
             ),
             evidence={
                 "value": last,
@@ -139,7 +138,7 @@ class Overfit(Rule):
         )
 
     def _has_risen(self, one: Evaluated) -> Bools:
-        """Evaluations that are worse than the best while training is better than then."""
+        """Return the evaluations above the best one while the training loss is lower."""
         best, value_E, train_E = one.last.best, one.value_E, one.train_E
         begin = one.start
         if one.last.guess is None:  # the first epoch may have learned nearly all
@@ -156,6 +155,6 @@ class Overfit(Rule):
 
 
 def _running(over_E: Bools) -> int:
-    """Return the number of consecutive latest evaluations that are over."""
+    """Return the number of latest consecutive evaluations that are over."""
     within = np.flatnonzero(~over_E)
     return len(over_E) - (int(within[-1]) + 1 if len(within) else 0)

@@ -1,4 +1,4 @@
-"""NUM007: values come near the largest number of their type."""
+"""NUM007: values come close to the largest number of their type."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class OverflowRisk(Rule):
-    """Values come near the largest number of their type.
+    """Values come close to the largest number of their type.
 
     What it detects:
-        Outputs of modules, or gradients, in float16 that reach an eighth of 65504, the
-        largest number of the type.
+        Float16 outputs of modules, or gradients, that reach an eighth of 65504, the largest float16
+        number.
 
     Why it matters:
-        Three doublings more and the value is infinite; one infinite value makes the loss
-        NaN a step later. Sums and products on the way are larger than what is stored.
+        After three more doublings the value is infinite, and one infinite value soon makes the loss
+        NaN. Intermediate sums and products are larger than the stored values.
 
     Fires:
-        Warning when the largest finite absolute value of a tensor exceeds `limit_share` of
-        what its type holds, in any sampled step.
+        Warning when the largest finite absolute value of a tensor exceeds `limit_share` of the
+        largest number of its type, in any sampled step.
 
     Stays quiet:
-        bfloat16 and float32, whose range is not in danger, and infinite values: those are
-        told by the rules on non-finite values.
+        bfloat16 and float32, whose range is large enough. Infinite values, which the rules for
+        non-finite values report.
 
     What to do:
-        - Use bfloat16 where the hardware has it, or compute this part in float32:
-          `with torch.autocast("cuda", enabled=False)`.
-        - Average where values are summed over many positions; divide attention scores by
-          the root of the head's size.
-        - Normalize the inputs, and put a normalization layer before the part.
+        - Use bfloat16 if the hardware supports it, or compute this part in float32: `with
+          torch.autocast("cuda", enabled=False)`.
+        - Average instead of summing over many positions; divide attention scores by the square root
+          of the head size.
+        - Normalize the inputs, and put a normalization layer before this part.
 
     Example:
         pooled = tokens.sum(dim=1)        # float16: 4096 positions add up
@@ -66,12 +66,12 @@ class OverflowRisk(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every look at values in float16."""
+        """Check every sample of float16 values."""
         if not window.total_steps:
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         seen = list(window.seen(HalfPrecision))
         if not seen:
-            raise NotApplicable("no output and no gradient in float16 was seen")
+            raise NotApplicable("no float16 output or gradient was recorded")
         near = [s for s in seen if s.largest > self.limit_share * s.limit]
         if not near:
             return []
@@ -87,8 +87,8 @@ class OverflowRisk(Rule):
                 layers=tuple(names)[:LAYERS_NAMED],
                 message=(
                     f"{worst.tensor.partition(':')[2]} reaches {worst.largest:.4g} in "
-                    f"{worst.dtype} (limit {self.limit_share * worst.limit:.4g}), which holds up "
-                    f"to {worst.limit:.4g}"
+                    f"{worst.dtype} (limit {self.limit_share * worst.limit:.4g}); the largest "
+                    f"number of the type is {worst.limit:.4g}"
                 ),
                 evidence={
                     "value": worst.largest,

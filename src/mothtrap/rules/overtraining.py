@@ -1,4 +1,4 @@
-"""LOS406: training goes on though nothing gets better."""
+"""LOS406: training continues although the loss no longer improves."""
 
 from __future__ import annotations
 
@@ -21,34 +21,33 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class Overtraining(Rule):
-    """Training goes on though nothing gets better.
+    """Training continues although the loss no longer improves.
 
     What it detects:
-        A loss of evaluation, or the training loss, that has not improved for so many
-        evaluations that it will not.
+        An evaluation or training loss that has not improved for so many evaluations that further
+        improvement is unlikely.
 
     Why it matters:
-        The rest of the training is paid for nothing. Often the model even loses some of
-        what it had: its best weights lie many epochs back.
+        The rest of the training is wasted compute. Often the model even gets worse: its best
+        weights are many epochs old.
 
     Fires:
-        Warning when the loss of evaluation has been worse than its best by more than `delta`
-        of it for `patience_validation` evaluations running (a 20th of all where
-        evaluations are many), and has given back at least
-        `given_back` of what it had gained. Info when it has merely not improved by
-        `delta` for so many evaluations, or the training loss not for `patience_train`.
-        With `absolute`, `delta` is a difference of losses; `site` restricts the
-        rule to call sites with these words in their label.
+        Warning when the evaluation loss has been worse than its best by more than `delta` of it for
+        `patience_validation` consecutive evaluations (1/20 of all if there are many), and has lost
+        at least `given_back` of what it had gained. Info when the evaluation loss has merely not
+        improved by `delta` for that many evaluations, or the training loss for `patience_train`.
+        With `absolute`, `delta` is a difference of losses. `site` restricts the rule to call sites
+        whose label contains these words.
 
     Stays quiet:
-        While both improve now and then. Boosting that has come to rest, as all does in the end.
-        Losses of a GAN. Evaluations whose loss is not seen. While the averages that batch norms
-        evaluate with lag behind.
+        While both losses improve now and then. Boosting that has converged, as it does in the end.
+        Losses of a GAN. Evaluations whose loss is not recorded. While the running averages of batch
+        norm lag behind.
 
     What to do:
-        - Keep the weights of the best evaluation, and stop some evaluations after it.
-        - Lower the learning rate where training has come to rest: a schedule may go on.
-        - Use more data, or augment what there is.
+        - Keep the weights of the best evaluation, and stop a few evaluations after it.
+        - If training has stalled, lower the learning rate, for example with a schedule.
+        - Use more data, or data augmentation.
 
     Example:
         for epoch in range(1000): ...             # the best one was the 20th
@@ -88,17 +87,17 @@ class Overtraining(Rule):
     site: str = threshold("", unit="words in the label of a call site", source="all of them")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every call site that evaluates a loss."""
+        """Check every call site that evaluates a loss."""
         every = [one for one in of_new_rows(window) if self.site in one.last.site]
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         trains = [int(np.isfinite(one.train_E).sum()) for one in every]
         shortest = min(self.patience_validation, self.patience_train if any(trains) else np.inf)
         if not any(
             len(one.value_E) > self.patience_validation or known > self.patience_train
             for one, known in zip(every, trains, strict=True)
         ):
-            raise NotEnoughData(f"no loss was evaluated {shortest + 1} times, as a change takes")
+            raise NotEnoughData(f"no loss was evaluated {shortest + 1} times, as the rule needs")
         found = [finding for one in every if (finding := self._judge(window, one))]
         boosted = {site for one in window.seen(BoostingBegan) for site in one.sites}
         found = [
@@ -133,7 +132,7 @@ class Overtraining(Rule):
             count=rested,
             mode="eval",
             message=(
-                f"the loss of {what} has not fallen by {self.delta:g} in {rested} evaluations: it "
+                f"the {what} loss has not fallen by {self.delta:g} in {rested} evaluations: it "
                 f"{'rose' if worse else 'went'} from {best:.3g} to {value:.3g}"
             ),
             evidence={"value": value, "best": best, "evaluations": rested, "site": one.last.site},

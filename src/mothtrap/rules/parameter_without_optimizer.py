@@ -16,14 +16,14 @@ from mothtrap.rules._onset import counted_from
 from mothtrap.rules._weights import optimizer_facts
 
 OTHER_MODEL = (
-    "Give the optimizer the parameters of every model that is trained: "
+    "Pass the parameters of every trained model to the optimizer: "
     "`[*encoder.parameters(), *decoder.parameters()]`.",
-    "Set `requires_grad=False` where the model is meant to stay as it is.",
+    "Set `requires_grad=False` if the model should not change.",
 )
-MADE_ANEW = ("Make layers once, in `__init__` or `build`, and only call them in `call`.",)
+MADE_ANEW = ("Create layers once, in `__init__` or `build`, and only call them in `call`.",)
 UNTRACKED = (
-    "Make weights by `self.add_weight(...)` in `build`, so that they are in `trainable_variables`.",
-    "Pass `trainable=False` where the variable is meant to stay as it is.",
+    "Create weights with `self.add_weight(...)` in `build`: `trainable_variables` contains them.",
+    "Pass `trainable=False` if the variable should not change.",
 )
 
 
@@ -32,34 +32,32 @@ class ParameterWithoutOptimizer(Rule):
     """A parameter gets gradients, but no optimizer holds it.
 
     What it detects:
-        A parameter of a model that trains, reached by backward with a gradient that is
-        not zero, whose value never changes because no live optimizer was given it.
+        A parameter of a trained model that gets a nonzero gradient but never changes, because no
+        live optimizer holds it.
 
     Why it matters:
-        This part of the model keeps its random initial values; the rest has to learn
-        around it.
+        This part of the model keeps its random initial values, and the rest has to learn around it.
 
     Fires:
-        After `reached_steps` steps with a gradient. Error when the parameter was made
-        after the optimizer, when an optimizer holds an orphan of the same shape in its
-        place, when it lies between trained parameters and the loss, or when the line makes
-        another one in each step. Warning when no layer knows it (a `tf.Variable` in a layer of
-        Keras), when
-        its neighbors in the same part of the model are trained, or when nothing of its model
-        is, which looks as it was initialized, or when more than `fresh_share` of its model is
-        in no optimizer and looks as it was drawn. Info for a whole part upstream of what is
-        trained: a backbone that is left as it is.
+        After `reached_steps` steps with a gradient. Error when the parameter was created after the
+        optimizer, when an optimizer holds an unused parameter of the same shape instead, when it
+        lies between trained parameters and the loss, or when its line creates a new one in each
+        step. Warning when no layer tracks it (a `tf.Variable` in a Keras layer), when its neighbors
+        in the same part of the model are trained, when nothing of its model is trained and the
+        model looks newly initialized, or when more than `fresh_share` of its model is in no
+        optimizer and looks newly initialized. Info for a whole part before the trained layers: a
+        frozen backbone.
 
     Stays quiet:
-        Parameters with `requires_grad=False`, parameters that the script updates by
-        hand, and parameters of optimizers that rarely step.
+        Parameters with `requires_grad=False`. Parameters that the script updates by hand.
+        Parameters of optimizers that rarely step.
 
     What to do:
         - Create the optimizer after the model is complete, from `model.parameters()`.
-        - Give it the parameters of every model that is trained:
-          `[*encoder.parameters(), *decoder.parameters()]`.
+        - Pass the parameters of every trained model to the optimizer: `[*encoder.parameters(),
+          *decoder.parameters()]`.
         - Add later parameters with `optimizer.add_param_group({"params": ...})`.
-        - Set `requires_grad=False` where the part is meant to stay as it is.
+        - Set `requires_grad=False` if this part should not change.
 
     Example:
         optimizer = torch.optim.Adam(model.parameters())
@@ -80,16 +78,14 @@ class ParameterWithoutOptimizer(Rule):
     reached_steps: int = threshold(
         20,
         unit="steps in which the parameter got a non-zero gradient",
-        source="chosen by hand: alternating optimizers and inner loops come round sooner",
+        source="chosen by hand: alternating optimizers and inner loops step sooner",
     )
     fresh_share: float = threshold(0.5, unit="of the model's elements", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the newest count of every parameter that no optimizer holds."""
+        """Check the newest count of every parameter that no optimizer holds."""
         if window.total_steps < self.reached_steps:
-            raise NotEnoughData(
-                f"{window.total_steps} steps were seen, {self.reached_steps} are needed"
-            )
+            raise NotEnoughData(f"needs {self.reached_steps} steps, saw {window.total_steps}")
         newest = {seen.name: seen for seen in window.seen(UnownedParameter)}
         idle = [
             seen
@@ -145,15 +141,13 @@ class ParameterWithoutOptimizer(Rule):
 
     def _reason(self, seen: UnownedParameter) -> str:
         if seen.made_anew:
-            return f": its line makes a new one in each step ({seen.made_anew} so far)"
+            return f": its line creates a new one in each step ({seen.made_anew} so far)"
         if seen.untracked:
-            return ": no layer knows it, so it is not among the weights of a model"
+            return ": no layer tracks it, so it is not among the model's weights"
         if seen.created_after_optimizer:
-            return ": it was made after the optimizer"
+            return ": it was created after the optimizer"
         if seen.twin is not None:
-            return (
-                f": the optimizer holds {seen.twin} of the same shape instead, which nothing uses"
-            )
+            return f": the optimizer holds the unused {seen.twin} of the same shape instead"
         if seen.downstream_of_trained:
             return ": it lies between trained parameters and the loss"
         if self._is_fresh(seen):
@@ -162,7 +156,7 @@ class ParameterWithoutOptimizer(Rule):
 
 
 def _advice(seen: UnownedParameter) -> tuple[str, ...] | None:
-    """Return what to do; None = all that the rule says."""
+    """Return the fixes; None for the rule's own."""
     if seen.made_anew:
         return MADE_ANEW
     if seen.untracked:
@@ -178,7 +172,7 @@ def _message(idle: list[UnownedParameter], reason: str) -> str:
         what = "they get gradients and keep their" if several else "it gets gradients and keeps its"
         return f"no optimizer holds the {count}{of}: {what} initial values"
     what = f"{len(idle)} parameters get" if several else f"{first.name} gets"
-    return f"{what} gradients, and no optimizer holds {'them' if several else 'it'}{reason}"
+    return f"{what} gradients, but no optimizer holds {'them' if several else 'it'}{reason}"
 
 
 def _location(window: Window, idle: list[UnownedParameter]) -> str | None:
@@ -190,6 +184,6 @@ def _location(window: Window, idle: list[UnownedParameter]) -> str | None:
 
 
 def _trained_parts(window: Window) -> set[str]:
-    """Return the top parts of the model in which something is trained."""
+    """Return the top-level parts of the model that are trained."""
     gradients = window.matrix("gradient", "l2")
     return {t.name.partition(".")[0] for t in gradients.tensors} if gradients else set()

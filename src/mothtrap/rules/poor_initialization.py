@@ -1,4 +1,4 @@
-"""WGT301: the scale of the initial weights is far from what theory asks for."""
+"""WGT301: the scale of the initial weights is far from the recommended one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mothtrap.rules._choice import ANY_LAYER, is_chosen
 from mothtrap.rules._effects import NOT_FINITE
 
 LARGEST_GAIN = 2.0**0.5
-"""Gain that He's initialization asks for, the largest of the usual ones."""
+"""Gain of He initialization, the largest of the usual ones."""
 SMALLEST_GAIN = 3.0**-0.5
-"""Gain of PyTorch's own initialization of linear layers, the smallest of the usual ones."""
+"""Gain of PyTorch's default initialization of linear layers, the smallest of the usual ones."""
 MIN_FAN_IN = 8
-"""Layers with fewer inputs are not judged by their gain: any scale may be meant."""
+"""Layers with fewer inputs are not checked for their gain: any scale may be intended."""
 OFF = 1e9
 """A threshold that is never reached."""
 LAYERS_NAMED = 10
@@ -29,42 +29,41 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class PoorInitialization(Rule):
-    """The scale of the initial weights is far from what theory asks for.
+    """The scale of the initial weights is far from the recommended one.
 
     What it detects:
-        Layers whose first weights multiply the scale of what they are given by far more
-        or far less than 1, and layers whose weights are all one constant.
+        Layers whose initial weights change the scale of their input by far more or far less than a
+        factor of 1, and layers whose weights are all the same constant.
 
     Why it matters:
-        From layer to layer the factors multiply. Too large ones saturate activations and
-        make gradients explode; too small ones let the signal fade, until the biases are
-        all that the last layers see and no gradient finds its way back.
+        The factors multiply from layer to layer. Factors that are too large saturate activations
+        and make gradients explode. Factors that are too small let the signal vanish, until the last
+        layers see only biases and no gradient flows back.
 
     Fires:
-        Warning when, before the first step, the mean square of a hidden layer's weights
-        times its fan-in is more than `theory_ratio` times the largest value of theory
-        (He: 2) and its output is `effect_ratio` times what it was given; when in
-        `small_layers` or more hidden layers of a model without normalization it is less
-        than 1/`theory_ratio` of the smallest (PyTorch: 1/3) and hardly anything of the
-        signal is left; when all weights of a hidden layer are one number that is not 0.
-        Off unless set: when in the first `steps` steps the variances of what layers put
-        out differ by more than `variance_ratio`, the middle 90 % of a layer's gradients lie
-        within `distribution_range`, or no loss falls below the one before in `patience`
-        steps running. Layers are those in whose path `layer_regex` is found.
+        Warning in three cases, before the first step. The mean square of a hidden layer's weights
+        times its fan-in is more than `theory_ratio` times the largest recommended value (He: 2),
+        and its output is `effect_ratio` times its input. In `small_layers` or more hidden layers of
+        a model without normalization it is less than 1/`theory_ratio` of the smallest recommended
+        value (PyTorch: 1/3), and hardly any signal is left. All weights of a hidden layer are one
+        nonzero number. Off unless set: in the first `steps` steps the variances of layer outputs
+        differ by more than `variance_ratio`, the middle 90 % of a layer's gradients lie within
+        `distribution_range`, or the loss does not fall for `patience` consecutive steps.
+        `layer_regex` selects the layers by path.
 
     Stays quiet:
-        Layers that a normalization follows, small weights in models that normalize (as
-        in transformers, whose weights of 0.02 are meant), last layers, layers of 0,
-        embeddings, layers with fewer than 8 inputs, sine networks.
+        Layers that a normalization follows. Small weights in models that normalize (as in
+        transformers, which use 0.02 on purpose). Last layers. Zero layers. Embeddings. Layers with
+        fewer than 8 inputs. Sine networks.
 
     What to do:
-        - PyTorch: Initialize for the activation: `nn.init.kaiming_normal_` before ReLU,
-          `nn.init.xavier_uniform_` before tanh or sigmoid.
-        - Keras: Initialize for the activation: `kernel_initializer="he_normal"` before ReLU,
-          the default `"glorot_uniform"` before tanh or sigmoid.
-        - JAX: Initialize for the activation: `jax.nn.initializers.he_normal()` before ReLU,
-          `glorot_uniform()` before tanh or sigmoid.
-        - PyTorch: Or leave PyTorch's own initialization as it is.
+        - PyTorch: Use the initialization for your activation: `nn.init.kaiming_normal_` for ReLU,
+          `nn.init.xavier_uniform_` for tanh or sigmoid.
+        - Keras: Use the initialization for your activation: `kernel_initializer="he_normal"` for
+          ReLU, the default `"glorot_uniform"` for tanh or sigmoid.
+        - JAX: Use the initialization for your activation: `jax.nn.initializers.he_normal()` for
+          ReLU, `glorot_uniform()` for tanh or sigmoid.
+        - PyTorch: Or keep PyTorch's default initialization.
         - Put normalization layers between the layers of deep networks.
 
     Example:
@@ -105,7 +104,7 @@ class PoorInitialization(Rule):
     )
 
     theory_ratio: float = threshold(
-        10.0, unit="times the variance of theory", source="chosen by hand, as is common in tools"
+        10.0, unit="times the recommended variance", source="chosen by hand, as is common in tools"
     )
     effect_ratio: float = threshold(
         4.0, unit="times the size of the layer's input", source="chosen by hand"
@@ -118,7 +117,7 @@ class PoorInitialization(Rule):
         1 / OFF, unit="width of the gradients; 0.001 is common", source="chosen by hand: off"
     )
     patience: int = threshold(
-        10**9, unit="steps running; 5 is common", source="chosen by hand: off"
+        10**9, unit="consecutive steps; 5 is common", source="chosen by hand: off"
     )
     steps: int = threshold(10, unit="first steps", source="as is common in tools")
     layer_regex: str = threshold(
@@ -126,11 +125,13 @@ class PoorInitialization(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the first weights, and at what the first forward made of them."""
+        """Check the initial weights, and the scale of the first forward."""
         weights = [w for w in window.seen(InitialWeights) if is_chosen(w.layer, self.layer_regex)]
         if not weights:
             if window.total_steps < 1:
-                raise NotEnoughData("no weights were seen before the first step of an optimizer")
+                raise NotEnoughData(
+                    "no weights were recorded before the first step of an optimizer"
+                )
             raise NotApplicable("no layer with weights is trained")
         looks = [look for look in window.seen(ForwardScales) if look.step < self.steps]
         first: dict[str, ForwardScales] = {}
@@ -165,8 +166,8 @@ class PoorInitialization(Rule):
             message=(
                 f"the weights of {worst.layer} ({worst.layer_type}, {worst.fan_in} inputs) have a "
                 f"root mean square of {worst.gain / worst.fan_in**0.5:.3g}; "
-                f"{LARGEST_GAIN / worst.fan_in**0.5:.3g} keeps the scale, so it outputs "
-                f"{worst.output_rms / max(worst.input_rms, 1e-30):.3g}x what it is given"
+                f"{LARGEST_GAIN / worst.fan_in**0.5:.3g} keeps the scale; the layer's output is "
+                f"{worst.output_rms / max(worst.input_rms, 1e-30):.3g}x the size of its input"
             ),
             evidence={"value": worst.gain, "limit": limit},
             location=worst.location,
@@ -187,9 +188,9 @@ class PoorInitialization(Rule):
                 return _Poor(
                     layers=tuple(layer.layer for layer in small),
                     message=(
-                        f"the weights of {len(small)} hidden layers are so small that "
-                        f"{hidden[-1].layer} ({hidden[-1].layer_type}) outputs {left:.2g}x what "
-                        f"{hidden[0].layer} is given"
+                        f"the weights of {len(small)} hidden layers are so small that the output "
+                        f"of {hidden[-1].layer} ({hidden[-1].layer_type}) is {left:.2g}x the size "
+                        f"of the input of {hidden[0].layer}"
                     ),
                     evidence={"value": left, "limit": limit**2, "gain": small[-1].gain},
                     location=small[0].location,
@@ -222,8 +223,8 @@ class PoorInitialization(Rule):
                     step=look.step,
                     layers=(largest.layer, smallest.layer),
                     message=(
-                        f"the output of {largest.layer} has {ratio:.3g}x the variance of that of "
-                        f"{smallest.layer} (limit {self.variance_ratio:g}x)"
+                        f"the output of {largest.layer} has {ratio:.3g}x the variance of the "
+                        f"output of {smallest.layer} (limit {self.variance_ratio:g}x)"
                     ),
                     evidence={"value": ratio, "limit": self.variance_ratio},
                     location=largest.location,
@@ -262,7 +263,7 @@ class PoorInitialization(Rule):
             if longest >= self.patience:
                 return _Poor(
                     layers=(),
-                    message=f"the loss has not fallen in {longest} of the first steps running",
+                    message=f"the loss has not fallen in {longest} consecutive steps at the start",
                     evidence={"value": longest, "limit": self.patience},
                     location=series.location,
                 )

@@ -1,4 +1,4 @@
-"""STR718: a loss of logits is given probabilities, and takes the softmax back."""
+"""STR718: a loss of logits gets probabilities, and the framework undoes the softmax."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from mothtrap.rules._loss_calls import chosen_at, finding_of_calls, train_calls
 
 @dataclass(frozen=True)
 class ProbabilitiesAsLogits(Rule):
-    """A loss is told to expect logits, gets probabilities, and takes the softmax back.
+    """A loss that expects logits gets probabilities, and the framework undoes the softmax.
 
     What it detects:
-        A softmax or sigmoid right before a loss with `from_logits=True`, where the framework
-        sees the contradiction and computes the loss of what the softmax was given.
+        A softmax or sigmoid right before a loss with `from_logits=True`. The framework notices the
+        contradiction and computes the loss from the input of the softmax.
 
     Why it matters:
-        This training is right. But what makes it right hangs on a detail: with another backend,
-        in half precision, or with anything between the softmax and the loss, the softmax is
-        applied twice, and the model hardly learns.
+        This training is correct, but only by a detail. With another backend, in half precision, or
+        with any operation between the softmax and the loss, the softmax is applied twice, and the
+        model hardly learns.
 
     Fires:
-        Warning at the first step whose loss takes the softmax or sigmoid back.
+        Warning at the first step whose loss undoes the softmax or sigmoid.
 
     Stays quiet:
-        Where the softmax is in fact applied twice: softmax_before_cross_entropy and
-        sigmoid_before_bce_with_logits tell of that.
+        When the softmax is really applied twice: softmax_before_cross_entropy and
+        sigmoid_before_bce_with_logits report that.
 
     What to do:
         - Remove the activation of the last layer, and keep `from_logits=True`.
@@ -50,17 +50,17 @@ class ProbabilitiesAsLogits(Rule):
     needs = (Need(facts=(LossCall,)),)
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the losses of training."""
+        """Check the losses of training."""
         calls = train_calls(window)
         if not any(call.predicts_probabilities is not None for call in calls):
-            raise NotApplicable("no loss says whether it expects logits or probabilities")
+            raise NotApplicable("no loss declares whether it expects logits or probabilities")
         taken_back = [call for call in calls if call.taken_back]
         if not taken_back:
             return []
         first = taken_back[0]
         message = (
-            f"{first.taken_back} goes into {first.function}, which is told `from_logits=True`: the "
-            f"framework takes the {first.taken_back} back here, but not everywhere"
+            f"{first.taken_back} goes into {first.function} with `from_logits=True`: the "
+            f"framework undoes the {first.taken_back} here, but not in every case"
         )
         return [
             finding_of_calls(

@@ -1,4 +1,4 @@
-"""DST954: a worker does not reach a collective in which others wait."""
+"""DST954: a worker does not reach a collective in which other workers wait."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from mothtrap.core.window import Window
 Stalls = Mapping[int, WorkerStalled]
 Ends = Mapping[int, WorkerEnded]
 STILL_S = 4.0
-"""Time for which workers must have waited in one collective; chosen by hand: states of workers are
-of different moments."""
+"""Time for which workers must have waited in one collective; chosen by hand: worker states are
+recorded at different moments."""
 SETTLED_S = 5.0
-"""Time for which workers must have waited on after another one has ended; chosen by hand, five
-renewals of their states."""
+"""Time for which workers must still wait after another worker has ended; chosen by hand, five
+updates of their states."""
 MAX_NAMED = 8
-"""Workers that a message names; chosen by hand."""
+"""Largest number of workers that a message names; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +31,20 @@ class RankStuck(Rule):
 
     What it detects:
         All workers of a job have made no step for much longer than a step takes (at least 10 s).
-        Some wait in a collective operation, such as `all_reduce`. Another one is elsewhere and
-        idle, has ended, has called fewer collectives, or waits in another one.
+        Some wait in a collective operation, such as `all_reduce`. Another worker is elsewhere and
+        idle, has ended, has called fewer collectives, or waits in a different collective.
 
     Why it matters:
-        The job hangs: it holds all its devices, and ends only at a timeout, often after
-        30 minutes, with a message that names no cause.
+        The job hangs and blocks all its devices. It ends only at a timeout, often after 30 minutes,
+        with an error that names no cause.
 
     Fires:
         Error, with the worker, its line, and the line at which the others wait.
 
     Stays quiet:
-        Slow workers: one that computes, reads, or writes is not stuck, however long the others
-        wait for it. Workers that go on to call collectives, as in an evaluation. Jobs of one
-        worker. When steps come again the finding becomes a note.
+        Slow workers: a worker that computes, reads, or writes is not stuck, however long the others
+        wait for it. Workers that continue to call collectives, as in an evaluation. Jobs of one
+        worker. When steps continue, the finding becomes info.
 
     What to do:
         - Call collectives on all workers in the same order: never inside `if rank == 0`.
@@ -75,7 +75,7 @@ class RankStuck(Rule):
         if size < 2:
             raise NotApplicable("the job has one worker")
         if not window.total_steps:
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         ends = {each.worker: end for each in windows for end in each.seen(WorkerEnded)}
         states = {s.rank: s for each in windows for s in each.seen(WorkerStalled)}
         stalled = {r: s for r, s in states.items() if not s.has_resumed and r not in ends}
@@ -129,7 +129,7 @@ def _message(
 
 
 def _in_another(waiting: Stalls) -> Stalls:
-    """Return the workers that wait in another collective than most; all where there is no most."""
+    """Return the workers that wait in another collective than most; all if there is a tie."""
     by_call: dict[tuple[str, str], dict[int, WorkerStalled]] = {}
     for rank, each in waiting.items():
         by_call.setdefault(_called(each), {})[rank] = each
@@ -143,7 +143,7 @@ def _in_another(waiting: Stalls) -> Stalls:
 
 
 def _behind(stalled: Stalls) -> Stalls:
-    """Return the workers that have called fewer collectives of the group than others have."""
+    """Return the workers that have called fewer collectives of the group than others."""
     calls = {rank: each.collective for rank, each in stalled.items()}
     groups = {call.group for call in calls.values() if call is not None}
     if len(groups) != 1 or any(call is None or not call.number for call in calls.values()):
@@ -176,7 +176,7 @@ def _left_out(behind: Stalls, waiting: Stalls) -> str:
     noun = "have" if len(behind) > 1 else "has"
     return (
         f"{_workers(behind)} {noun} called {least} collectives, the others {most}: "
-        f"a collective is left out; {places}"
+        f"a collective was skipped; {places}"
     )
 
 

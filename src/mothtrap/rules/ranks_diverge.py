@@ -20,27 +20,26 @@ class RanksDiverge(Rule):
     """Parameters that must be the same on all workers differ.
 
     What it detects:
-        After the same step the digest of a replicated parameter (of a model in
-        `DistributedDataParallel`, or with a `Replicate` placement) is not the same on
-        all workers that recorded one.
+        After the same step, the digest of a replicated parameter (of a model in
+        `DistributedDataParallel`, or with a `Replicate` placement) differs between the workers that
+        recorded one.
 
     Why it matters:
-        The workers train different models. What is saved is the model of one of them,
-        and averaged gradients belong to none of them.
+        The workers train different models. The saved checkpoint has the model of only one worker,
+        and the averaged gradients fit none of the models.
 
     Fires:
-        Error at the first recorded step at which digests differ, on which workers, and
-        in which modules.
+        Error at the first recorded step at which digests differ, with the workers and the modules.
 
     Stays quiet:
-        Parameters that each worker holds for itself: shards, models without a wrapper,
-        parameters that the wrapper was told to ignore.
+        Parameters that each worker holds for itself: shards, models without a wrapper, parameters
+        that the wrapper ignores by configuration.
 
     What to do:
         - Call the wrapped model itself, not its `.module`, so that gradients are averaged.
         - Change parameters (clipping, averaging, resetting) in the same way on all workers.
         - Load the same checkpoint on every worker, before the model is wrapped.
-        - Step the optimizer on every worker in every step, also where a batch is empty.
+        - Step the optimizer on every worker in every step, even if a batch is empty.
 
     Example:
         model = DistributedDataParallel(net)
@@ -62,9 +61,9 @@ class RanksDiverge(Rule):
             raise NotApplicable("the job has one worker")
         digests = digests_of(window)
         if window.peers and not digests and window.total_steps > 1:
-            raise NotApplicable("no parameter was seen that must be the same on all workers")
+            raise NotApplicable("no recorded parameter must be the same on all workers")
         if len(digests) < 2:
-            raise NotEnoughData("digests of fewer than two workers are at hand")
+            raise NotEnoughData("needs digests of at least two workers")
         found = differences(digests)
         if not found.compared:
             raise NotEnoughData("no step has digests of two workers")

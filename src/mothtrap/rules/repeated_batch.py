@@ -1,4 +1,4 @@
-"""DAT507: one pass over the data gives the same batch twice."""
+"""DAT507: one pass over the data returns the same batch twice."""
 
 from __future__ import annotations
 
@@ -17,44 +17,42 @@ WITHOUT_REPLACEMENT = ("sequential", "shuffled")
 
 @dataclass(frozen=True)
 class RepeatedBatch(Rule):
-    """One pass over the data gives the same batch twice.
+    """One pass over the data returns the same batch twice.
 
     What it detects:
-        Batches that are equal to an earlier one of the same pass, bit by bit, though
-        the loader draws every sample once, or its workers should share the data. A stream or
-        generator that gives one batch all the time. A script that trains on one batch for
-        ever, while its loader gives others.
+        Batches that are equal, bit by bit, to an earlier batch of the same pass, although the
+        loader draws every sample once or its workers should split the data. A stream or generator
+        that always returns the same batch. A script that trains on one batch forever, while its
+        loader returns others.
 
     Why it matters:
-        An epoch is not what it seems: with several workers that all read the whole
-        stream every sample counts several times, epochs take that many times longer,
-        and schedules and validation come too late. A generator that gives one batch all the
-        time trains on that batch alone.
+        If several workers all read the whole stream, every sample counts several times, epochs take
+        that many times longer, and schedules and validation come too late. With a generator that
+        always returns the same batch, the model trains on that batch only.
 
     Fires:
-        Error when at least `batches` batches, and `share` of a pass, were given before in
-        it: by a loader whose sampler draws without replacement, or by a stream
-        (`IterableDataset`) that several workers read. Of a stream at least `stream_part` must
-        repeat of what would if every worker read all of it: 1/2 with two workers, 3/4 with
-        four. Warning when a stream that one process reads, or a generator, has given a single
-        batch `single` times in a pass, and no other; a note where it has more rows than `few`:
-        it may be all the data. Error when 32 steps or more train on one batch of a loader that
-        gives others, which no model is given. A note where only evaluation data repeat: equal
-        rows lie in the data.
+        Error when at least `batches` batches, and `share` of a pass, repeat earlier ones: in a
+        loader whose sampler draws without replacement, or in a stream (`IterableDataset`) that
+        several workers read. Of a stream, at least `stream_part` of the batches that repeat if
+        every worker reads all of it must repeat (1/2 with two workers, 3/4 with four). Warning when
+        a stream that one process reads, or a generator, has returned a single batch `single` times
+        in a pass and no other; info if the batch has more rows than `few`: it may be all the data.
+        Error when 32 steps or more train on one batch of a loader that returns others, which no
+        model gets. Info when only evaluation data repeat: the data contain equal rows.
 
     Stays quiet:
-        Samplers with replacement or of one's own, other streams read by one process, the same
-        batch in another pass, data sliced by hand (full-batch training, replay),
-        batches whose rows are all the same, and batches of a single row: equal rows lie in the
-        data themselves.
+        Samplers with replacement, and custom samplers. Other streams read by one process. The same
+        batch in another pass. Data sliced by hand (full-batch training, replay). Batches whose rows
+        are all the same. Batches of a single row, because the data themselves contain equal rows.
 
     What to do:
-        - PyTorch: Give every worker its own part of the stream:
-          `torch.utils.data.get_worker_info()` in `__iter__` says which worker of how many it is.
-        - Keras: Let the generator go on to the next rows: `for i in range(0, len(x), 32):
-          yield x[i : i + 32], y[i : i + 32]`.
-        - Look at `__getitem__` and `__len__` of the data set: an index that is cut off or
-          ignored returns the same samples again.
+        - PyTorch: Give every worker its own part of the stream: in `__iter__`,
+          `torch.utils.data.get_worker_info()` returns the worker's number and the number of
+          workers.
+        - Keras: Let the generator move on to the next rows: `for i in range(0, len(x), 32): yield
+          x[i : i + 32], y[i : i + 32]`.
+        - Check `__getitem__` and `__len__` of the dataset: a truncated or ignored index returns the
+          same samples again.
         - Remove files that are listed twice.
 
     Example:
@@ -78,25 +76,27 @@ class RepeatedBatch(Rule):
     )
 
     batches: int = threshold(
-        3, unit="batches given before in the pass", source="chosen by hand: files listed twice"
+        3,
+        unit="batches that repeat earlier ones of the pass",
+        source="chosen by hand: files listed twice",
     )
     share: float = threshold(0.1, unit="of the batches of the pass", source="chosen by hand")
     stream_part: float = threshold(
         0.7,
         unit="of the batches that repeat when each worker reads the whole stream",
-        source="chosen by hand: at the end of a pass some workers are behind",
+        source="chosen by hand: at the end of a pass some workers lag",
     )
 
     single: int = threshold(8, unit="batches of a pass, all of them equal", source="chosen by hand")
     few: int = threshold(64, unit="rows of a batch", source="chosen by hand: more may be all data")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the passes whose batches were compared."""
+        """Check the passes whose batches were compared."""
         passes = list(window.seen(BatchesLoaded))
         if one := list(window.seen(OneBatchUsed)):
             return [self._for_ever(window, one)]
         if not passes:
-            raise NotEnoughData("no loader was gone through to its end, nor gave a batch twice")
+            raise NotEnoughData("no loader finished a pass or returned a batch twice")
         stuck = [found for found in passes if self._is_stuck(found)]
         if stuck:
             return [self._one_batch(window, stuck)]
@@ -118,12 +118,12 @@ class RepeatedBatch(Rule):
         return self.stream_part * (1 - 1 / found.workers) * found.batches
 
     def _is_stuck(self, found: BatchesLoaded) -> bool:
-        """Return whether a stream has given nothing but one batch."""
+        """Return whether a stream has returned only one batch."""
         only = found.repeated == found.batches - 1
         return found.sampler == "iterable" and only and found.batches >= self.single
 
     def _for_ever(self, window: Window, used: list[OneBatchUsed]) -> Finding:
-        """Judge steps that all train on one batch, while the loader gives others."""
+        """Check for steps that all train on one batch while the loader returns others."""
         worst = max(used, key=lambda one: one.steps)
         return self.finding(
             window,
@@ -132,12 +132,12 @@ class RepeatedBatch(Rule):
             last_step=worst.step,
             count=worst.steps,
             message=(
-                f"{worst.steps} steps in a row trained on the same batch of {worst.loader}, which "
-                f"gave {worst.unused} others meanwhile: they were not used"
+                f"{worst.steps} consecutive steps trained on the same batch of {worst.loader}, "
+                f"which returned {worst.unused} other batches meanwhile: they were not used"
             ),
             fixes=(
-                "Give the model the batch of the loop: `for x, y in loader: model(x)`; the names "
-                "in the loop are not those that the model is called with.",
+                "Call the model with the batch of the loop: `for x, y in loader: model(x)`. The "
+                "names in the loop and in the call differ.",
             ),
             evidence={"steps": worst.steps, "unused": worst.unused},
             location=next(
@@ -155,8 +155,8 @@ class RepeatedBatch(Rule):
             last_step=max(found.step for found in stuck),
             count=max(found.batches for found in stuck),
             message=(
-                f"{first.loader} gave the same batch {first.batches} times running, and no "
-                "other: nothing else is trained on"
+                f"{first.loader} returned the same batch {first.batches} times in a row, and no "
+                "other: training sees only this batch"
             ),
             fixes=tuple(fix for fix in self.fixes(window) if "worker" not in fix),
             evidence={"batches": first.batches, "limit": self.single},
@@ -180,7 +180,7 @@ class RepeatedBatch(Rule):
             count=len(repeated),
             message=(
                 f"{worst.repeated} of {worst.batches} batches of one pass of {worst.loader} "
-                f"were given before in the same pass, {reason}"
+                f"repeat earlier batches of that pass, {reason}"
             ),
             evidence={
                 "repeated": worst.repeated,

@@ -1,4 +1,4 @@
-"""RUN906: a function is traced anew in many of its calls."""
+"""RUN906: a function is retraced in many of its calls."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Retracing(Rule):
     """A compiled training function is traced again and again.
 
     What it detects:
-        A `tf.function` that is traced in a large share of its calls, as its arguments have other
-        Python values, shapes or types than before.
+        A `tf.function` that is retraced in a large share of its calls, because its arguments have
+        new Python values, shapes or types.
 
     Why it matters:
         Tracing takes a hundred times as long as a step, and each trace stays in memory.
@@ -32,10 +32,10 @@ class Retracing(Rule):
         A few shapes, such as a shorter last batch or buckets of lengths.
 
     What to do:
-        - Pass numbers that change as tensors: `step(x, tf.constant(number))`.
-        - Give batches one shape, by padding or `drop_remainder=True`, or give the function
-          `reduce_retracing=True` or an `input_signature`.
-        - Make the `tf.function` once, outside of the loop.
+        - Pass changing numbers as tensors: `step(x, tf.constant(number))`.
+        - Give batches one shape, by padding or `drop_remainder=True`, or pass
+          `reduce_retracing=True` or an `input_signature` to the function.
+        - Create the `tf.function` once, outside the loop.
 
     Example:
         for number in range(1000):
@@ -55,9 +55,9 @@ class Retracing(Rule):
     share: float = threshold(0.1, unit="of the calls", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the latest numbers of each function."""
+        """Check the latest counts of each function."""
         if not window.total_steps:
-            raise NotEnoughData("no step was made")
+            raise NotEnoughData("no step was recorded")
         newest = {(one.function, one.location): one for one in window.seen(FunctionTraced)}
         often = [
             one

@@ -1,4 +1,4 @@
-"""ACT207: the router of a mixture of experts sends nearly all rows to one of them."""
+"""ACT207: the router of a mixture of experts sends nearly all rows to one expert."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ from mothtrap.rules._stretches import last_stretch
 
 @dataclass(frozen=True)
 class RouterCollapse(Rule):
-    """The router of a mixture of experts sends nearly all rows to one of them.
+    """The router of a mixture of experts sends nearly all rows to one expert.
 
     What it detects:
-        A layer that scores the experts of a `ModuleList` and has the same favorite for
-        nearly every row, batch after batch.
+        A layer that scores the experts of a `ModuleList` and prefers the same expert for nearly
+        every row, batch after batch.
 
     Why it matters:
-        The experts that are never chosen get no gradient and fall behind further: the
-        model pays for many experts and learns with one.
+        Experts that are never chosen get no gradient and fall further behind. The model pays for
+        many experts and learns with one.
 
     Fires:
-        Warning when the favorite's share of the rows is above `busiest_share` in
-        `persisting_looks` looks running, over at least `min_rows` rows.
+        Warning when the preferred expert's share of the rows is above `busiest_share` in
+        `persisting_looks` consecutive samples, over at least `min_rows` rows.
 
     Stays quiet:
-        The first steps, fewer than `min_experts` experts, routers that cannot be told
-        from other layers: one is a linear layer with as many outputs as its neighbor, a
-        `ModuleList` of modules of one class, has members.
+        The first steps. Fewer than `min_experts` experts. Routers that cannot be distinguished from
+        other layers: a router is a linear layer with as many outputs as the neighboring
+        `ModuleList` of same-class modules has members.
 
     What to do:
         - Add a load-balancing loss, or check its sign and weight.
-        - Add noise to the scores while training, or bound how many rows an expert takes.
-        - Bring what the router is given to a standard scale: an offset that all rows
-          share picks one expert for all.
+        - Add noise to the scores during training, or limit the number of rows per expert.
+        - Normalize the router's input: an offset that all rows share picks one expert for all.
 
     Example:
         loss = task_loss - 0.01 * balance_loss       # rewards imbalance
@@ -57,23 +56,25 @@ class RouterCollapse(Rule):
 
     busiest_share: float = threshold(0.9, unit="share of the rows", source="chosen by hand")
     persisting_looks: int = threshold(
-        4, unit="looks running", source="chosen by hand: fresh routers may lean for a few steps"
+        4,
+        unit="consecutive samples",
+        source="chosen by hand: fresh routers may lean for a few steps",
     )
-    min_rows: int = threshold(64, unit="rows in these looks", source="chosen by hand")
+    min_rows: int = threshold(64, unit="rows in these samples", source="chosen by hand")
     min_experts: int = threshold(3, unit="experts", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every router."""
+        """Check every router."""
         by_router: dict[str, list[RouterLoad]] = {}
         for load in window.seen(RouterLoad):
             if len(load.shares) >= self.min_experts:
                 by_router.setdefault(load.router, []).append(load)
         if not by_router:
             if window.total_steps < self.persisting_looks:
-                raise NotEnoughData("no forward was looked at")
+                raise NotEnoughData("no forward was sampled")
             raise NotApplicable("no router of experts was recognized")
         if max(len(loads) for loads in by_router.values()) < self.persisting_looks:
-            raise NotEnoughData(f"fewer than {self.persisting_looks} looks")
+            raise NotEnoughData(f"fewer than {self.persisting_looks} samples")
         found = [self._judge(window, loads) for loads in by_router.values()]
         return [finding for finding in found if finding][:1]
 

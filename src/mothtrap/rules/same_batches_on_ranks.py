@@ -1,4 +1,4 @@
-"""DST953: all workers that share a model are given the same batches."""
+"""DST953: all workers that share a model get the same batches."""
 
 from __future__ import annotations
 
@@ -23,29 +23,28 @@ class SameBatchesOnRanks(Rule):
     """All workers that average their gradients train on the same batches.
 
     What it detects:
-        In the steps that are looked at, the tensors that a model in
-        `DistributedDataParallel` is called with are equal, bit by bit, on all workers
-        over which it averages.
+        In the sampled steps, the inputs of a model in `DistributedDataParallel` are equal, bit by
+        bit, on all workers over which it averages.
 
     Why it matters:
-        The average of equal gradients is one of them: many workers do the work of one, an
-        epoch takes as long as without them, and a learning rate that was raised for the
+        The average of equal gradients is the same gradient. Many workers do the work of one, an
+        epoch takes as long as with a single worker, and a learning rate that was raised for the
         larger batch is too high.
 
     Fires:
-        Warning when `batches` different batches running, of those looked at, were equal
-        on all workers.
+        Warning when `batches` consecutive sampled batches, all different, were equal on all
+        workers.
 
     Stays quiet:
-        One batch again and again, workers of which only some have equal batches, models
-        without `DistributedDataParallel`: tensor and pipeline parallel ones share batches.
-        Workers that are given the same samples, but augment them differently.
+        The same batch again and again. Equal batches on only some workers. Models without
+        `DistributedDataParallel`: tensor and pipeline parallel models share batches. Workers that
+        get the same samples but augment them differently.
 
     What to do:
         - Give each worker its part of the data: `DataLoader(data, sampler=sampler)` with a
           `DistributedSampler(data)`, and `sampler.set_epoch(epoch)` before each epoch.
-        - Where batches are drawn by hand, or by an `IterableDataset`, take every
-          `world_size`-th sample from `rank` on, or seed the draws with `seed + rank`.
+        - If batches are drawn by hand, or by an `IterableDataset`, take every `world_size`-th
+          sample starting at `rank`, or seed with `seed + rank`.
 
     Example:
         torch.manual_seed(0)                                # on every worker
@@ -61,27 +60,27 @@ class SameBatchesOnRanks(Rule):
     compares = True
 
     batches: int = threshold(
-        4, unit="different batches running", source="chosen by hand: the first 8 steps"
+        4, unit="consecutive batches, all different", source="chosen by hand: the first 8 steps"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare what all workers of a group were given, step by step."""
+        """Compare the inputs of all workers of a group, step by step."""
         parts = (window, *window.peers)
         sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
         if not window.peers and max(sizes, default=1) < 2:
             raise NotApplicable("the job has one worker")
         groups = _groups(parts)
         if window.peers and not groups and window.total_steps > 1:
-            raise NotApplicable("no model in DistributedDataParallel was seen with its batches")
+            raise NotApplicable("no batches of a model in DistributedDataParallel were recorded")
         whole = [own for (_, size), own in sorted(groups.items()) if len(own) == size]
         compared = [steps for own in whole if (steps := _steps_of_all(own))]
         if max(map(len, compared), default=0) < self.batches:
-            raise NotEnoughData(f"{self.batches} batches of all workers are needed")
+            raise NotEnoughData(f"needs {self.batches} batches of all workers")
         found = [(own, run) for own in whole if (run := self._shared(own))]
         return [self._finding(window, *found[0])] if found else []
 
     def _shared(self, own: Batches) -> list[int]:
-        """The first steps running in which all were given the same, and not always that."""
+        """Return the first consecutive steps in which all workers got equal, changing batches."""
         running: list[int] = []
         for step in _steps_of_all(own):
             if len({batches[step].digest for batches in own.values()}) > 1:
@@ -106,8 +105,8 @@ class SameBatchesOnRanks(Rule):
             count=len(steps),
             workers=tuple(sorted(own)),
             message=(
-                f"all {len(own)} workers train on the same batches: what the model was given was "
-                f"equal on all of them in each of {len(steps)} steps looked at"
+                f"all {len(own)} workers train on the same batches: the model's inputs were equal "
+                f"on all workers in each of {len(steps)} sampled steps"
             ),
             evidence={"workers": len(own), "steps": list(steps[:16])},
             location=lowest[steps[0]].location,
@@ -115,7 +114,7 @@ class SameBatchesOnRanks(Rule):
 
 
 def _groups(parts: Iterable[Window]) -> Mapping[tuple[int, int], Batches]:
-    """The workers over which gradients are averaged together, by lowest rank and number."""
+    """Return the workers that average gradients together, by lowest rank and number."""
     found: dict[tuple[int, int], Batches] = {}
     for part in parts:
         for seen in part.seen(ReplicaBatch):

@@ -1,4 +1,4 @@
-"""ACT202: sigmoid or tanh units that work where their derivative is nearly 0."""
+"""ACT202: the inputs of sigmoid or tanh units lie where the derivative is nearly 0."""
 
 from __future__ import annotations
 
@@ -25,41 +25,39 @@ SOFT = {"sigmoid": 4.6, "tanh": 3.0}
 
 @dataclass(frozen=True)
 class SaturatedActivation(Rule):
-    """Sigmoid or tanh units work where their derivative is nearly 0.
+    """The inputs of sigmoid or tanh units lie where the derivative is nearly 0.
 
     What it detects:
-        Modules like `nn.Sigmoid` and `nn.Tanh` inside a model whose inputs lie so far
-        from 0 that the curve is flat there.
+        Modules such as `nn.Sigmoid` and `nn.Tanh` inside a model whose inputs lie so far from 0
+        that the curve is flat there.
 
     Why it matters:
-        The gradient through a unit is multiplied by the derivative at its input. Where
-        the curve is flat hardly anything reaches the layers before, and a unit that is
-        at the same end for every example tells nothing about any.
+        Backward multiplies the gradient by the derivative at the unit's input. Where the curve is
+        flat, hardly any gradient reaches the earlier layers. A unit with the same output for every
+        example carries no information.
 
     Fires:
-        Warning when, in `persisting_looks` looks running and over at least
-        `min_examples` examples, more than `threshold_layer` percent of a module's units
-        are inactive: fewer than `threshold_inactivity` percent of their inputs lie
-        between `threshold_tanh_min` and `threshold_tanh_max` below and above 0 (of
-        sigmoid `threshold_sigmoid_min` and `threshold_sigmoid_max`), where the
-        derivative is above 1e-7. Or when more than `soft_share` of all inputs lie where
-        the derivative is below 1e-2. Modules are those in whose path `layer_regex` is
-        found.
+        Warning when, in `persisting_looks` consecutive samples with at least `min_examples`
+        examples, more than `threshold_layer` percent of a module's units are inactive. A unit is
+        inactive if fewer than `threshold_inactivity` percent of its inputs lie between
+        `threshold_tanh_min` below and `threshold_tanh_max` above 0 (for sigmoid,
+        `threshold_sigmoid_min` and `threshold_sigmoid_max`), where the derivative is above 1e-7.
+        Also when more than `soft_share` of all inputs lie where the derivative is below 1e-2.
+        `layer_regex` selects the modules by path.
 
     Stays quiet:
-        The last activation of a model, whose outputs may well be near the ends. Modules of
-        fewer than `min_units` units, of which half are soon at an end by chance. Gates
-        inside recurrent layers and functions such as `torch.tanh`, which are no modules
-        and cannot be seen.
+        The last activation of a model, whose outputs may be near the limits. Modules of fewer than
+        `min_units` units, where half of the units may saturate by chance. Gates inside recurrent
+        layers and functions such as `torch.tanh`, which are not modules and cannot be observed.
 
     What to do:
-        - PyTorch: Bring the inputs of the layer before to a standard scale, and its initial
-          weights to a gain near 1: `nn.init.xavier_uniform_`.
+        - PyTorch: Normalize the inputs of the layer before, and give its initial weights a gain
+          near 1: `nn.init.xavier_uniform_`.
         - Keras: Use `activation="relu"` in hidden layers, and scale the inputs.
-        - JAX: Bring the inputs of the layer before to a standard scale, and its initial
-          weights to a gain near 1: `jax.nn.initializers.glorot_uniform()`.
+        - JAX: Normalize the inputs of the layer before, and give its initial weights a gain near 1:
+          `jax.nn.initializers.glorot_uniform()`.
         - Put a normalization layer before the activation.
-        - Lower the learning rate: large steps push units to the flat ends.
+        - Lower the learning rate: large steps push units into saturation.
         - PyTorch: Use an activation that does not saturate: `nn.ReLU`, `nn.GELU`.
         - JAX: Use an activation that does not saturate: `jax.nn.relu`, `jax.nn.gelu`.
 
@@ -99,23 +97,23 @@ class SaturatedActivation(Rule):
         unit="share of all inputs beyond a derivative of 1e-2",
         source="chosen by hand: trained networks that work show up to 0.5",
     )
-    persisting_looks: int = threshold(2, unit="looks running", source="chosen by hand")
-    min_examples: int = threshold(32, unit="examples in the latest looks", source="by hand")
+    persisting_looks: int = threshold(2, unit="consecutive samples", source="chosen by hand")
+    min_examples: int = threshold(32, unit="examples in the latest samples", source="by hand")
     min_units: int = threshold(8, unit="units", source="chosen by hand: half of 4 are 2")
     layer_regex: str = threshold(
         ANY_LAYER, unit="regular expression over layers", source="chosen by hand: all"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every saturating module."""
+        """Check every sigmoid or tanh module."""
         seen: dict[str, list[UnitInputs]] = {}
         for look in window.seen(UnitInputs):
             if is_chosen(look.module, self.layer_regex):
                 seen.setdefault(look.module, []).append(look)
         if not seen:
             if window.total_steps < self.persisting_looks:
-                raise NotEnoughData("no forward was looked at")
-            raise NotApplicable("no sigmoid or tanh module was seen (functions cannot be)")
+                raise NotEnoughData("no forward was sampled")
+            raise NotApplicable("no sigmoid or tanh module was observed (functions cannot be)")
         inside = {
             name: looks
             for name, looks in seen.items()
@@ -126,7 +124,7 @@ class SaturatedActivation(Rule):
                 f"sigmoid and tanh are outputs of the model, or have under {self.min_units} units"
             )
         if max(map(self._examples, inside.values())) < self.min_examples:
-            raise NotEnoughData(f"fewer than {self.min_examples} examples were looked at")
+            raise NotEnoughData(f"fewer than {self.min_examples} examples were sampled")
         found = [self._judge(window, looks) for looks in inside.values()]
         judged = [finding for finding in found if finding]
         return sorted(judged, key=lambda finding: finding.step)[:1]
@@ -173,8 +171,8 @@ class SaturatedActivation(Rule):
         low, high = self._bounds(last.function)
         what = (
             f"{percent:.0f}% of the units of {layer_in_words(last.module)} "
-            f"({last.module_type}) are given inputs "
-            f"outside {low:.3g} to {high:.3g} alone, where the derivative is below 1e-7"
+            f"({last.module_type}) get only inputs "
+            f"outside {low:.3g} to {high:.3g}, where the derivative is below 1e-7"
             if hardly
             else f"{beyond:.0%} of the inputs of {last.module} ({last.module_type}) lie where its "
             f"derivative is below 1e-2"

@@ -1,4 +1,4 @@
-"""OPT614: a learning rate schedule is stepped at another pace than it plans for."""
+"""OPT614: a learning rate schedule is stepped per epoch instead of per step, or the reverse."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class ScheduleAtWrongPace(Rule):
-    """A learning rate schedule is stepped at another pace than it plans for.
+    """A learning rate schedule is stepped per epoch instead of per step, or the reverse.
 
     What it detects:
-        A schedule that plans for as many calls as there are steps, but is called once in a pass
-        over the data; and one that plans for as many calls as there are passes, but is called
-        in every step.
+        A schedule that plans for one call per step but is called once per pass over the data, or
+        one that plans for one call per pass but is called in every step.
 
     Why it matters:
-        In the first case the rate hardly moves: a warm-up never ends, a decay never begins. In the
-        second the rate runs through the whole schedule in the first pass, and goes up and down
-        from then on.
+        In the first case the learning rate hardly changes: a warm-up never ends, and a decay never
+        begins. In the second, the learning rate runs through the whole schedule in the first pass,
+        and then goes up and down.
 
     Fires:
-        Warning at the end of a job, when the number of calls that are planned is that of the
-        steps (within `tolerance`) and the calls were fewer by `ratio`; or when it is that of
-        the passes, and every step made a call, `ratio` times as many.
+        Warning at the end of a job, when the planned number of calls equals the number of steps
+        (within `tolerance`) and there were fewer calls by `ratio`; or when it equals the number of
+        passes, and every step made a call, `ratio` times as many.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer training or for
-        several cycles; jobs of few steps in each pass.
+        several cycles. Jobs with few steps per pass.
 
     What to do:
-        - Call `scheduler.step()` at the pace that the schedule counts: after each optimizer
-          step where it plans for steps, after each pass where it plans for passes.
-        - Or plan for the calls that it gets: `T_max=epochs` with a call for each pass,
-          `total_steps=epochs * len(loader)` with a call for each step.
+        - Call `scheduler.step()` as often as the schedule plans: after each optimizer step if it
+          counts steps, after each pass if it counts passes.
+        - Or plan for the calls that it gets: `T_max=epochs` with one call per pass,
+          `total_steps=epochs * len(loader)` with one call per step.
 
     Example:
         scheduler = OneCycleLR(optimizer, 0.1, total_steps=epochs * len(loader))
@@ -57,11 +56,11 @@ class ScheduleAtWrongPace(Rule):
 
     tolerance: float = threshold(0.02, unit="of the number planned", source="chosen by hand")
     ratio: float = threshold(
-        3.0, unit="steps in each pass", source="chosen by hand: fewer say nothing of the pace"
+        3.0, unit="steps in each pass", source="chosen by hand: fewer do not show the pace"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the calls of each schedule with what it plans for."""
+        """Compare the calls of each schedule with its planned calls."""
         seen = list(window.seen(ScheduleEnded))
         if not seen:
             raise NotEnoughData("no schedule with a planned number of calls has ended")
@@ -74,7 +73,7 @@ class ScheduleAtWrongPace(Rule):
         if abs(one.planned - one.steps) <= near and one.steps >= self.ratio * one.calls:
             words = (
                 f"plans for {one.planned} calls, as many as there are steps ({one.steps}), but was "
-                f"called {one.calls} times: the rate came through {one.calls / one.planned:.0%} "
+                f"called {one.calls} times: the rate went through {one.calls / one.planned:.0%} "
                 "of the schedule"
             )
         elif (
@@ -84,8 +83,8 @@ class ScheduleAtWrongPace(Rule):
         ):
             words = (
                 f"plans for {one.planned} calls, as many as there are passes over the data "
-                f"({one.passes}), but was called in each of {one.steps} steps: the rate is through "
-                f"the schedule after {one.planned / one.calls:.0%} of the training"
+                f"({one.passes}), but was called in each of {one.steps} steps: it reaches the end "
+                f"of the schedule after {one.planned / one.calls:.0%} of the training"
             )
         else:
             return None

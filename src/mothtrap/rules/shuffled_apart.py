@@ -18,19 +18,19 @@ class ShuffledApart(Rule):
     """Inputs and labels are shuffled in different orders.
 
     What it detects:
-        A pipeline that shuffles inputs and labels by themselves, each in an order of its own, or
-        only one of the two, and pairs them afterwards.
+        A pipeline that shuffles inputs and labels separately, each in its own order, or only one of
+        the two, and pairs them afterwards.
 
     Why it matters:
-        No label stands beside its own input. The loss stays at the level of guessing, or the
-        model learns the rows by heart, and nothing holds in evaluation.
+        No label belongs to its input. The loss stays at the level of guessing, or the model
+        memorizes the rows and does not generalize.
 
     Fires:
-        Error when `fit` is given such a pipeline.
+        Error when `fit` gets a pipeline that pairs inputs and labels after shuffling.
 
     Stays quiet:
-        Both shuffled with the same buffer and the same seed. Pairs that are no input and label: two
-        images, two data sets that are mixed.
+        Both shuffled with the same buffer and the same seed. Pairs that are not input and label:
+        two images, two mixed datasets.
 
     What to do:
         - Pair first, then shuffle: `tf.data.Dataset.zip((inputs, labels)).shuffle(n)`.
@@ -49,9 +49,9 @@ class ShuffledApart(Rule):
     explains = (*UNLEARNED, "labels_unrelated", "overfit", "overtraining", "learning_rate_too_low")
 
     def check(self, window: Window) -> list[Finding]:
-        """Report the training that is given such a pipeline."""
+        """Report training runs with separately shuffled inputs and labels."""
         if not len(window.steps_S):
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         seen = list(window.seen(Seen))
         if not seen:
             return []

@@ -1,4 +1,4 @@
-"""STR702: two sigmoids stand between the scores of the model and a binary loss."""
+"""STR702: two sigmoids are applied between the model's scores and a binary loss."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ MESSAGES = {
     OF_PROBABILITIES: "sigmoid is applied twice before binary cross-entropy",
 }
 ONE_IS_ENOUGH = (
-    "Remove one of the two sigmoids: that of the model, or that in the line of the loss.",
+    "Remove one of the two sigmoids: the one in the model, or the one in the line of the loss.",
 )
 
 
 @dataclass(frozen=True)
 class SigmoidBeforeBceWithLogits(Rule):
-    """Two sigmoids stand between the scores of the model and a binary loss.
+    """Two sigmoids are applied between the model's scores and a binary loss.
 
     What it detects:
-        A sigmoid whose output, with nothing but views and casts between, goes into
-        binary cross-entropy with logits, which applies a sigmoid itself; or into another
-        sigmoid before binary cross-entropy of probabilities.
+        A sigmoid whose output, with only views and casts in between, goes into binary cross-entropy
+        with logits, which applies a sigmoid itself. Or a sigmoid that goes into another sigmoid
+        before binary cross-entropy of probabilities.
 
     Why it matters:
-        The first sigmoid gives 0..1, the second makes 0.5..0.73 of it: the model can
-        never say no. Gradients shrink to a quarter or less, and the loss cannot come
-        near 0 even when every prediction is right.
+        The first sigmoid outputs 0..1, and the second maps that to 0.5..0.73: the model can never
+        predict the negative class. Gradients shrink to a quarter or less, and the loss stays far
+        from 0 even if every prediction is right.
 
     Fires:
-        Error when the graph under the loss shows it, at the first step.
+        Error at the first step whose graph under the loss shows two sigmoids.
 
     Stays quiet:
-        Values that only happen to lie between 0 and 1: nothing but the graph decides.
-        A sigmoid with a scale or an offset between it and the loss.
+        Values that only happen to lie between 0 and 1: only the graph counts. A sigmoid with a
+        scale or an offset between it and the loss.
 
     What to do:
-        - PyTorch: Remove the sigmoid from the model and keep the loss, which expects logits;
-          apply a sigmoid only where probabilities are shown.
-        - Keras: Remove `activation="sigmoid"` from the last layer, or give the loss
-          `from_logits=False`, its default.
-        - JAX: Remove the sigmoid from the model: give the logits to
-          `optax.sigmoid_binary_cross_entropy`, and apply a sigmoid only where probabilities
-          are shown.
+        - PyTorch: Remove the sigmoid from the model and keep the loss, which expects logits; apply
+          a sigmoid only where you need probabilities.
+        - Keras: Remove `activation="sigmoid"` from the last layer, or pass `from_logits=False` (the
+          default) to the loss.
+        - JAX: Remove the sigmoid from the model: pass the logits to
+          `optax.sigmoid_binary_cross_entropy`, and apply a sigmoid only where you need
+          probabilities.
         - PyTorch: Or keep one sigmoid and use `binary_cross_entropy`, which is less stable.
 
     Example:
@@ -70,13 +70,13 @@ class SigmoidBeforeBceWithLogits(Rule):
     explains = ("cannot_overfit", "loss_not_decreasing", "stuck_at_chance")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the operations under every binary loss."""
+        """Check the operations under every binary loss."""
         every = list(window.seen(LossCall))
         if not every:
             raise NotEnoughData("no loss was traced to its operation")
         calls = [call for call in every if call.operation in (LOSS, OF_PROBABILITIES)]
         if not calls:
-            raise NotApplicable("no binary cross-entropy was seen")
+            raise NotApplicable("no binary cross-entropy was recorded")
         twice = [call for call in calls if _has_two_sigmoids(call)]
         if not twice:
             return []

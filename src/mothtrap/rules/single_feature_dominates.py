@@ -1,4 +1,4 @@
-"""TRE901: one feature gives the target away."""
+"""TRE901: one feature leaks the target."""
 
 from __future__ import annotations
 
@@ -17,44 +17,42 @@ from mothtrap.core.window import Series, Window
 from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 LEAST = 0.95
-"""Share of the labels that a leak explains by itself; what only leads explains less. By hand."""
+"""Share of the labels that a leaking column explains alone; chosen by hand."""
 FEW = 300
-"""Rows of training below which one column may tell all labels by chance; by hand."""
+"""Training rows below which one column may determine all labels by chance; by hand."""
 MOST = 0.97
 """Share of the labels and of the gain that one feature cannot have by chance; by hand."""
 
 
 @dataclass(frozen=True)
 class SingleFeatureDominates(Rule):
-    """One feature gives the target away.
+    """One feature leaks the target.
 
     What it detects:
-        A feature that has nearly all of the gain of a boosted model, whose evaluation is nearly
-        perfect from the first rounds on.
+        A feature with nearly all of the gain of a boosted model, whose evaluation is nearly perfect
+        from the first rounds on.
 
     Why it matters:
-        A column that was made from the target, or that is known only after it (a date of
-        payment, an identifier sorted by class), leaks it. The score collapses where the
-        column is not known.
+        The column was computed from the target, or is known only after it (a date of payment, an
+        identifier sorted by class). The score collapses when the column is not known.
 
     Fires:
         Error when a feature has more than `share` of the gain of all splits and an evaluation is
         nearly perfect: an area under the curve of `auc` or an error rate of 1 - `auc` in the first
-        round, an explained variance of `explained` beyond what the learning rate leaves after
-        ten, or a logloss of `logloss` times the least that it allows. Warning when the feature by
-        itself explains `alone` of the labels in rows that it was not learned from, and has
-        `used` of the gain; or 97 % of both; a warning, too, with fewer than 300 rows. A note with
-        the share only.
+        round, an explained variance of `explained` beyond the learning rate's limit after ten
+        rounds, or a logloss of `logloss` times its minimum at this learning rate. Warning when the
+        feature alone explains `alone` of the labels in held-out rows and has `used` of the gain, or
+        97 % of both; also with fewer than 300 rows. Info with the share only.
 
     Stays quiet:
-        Where the columns were looked at and the feature explains less than 95 % of the labels by
-        itself: it leads, and others count. With fewer than `columns` columns, of which one may
-        well be the best; before `rounds`.
+        When the columns were inspected and the feature alone explains less than 95 % of the labels:
+        it leads, but other features count. With fewer than `columns` columns, one of which may well
+        dominate. Before `rounds`.
 
     What to do:
-        - Train without the feature and compare: `x.drop(columns=[...])`. If the score falls to
-          what is plausible, the feature is a leak.
-        - Ask when the value of the column is known: before the target, or after it.
+        - Train without the feature and compare: `x.drop(columns=[...])`. If the score falls to a
+          plausible value, the feature is a leak.
+        - Check when the value of the column is known: before the target, or after it.
 
     Example:
         train = xgboost.DMatrix(table, y)                             # has `paid_at`
@@ -80,27 +78,27 @@ class SingleFeatureDominates(Rule):
 
     share: float = threshold(0.8, unit="of the gain of all splits", source="chosen by hand")
     columns: int = threshold(4, unit="columns", source="chosen by hand")
-    rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first ones are uneven")
+    rounds: int = threshold(5, unit="rounds", source="chosen by hand: the first rounds vary")
     auc: float = threshold(0.99, unit="area under the curve", source="chosen by hand")
     explained: float = threshold(0.98, unit="of the variance", source="chosen by hand")
     alone: float = threshold(0.98, unit="of the labels", source="chosen by hand")
     used: float = threshold(0.3, unit="of the gain of all splits", source="chosen by hand")
     logloss: float = threshold(
-        1.1, unit="times that of trees without a mistake", source="chosen by hand"
+        1.1, unit="times the logloss of perfect trees", source="chosen by hand"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         gains = one.gains
         if gains is None:
-            raise NotEnoughData("no split was seen")
+            raise NotEnoughData("no split was recorded")
         if gains.columns and gains.columns < self.columns:
             raise NotApplicable(f"{gains.columns} columns are too few to suspect the best one")
         if gains.round + 1 - one.began.rounds_before < self.rounds:
-            raise NotEnoughData(f"{self.rounds} rounds are needed")
+            raise NotEnoughData(f"needs {self.rounds} rounds")
         feature, share = gains.features[0], gains.shares[0]
         told = one.columns.telling.get(feature, 0.0) if one.columns is not None else 1.0
         tells = one.columns is not None and (
@@ -115,7 +113,7 @@ class SingleFeatureDominates(Rule):
         sure = Severity.WARNING if few else Severity.ERROR
         severity = sure if perfect else Severity.WARNING if tells else Severity.INFO
         if tells:
-            perfect = perfect or f"it explains {told:.1%} of the labels by itself"
+            perfect = perfect or f"it alone explains {told:.1%} of the labels"
         return self.finding(
             window,
             severity=severity,
@@ -137,7 +135,7 @@ class SingleFeatureDominates(Rule):
         )
 
     def _perfect(self, window: Window, one: Boosted, site: str) -> str:
-        """In words, that an evaluation was nearly perfect at once; '' where it was not."""
+        """Return a description of a nearly perfect first evaluation, '' if there is none."""
         for name in one.began.metrics:
             sort = kind(name)
             series = next((s for s in window.scalars(name, Mode.EVAL) if s.of == site), None)
@@ -157,7 +155,7 @@ class SingleFeatureDominates(Rule):
         return ""
 
     def _rarest(self, one: Boosted) -> float:
-        """The error rate of always saying the most frequent class, 0 where that is not known."""
+        """Return the error rate of always predicting the most frequent class, 0 if unknown."""
         table = one.tables.get("")
         counts = table.label_counts if table is not None else None
         return 1 - max(counts) / sum(counts) if counts else 0.0

@@ -1,4 +1,4 @@
-"""STR701: a loss that applies softmax itself is given probabilities."""
+"""STR701: a loss that applies softmax itself gets probabilities."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from mothtrap.rules._loss_calls import chosen_at, made_at
 
 CLASS_LOSSES = ("cross_entropy", "nll")
 WHY_NLL = (
-    "`nll_loss` takes the logarithms of probabilities. Of probabilities it makes a loss between -1 "
-    "and 0 whose gradient does not grow where the model is wrong, so confident mistakes stay."
+    "`nll_loss` expects log-probabilities. With probabilities, the loss lies between -1 "
+    "and 0, and its gradient does not grow when the model is wrong, so confident mistakes stay."
 )
 TRANSPARENT = ("view", "cast", "expand")
 """Operations that change no value."""
@@ -27,42 +27,39 @@ TRANSPARENT = ("view", "cast", "expand")
 
 @dataclass(frozen=True)
 class SoftmaxBeforeCrossEntropy(Rule):
-    """A loss that expects logits or log-probabilities is given probabilities.
+    """A loss that expects logits or log-probabilities gets probabilities.
 
     What it detects:
-        A softmax whose output goes into cross-entropy, which applies log-softmax
-        itself; or probabilities given to a negative log-likelihood loss, which expects
-        their logarithm.
+        The output of a softmax goes into cross-entropy, which applies log-softmax itself. Or
+        probabilities go into a negative log-likelihood loss, which expects log-probabilities.
 
     Why it matters:
-        Probabilities lie in 0..1, so after the second softmax no class can get more
-        than e/(e+k-1) of k classes. Gradients are tiny, and the loss stays far from 0
-        even for perfect predictions: training is slow and ends early.
+        Probabilities lie in 0..1, so after the second softmax no class can get more than e/(e+k-1)
+        of k classes. Gradients are tiny, and the loss stays far from 0 even for perfect
+        predictions. Training is slow and stops improving early.
 
     Fires:
-        Error when the graph shows softmax, with nothing but views and casts between,
-        under the loss; or, where there is no graph, as in evaluation, when the rows of
-        the prediction are probabilities in `calls` calls from one line. Info for
-        log-softmax twice.
+        Error when the graph under the loss shows a softmax with only views and casts in between.
+        Without a graph, as in evaluation: error when the rows of the prediction are probabilities
+        in `calls` calls from one line. Info for log-softmax twice.
 
     Stays quiet:
-        Log-softmax before cross-entropy beyond a note: it changes nothing, a
-        log-softmax of log-probabilities is the same. Soft targets, label smoothing and
-        distillation (their softmax is on the target's side). A single class.
+        Log-softmax before cross-entropy is info only: a second log-softmax changes nothing. Soft
+        targets, label smoothing and distillation, whose softmax is on the target. A single class.
 
     What to do:
-        - PyTorch: Remove the softmax from the model: give the logits to `cross_entropy`, and
-          apply softmax only where probabilities are shown.
-        - Keras: Remove `activation="softmax"` from the last layer, or give the loss
-          `from_logits=False`, its default.
-        - JAX: Remove the softmax from the model: give the logits to the cross-entropy, and
-          apply softmax only where probabilities are shown.
-        - PyTorch: Put `log_softmax` in place of `softmax` before `nll_loss`, or give the
-          logits to `cross_entropy`.
-        - Keras, JAX: Where the loss takes logarithms of probabilities itself, give it
-          `log_softmax` of the logits.
-        - Give the loss of the evaluation the logits, as in training, and the probabilities to
-          metrics only.
+        - PyTorch: Remove the softmax from the model: pass the logits to `cross_entropy`, and apply
+          softmax only where you need probabilities.
+        - Keras: Remove `activation="softmax"` from the last layer, or pass `from_logits=False` (the
+          default) to the loss.
+        - JAX: Remove the softmax from the model: pass the logits to the cross-entropy, and apply
+          softmax only where you need probabilities.
+        - PyTorch: Use `log_softmax` instead of `softmax` before `nll_loss`, or pass the logits to
+          `cross_entropy`.
+        - Keras, JAX: If the loss takes the logarithm of probabilities itself, pass it `log_softmax`
+          of the logits.
+        - In evaluation, pass the logits to the loss, as in training, and the probabilities only to
+          metrics.
 
     Example:
         loss = F.cross_entropy(torch.softmax(model(x), dim=1), y)    # softmax twice
@@ -87,7 +84,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the operations under every class loss, then at sampled values."""
+        """Check the operations under every class loss, then the sampled values."""
         every = list(window.seen(LossCall))
         if not every:
             raise NotEnoughData("no loss was traced to its operation")
@@ -145,7 +142,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
 
 def _message(what: str, call: LossCall, severity: Severity) -> str:
     if severity is Severity.INFO:
-        return f"{what} {call.operation}, which applies it itself; superfluous but harmless"
+        return f"{what} {call.operation}, which applies it itself; redundant but harmless"
     where = " in evaluation" if call.mode is Mode.EVAL else ""
     if call.operation == "nll":
         return f"{what} nll_loss{where}, which expects log-probabilities (log_softmax)"

@@ -1,4 +1,4 @@
-"""STR709: a softmax under a loss runs over another axis than the classes."""
+"""STR709: a softmax under a loss runs over the wrong axis."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from mothtrap.core.window import Window
 from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import by_place, chosen_at, made_at, train_calls
 
-REMOVED = "Remove the softmax from the model: `cross_entropy` applies one itself, over the classes."
+REMOVED = "Remove the softmax from the model: `cross_entropy` applies one over the classes."
 
 
 @dataclass(frozen=True)
 class SoftmaxWrongDim(Rule):
-    """A softmax under a loss runs over another axis than the classes.
+    """A softmax under a loss runs over another axis than the class axis.
 
     What it detects:
-        A softmax or log-softmax whose output goes into a loss and whose axis has another
-        size than the axis of the classes: it runs over the batch, or over positions.
+        A softmax or log-softmax whose output goes into a loss, and whose axis has another size than
+        the class axis: it runs over the batch or over positions.
 
     Why it matters:
-        The scores of different examples compete with one another, and the classes of one
-        example do not. What the model gives for an example depends on what else is in the
-        batch; the loss falls a little, and the model is worthless for single examples.
+        The scores of different examples compete with each other, and the classes of one example do
+        not. The prediction for an example depends on the rest of the batch. The loss falls a
+        little, but the model is useless for single examples.
 
     Fires:
-        Error where the loss is given labels (a negative log-likelihood, a cross-entropy),
-        a warning where it is an elementwise or binary loss, or written by hand.
+        Error if the loss takes labels (a negative log-likelihood, a cross-entropy). Warning if the
+        loss is elementwise, binary, or written by hand.
 
     Stays quiet:
-        When the axes have the same size, as in contrastive losses over all pairs of a
-        batch; when another operation than views, casts and logarithms lies between;
-        softmaxes inside the model, such as those of attention.
+        When both axes have the same size, as in contrastive losses over all pairs of a batch. When
+        another operation than views, casts and logarithms is in between. Softmaxes inside the
+        model, as in attention.
 
     What to do:
-        - PyTorch: Let the softmax run over the classes: `dim=1` of scores by example and
-          class, or `dim=-1`.
-        - Keras, JAX: Let the softmax run over the classes: `axis=-1`, its default.
-        - PyTorch: Before `cross_entropy`, remove the softmax: it applies one itself, over the
+        - PyTorch: Apply the softmax over the classes: `dim=1` for scores of shape (examples,
+          classes, ...), or `dim=-1`.
+        - Keras, JAX: Apply the softmax over the classes: `axis=-1`, its default.
+        - PyTorch: Before `cross_entropy`, remove the softmax: `cross_entropy` applies one over the
           classes.
-        - Keras, JAX: Before a cross-entropy of logits, remove the softmax: it applies one
-          itself, over the classes.
+        - Keras, JAX: Before a cross-entropy of logits, remove the softmax: the loss applies one
+          over the classes.
 
     Example:
         loss = F.nll_loss(F.log_softmax(model(x), dim=0), y)     # over the batch
@@ -74,10 +74,10 @@ class SoftmaxWrongDim(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare the sizes of axes under every loss."""
+        """Compare the axis sizes under every loss."""
         calls = [call for call in train_calls(window) if call.softmax_sizes]
         if not calls:
-            raise NotApplicable("no softmax was seen under a loss")
+            raise NotApplicable("no softmax was found under a loss")
         for same in by_place(calls):
             wrong = [call for call in same if _wrong_size(call) is not None]
             if wrong and not any(_is_square(call) for call in same):
@@ -96,7 +96,7 @@ class SoftmaxWrongDim(Rule):
             count=len({call.step for call in calls}),
             message=(
                 f"the softmax before {first.operation} runs over an axis of size {size}, but the "
-                f"axis of the classes has size {expected}: examples compete, classes do not"
+                f"class axis has size {expected}: examples compete, classes do not"
                 f"{made_at(first, 'softmax')}"
             ),
             evidence={

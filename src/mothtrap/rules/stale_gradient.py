@@ -1,4 +1,4 @@
-"""GRD105: gradients of earlier steps are still in the gradients that are applied."""
+"""GRD105: gradients of earlier steps are added to the applied gradients."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ class StaleGradient(Rule):
     """Gradients of earlier steps are added to those of this step.
 
     What it detects:
-        An optimizer whose gradients were never clean (none or zero) at the beginning
-        of a backward since its own step before; or a closure that the optimizer evaluates
-        several times a step and that does not clear them.
+        An optimizer whose gradients were never cleared (None or zero) at the start of a backward
+        since its previous step. Or a closure that the optimizer evaluates several times per step
+        and that does not clear the gradients.
 
     Why it matters:
-        Backward adds to what is there. Without clearing, every step applies the sum of
-        all gradients so far: the direction is stale and its length grows without end.
+        Backward adds to the existing gradients. Without clearing, every step applies the sum of all
+        gradients so far: the direction is stale, and the norm keeps growing.
 
     Fires:
-        Error when it holds in `own_steps` steps of an optimizer running, or in as many
+        Error when this happens in `own_steps` consecutive steps of an optimizer, or in as many
         evaluations of a closure within one step.
 
     Stays quiet:
-        Gradient accumulation (no step lies between its micro-batches), GANs (the
-        gradients of the other player are cleared before its own backward), SAM, closures
-        that clear them, and clearing before or after the step.
+        Gradient accumulation (no step between the micro-batches). GANs (the other player's
+        gradients are cleared before its own backward). SAM. Closures that clear gradients.
+        Gradients cleared before or after the step.
 
     What to do:
         - Call `optimizer.zero_grad()` at the beginning of the closure.
         - Call `optimizer.zero_grad()` once per step, before backward or after the step.
-        - When gradients are accumulated on purpose, step only once per accumulation.
+        - If you accumulate gradients on purpose, step only once per accumulation.
 
     Example:
         optimizer.zero_grad()
@@ -79,15 +79,15 @@ class StaleGradient(Rule):
 
     own_steps: int = threshold(
         2,
-        unit="steps of the optimizer running, or evaluations in one",
+        unit="consecutive steps of the optimizer, or evaluations in one step",
         source="chosen by hand: one step can be the end of a deliberate accumulation",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every optimizer's own steps."""
+        """Check the steps of every optimizer."""
         every = [s for s in window.scalars("stale_gradient") if len(s)]
         if not every:
-            raise NotEnoughData("no optimizer step was seen whose gradients were watched")
+            raise NotEnoughData("no optimizer step with observed gradients was recorded")
         found = [
             (int(series.steps_S[start]), series, start)
             for series in every
@@ -113,8 +113,8 @@ class StaleGradient(Rule):
             last_step=int(series.steps_S[stale[-1]]),
             count=len(stale),
             message=(
-                f"{series.of or 'the optimizer'} applied gradients that were not cleared "
-                f"after its previous {'evaluation' if closure else 'step'}, in {times}"
+                f"in {times}, {series.of or 'the optimizer'} applied gradients that were not "
+                f"cleared after its previous {'evaluation' if closure else 'step'}"
             ),
             fixes=(clears,) if closure else tuple(others),
             evidence={"optimizer": series.of, "steps": len(stale), "limit": self.own_steps},

@@ -1,4 +1,4 @@
-"""RUN901: the job makes no step any more."""
+"""RUN901: the job makes no more steps."""
 
 from __future__ import annotations
 
@@ -15,30 +15,29 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class StalledTraining(Rule):
-    """The job lives, but makes no step any more.
+    """The job is alive, but makes no more steps.
 
     What it detects:
-        A process that has trained and from which nothing was captured for a long time: no
-        step, no evaluation.
+        A process that has trained and from which no step or evaluation was recorded for a long
+        time.
 
     Why it matters:
-        It waits for something that does not come: data from a loader whose worker died, a
-        lock, a collective that another process has left, a disk. It holds its devices
-        meanwhile, and no one is told.
+        The job waits for data from a loader whose worker died, a lock, a collective that another
+        process has left, or a disk. Meanwhile it blocks its devices, and no one is notified.
 
     Fires:
-        Error when nothing came for `seconds` seconds.
+        Error when nothing was recorded for `seconds` seconds.
 
     Stays quiet:
-        Jobs that have ended, long evaluations whose forwards are captured. When steps come
-        again the finding becomes a note.
+        Jobs that have ended. Long evaluations with recorded forwards. When steps continue, the
+        finding becomes info.
 
     What to do:
-        - See where it waits: `py-spy dump --pid PID`, or `faulthandler.dump_traceback_later`
-          set in the script.
+        - Find out where it waits: `py-spy dump --pid PID`, or `faulthandler.dump_traceback_later`
+          in the script.
         - Set `timeout` of the data loader, so that a dead worker is an error.
-        - In a job of several processes DST954 names the worker that the others wait for.
-        - Raise `seconds` where steps, evaluations or checkpoints are that slow.
+        - In a job of several processes, see DST954: it names the worker that the others wait for.
+        - If steps, evaluations or checkpoints are that slow, raise `seconds`.
 
     Example:
         DataLoader(dataset, num_workers=4, timeout=0)      # a dead worker: waits for ever
@@ -70,7 +69,7 @@ class StalledTraining(Rule):
                 severity=Severity.ERROR,
                 step=window.last_step,
                 message=(
-                    f"nothing came for {waited_s:,.0f} s since step {window.last_step} "
+                    f"no step or evaluation for {waited_s:,.0f} s since step {window.last_step} "
                     f"(limit {self.seconds:g} s)"
                 ),
                 evidence={"value": waited_s, "limit": self.seconds},

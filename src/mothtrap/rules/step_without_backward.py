@@ -1,4 +1,4 @@
-"""OPT608: an optimizer steps though no gradient changed since its last step."""
+"""OPT608: an optimizer steps although no gradient changed since its last step."""
 
 from __future__ import annotations
 
@@ -20,34 +20,34 @@ from mothtrap.rules._stretches import stretches
 
 @dataclass(frozen=True)
 class StepWithoutBackward(Rule):
-    """An optimizer steps though no gradient was computed since its last step.
+    """An optimizer steps although no gradient was computed since its last step.
 
     What it detects:
-        Steps of an optimizer in which not one of its gradients changed since its own
-        step before: the same gradients are applied again, or there are none, as when
-        `zero_grad()` stands between backward and step.
+        Optimizer steps in which none of the gradients changed since the optimizer's previous step.
+        Either the same gradients are applied again, or there are none, as when `zero_grad()` is
+        called between backward and step.
 
     Why it matters:
-        Applying old gradients again changes the weights in a direction that was not computed;
-        stepping without gradients does nothing, and the model does not learn.
+        Applying old gradients again moves the weights in a direction that was not computed for
+        them. Stepping without gradients does nothing, so the model does not learn.
 
     Fires:
-        Error at once when the same gradients are applied again. Error after
-        `absent_steps` own steps running without any gradient; only a warning when
-        another optimizer stepped with fresh gradients in those steps.
+        Error at once when the same gradients are applied again. Error after `absent_steps`
+        consecutive steps of the optimizer without any gradient; only a warning when another
+        optimizer stepped with fresh gradients in those steps.
 
     Stays quiet:
-        One step without gradients before training (it quiets a scheduler's warning),
-        LBFGS and other closures, several optimizers after one backward, steps that a
-        gradient scaler skips, gradients that are assigned by hand.
+        One step without gradients before training (which silences a scheduler's warning). LBFGS and
+        other closures. Several optimizers after one backward. Steps that a gradient scaler skips.
+        Gradients that are assigned by hand.
 
     What to do:
         - Call `loss.backward()` before every `optimizer.step()`.
-        - Check that the loss still depends on the model: no `.detach()`, `.item()`,
-          `no_grad` or new tensor between model and loss.
+        - Check that the loss still depends on the model: no `.detach()`, `.item()`, `no_grad` or
+          new tensor between model and loss.
         - Step only the optimizer whose parameters took part in this backward.
-        - Call `zero_grad()` before `backward()`, or after `step()`: between them it throws
-          away what the step shall apply.
+        - Call `zero_grad()` before `backward()` or after `step()`. Between them it clears the
+          gradients that the step should apply.
 
     Example:
         loss = criterion(model(x), y)
@@ -68,15 +68,15 @@ class StepWithoutBackward(Rule):
 
     absent_steps: int = threshold(
         3,
-        unit="steps of the optimizer running",
+        unit="consecutive steps of the optimizer",
         source="chosen by hand: a single priming step before training is common",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every optimizer's own steps."""
+        """Check the steps of every optimizer."""
         every = [s for s in window.scalars("gradient_state") if len(s)]
         if not every:
-            raise NotEnoughData("no optimizer step was seen whose gradients were watched")
+            raise NotEnoughData("no optimizer step with observed gradients was recorded")
         skipped = window.steps_S[window.skipped_S]
         found = [f for series in every for f in self._judge(window, series, skipped, every)]
         return sorted(found, key=lambda f: (f.severity.rank, f.step))[:1]
@@ -113,7 +113,7 @@ class StepWithoutBackward(Rule):
         fixes = self.fixes(window)
         if cleared is not None:
             fixes = (fixes[-1],)
-            again = ": those of the backward were cleared before the step"
+            again = ": they were cleared between backward and step"
         elif any(series.of in s.optimizers for s in window.scalars("loss")):
             fixes = (fixes[1], fixes[0], *fixes[2:-1])  # a backward did run, but not to here
         return self.finding(

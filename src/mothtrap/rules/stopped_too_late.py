@@ -1,4 +1,4 @@
-"""TRE902: boosting goes on long after the evaluation was best."""
+"""TRE902: boosting continues long after the best evaluation."""
 
 from __future__ import annotations
 
@@ -17,35 +17,34 @@ from mothtrap.rules._trees import rounds_since_best as since_best
 
 @dataclass(frozen=True)
 class StoppedTooLate(Rule):
-    """Boosting goes on long after the evaluation was best.
+    """Boosting continues long after the best evaluation.
 
     What it detects:
-        A training without early stopping whose evaluation has become worse for many rounds.
+        Training without early stopping whose evaluation has been getting worse for many rounds.
 
     Why it matters:
-        Each further round fits what is left of the training rows: noise. The model that is
-        kept is the last one, not the best one, and is larger and slower.
+        Each further round fits noise in the training rows. The final model is the last one, not the
+        best one, and it is larger and slower.
 
     Fires:
-        Warning when more than `rounds` rounds, and more than `share` of those that the best
-        evaluation took, have followed it, and the loss of evaluation is `rise` above the best.
+        Warning when more than `rounds` rounds, and more than `share` of the rounds before the best
+        evaluation, have followed it, and the evaluation loss is `rise` above the best.
 
     Stays quiet:
-        Where training stops early by itself, whatever its patience, or keeps its best rounds, as
-        CatBoost does; where no data are evaluated
-        but those that are trained on; while the loss of evaluation hovers at its best.
+        Training that stops early, whatever its patience, or keeps its best rounds, as CatBoost
+        does. Evaluations on training data only. While the evaluation loss hovers at its best.
 
     What to do:
         - XGBoost: Stop early: `xgboost.train(..., early_stopping_rounds=50)`, or
           `XGBClassifier(early_stopping_rounds=50)`.
-        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`; the booster then
-          predicts with its best round.
-        - CatBoost: Stop early: `early_stopping_rounds=50` in `fit`, with an `eval_set`; the
-          model is then cut to its best round.
-        - scikit-learn: Stop early: `n_iter_no_change=20` (`early_stopping=True` of the
-          histogram estimators).
-        - XGBoost: Predict with the best round only: `booster.predict(data,
-          iteration_range=(0, booster.best_iteration + 1))`.
+        - LightGBM: Stop early: `callbacks=[lightgbm.early_stopping(50)]`; the booster then predicts
+          with its best round.
+        - CatBoost: Stop early: `early_stopping_rounds=50` in `fit`, with an `eval_set`; the model
+          is then cut to its best round.
+        - scikit-learn: Stop early: `n_iter_no_change=20` (`early_stopping=True` for the histogram
+          estimators).
+        - XGBoost: Predict with the best rounds only: `booster.predict(data, iteration_range=(0,
+          booster.best_iteration + 1))`.
 
     Example:
         xgboost.train(params, train, 2000, evals=[(valid, "valid")])
@@ -62,10 +61,10 @@ class StoppedTooLate(Rule):
 
     rounds: int = threshold(50, unit="rounds after the best", source="chosen by hand")
     share: float = threshold(0.5, unit="of the rounds to the best", source="chosen by hand")
-    rise: float = threshold(0.01, unit="of the best loss of evaluation", source="chosen by hand")
+    rise: float = threshold(0.01, unit="of the best evaluation loss", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training that has an evaluation set."""
+        """Check every training run that has an evaluation set."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
@@ -86,7 +85,7 @@ class StoppedTooLate(Rule):
             mode="eval",
             message=(
                 f"{metric} of {judged.last.site} was best after {took} rounds ({best:.4g}); "
-                f"{after} rounds later it is {last:.4g}, and nothing stops the training"
+                f"{after} rounds later it is {last:.4g}, and no early stopping is set"
             ),
             evidence={
                 "value": last,

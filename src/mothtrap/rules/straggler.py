@@ -1,4 +1,4 @@
-"""DST952: one worker keeps the others waiting."""
+"""DST952: one worker delays the others."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class Straggler(Rule):
-    """One worker keeps the others waiting.
+    """One worker delays the others.
 
     What it detects:
-        A worker whose own part of a step, all but backward, takes longer than that of the
-        others, step after step.
+        A worker whose own part of a step, everything except backward, takes longer than on the
+        other workers, step after step.
 
     Why it matters:
-        Gradients are averaged in every step, so all workers are as slow as the slowest.
-        One that loads data slowly, or shares its device, wastes the time of all.
+        Gradients are averaged in every step, so all workers are as slow as the slowest. A worker
+        that loads data slowly, or shares its device, wastes the time of all workers.
 
     Fires:
-        Warning when the own part of one worker is `ratio` times the median of the others,
-        and longer by more than `step_share` of the step, in `times` observations of 50 steps
-        running.
+        Warning when the own part of one worker takes `ratio` times the median of the others, and is
+        longer by more than `step_share` of the step, in `times` consecutive observations of 50
+        steps.
 
     Stays quiet:
-        Workers that take turns in being slow (batches of different length), evaluations and
-        checkpoints on one rank now and then. A worker that is slow within backward itself
-        is not told from those that wait for it there.
+        Workers that take turns being slow (batches of different length). Occasional evaluations and
+        checkpoints on one rank. A worker that is slow in backward itself cannot be distinguished
+        from workers that wait for it there.
 
     What to do:
-        - Look at what this worker does beside training: logging, checkpoints, evaluation on
-          rank 0, another job on its device.
-        - Give every worker the same amount of data, and loaders of its own:
-          `DistributedSampler`, `num_workers`, a local disk.
-        - Look at the machine: clocks, temperature, memory that is swapped.
+        - Check what else this worker does: logging, checkpoints, evaluation on rank 0, another job
+          on its device.
+        - Give every worker the same amount of data, and its own loader: `DistributedSampler`,
+          `num_workers`, a local disk.
+        - Check the machine: clocks, temperature, swapping.
 
     Example:
         if rank == 0:
@@ -59,12 +59,12 @@ class Straggler(Rule):
 
     ratio: float = threshold(1.5, unit="times the median of the others", source="chosen by hand")
     step_share: float = threshold(
-        0.2, unit="of the step", source="chosen by hand: less is not worth a search"
+        0.2, unit="of the step", source="chosen by hand: less is not worth the effort"
     )
-    times: int = threshold(3, unit="observations running", source="chosen by hand: 150 steps")
+    times: int = threshold(3, unit="consecutive observations", source="chosen by hand: 150 steps")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for a worker that was the slowest in the latest observations."""
+        """Find a worker that was the slowest in the latest observations."""
         parts = (window, *window.peers)
         sizes = [start.world_size for part in parts for start in part.seen(WorkerStarted)]
         if not window.peers and max(sizes, default=1) < 2:
@@ -72,12 +72,12 @@ class Straggler(Rule):
         paces = {part.worker: {p.step: p for p in part.seen(WorkerPace)} for part in parts}
         steps = sorted(set.intersection(*(set(own) for own in paces.values())))
         if len(paces) < 2 or len(steps) < self.times:
-            raise NotEnoughData(f"{self.times} observations of all workers are needed")
+            raise NotEnoughData(f"needs {self.times} observations of all workers")
         slow = [self._slow({worker: own[step] for worker, own in paces.items()}) for step in steps]
         return self._findings(window, steps, slow, paces)
 
     def _slow(self, paces: Mapping[int, WorkerPace]) -> int | None:
-        """The worker that the others wait for; None when there is none."""
+        """Return the worker that the others wait for, if there is one."""
         worker = max(paces, key=lambda rank: paces[rank].own_s)
         others_s = np.median([pace.own_s for rank, pace in paces.items() if rank != worker])
         own_s, step_s = paces[worker].own_s, paces[worker].step_s

@@ -42,34 +42,32 @@ class StuckAtChance(Rule):
     """A classification loss stays at the level of guessing.
 
     What it detects:
-        A class loss that stays at the value which a constant guess gives: the logarithm
-        of the number of classes, or the entropy of the label frequencies where that is
-        lower.
+        A class loss that stays at the value of a constant guess: the logarithm of the number of
+        classes, or the entropy of the label frequencies where that is lower.
 
     Why it matters:
-        The model ignores its inputs. What it learned, if anything, is how frequent
-        each class is.
+        The model ignores its inputs. At most it has learned how frequent each class is.
 
     Fires:
-        After `num_steps` steps within `below_ratio` to `above_ratio` of that value,
-        without falling; after `falling_steps` of a loss that still falls towards it from above.
-        Error when the predictions of all examples are the same, or when
-        for `constant_steps` steps they hardly differ (their spread is below
-        `constant_spread` of an even guess) and do not begin to; else a warning.
+        After `num_steps` steps within `below_ratio` to `above_ratio` of that value without falling;
+        after `falling_steps` for a loss that still falls towards it from above. Error when the
+        predictions of all examples are the same, or when for `constant_steps` steps they hardly
+        differ (their spread is below `constant_spread` of an even guess) and the spread does not
+        grow; else a warning.
 
     Stays quiet:
-        Loss calls whose targets are all of one class within a call (a GAN's real and
-        fake batches), soft targets, losses of a game, the first steps of training, a
-        plateau from which the loss still falls below that level, and steps with a learning
-        rate of 0.
+        Loss calls whose targets are all of one class within a call (a GAN's real and fake batches).
+        Soft targets. Losses of a game. The first steps of training. A plateau from which the loss
+        still falls below that level. Steps with a learning rate of 0.
 
     What to do:
-        - Look at some rows: does each label belong to its input? Shuffle and split both
-          together.
-        - Check that the inputs differ where it matters, and are scaled as the model expects.
-        - Check that gradients reach the first layers: dead units, a detached tensor, or
+        - Look at some rows: does each label belong to its input? Shuffle and split inputs and
+          labels together.
+        - Check that the inputs differ between examples, and that they are scaled as the model
+          expects.
+        - Check that gradients reach the first layers. Look for dead units, a detached tensor, or
           parameters that no optimizer holds.
-        - Check the learning rate, too large as well as too small.
+        - Check the learning rate: it may be too large or too small.
 
     Example:
         for layer in model.modules():
@@ -93,7 +91,7 @@ class StuckAtChance(Rule):
     )
     passes = True
 
-    num_steps: int = threshold(150, unit="steps of the series running", source="chosen by hand")
+    num_steps: int = threshold(150, unit="consecutive steps of the series", source="chosen by hand")
     falling_steps: int = threshold(
         250, unit="steps of a loss that still falls to that level", source="chosen by hand"
     )
@@ -111,20 +109,20 @@ class StuckAtChance(Rule):
 
     constant_steps: int = threshold(
         500,
-        unit="steps of the series running",
+        unit="consecutive steps of the series",
         source="measured: deep sigmoid networks leave this plateau after 600 steps, and the "
         "growing spread shows it at 500",
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every loss series that is a class loss."""
+        """Check every series of a class loss."""
         calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
         if not calls:
             raise NotEnoughData("no loss was traced to its operation")
         if not any(call.classes or call.operation.startswith("binary") for call in calls):
-            raise NotApplicable("no class loss was seen")
+            raise NotApplicable("no class loss was recorded")
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         return judge_series(self, window, lambda series: self._judge(window, series, calls))
 
     def _judge(self, window: Window, series: Series, calls: list[LossCall]) -> Judgment | None:
@@ -133,7 +131,7 @@ class StuckAtChance(Rule):
         guess, classes = _guessing(counts)
         steps_S, loss_S = _while_learning(window, series)
         if len(loss_S) < self.num_steps:
-            raise NotEnoughData(f"{len(loss_S)} steps were seen, {self.num_steps} are needed")
+            raise NotEnoughData(f"needs {self.num_steps} steps, saw {len(loss_S)}")
         begin = self._begin(loss_S, guess)
         if len(loss_S) - begin < self.num_steps:
             return None
@@ -156,8 +154,8 @@ class StuckAtChance(Rule):
             last_step=int(steps_S[-1]),
             count=len(loss_S) - begin,
             message=(
-                f"the loss has been {level:.4g} for {len(loss_S) - begin} steps; guessing by the "
-                f"frequencies of {classes} classes gives {guess:.4g}{words}"
+                f"the loss has stayed at {level:.4g} for {len(loss_S) - begin} steps; guessing by "
+                f"the frequencies of {classes} classes gives {guess:.4g}{words}"
             ),
             evidence={
                 "value": level,
@@ -181,7 +179,7 @@ class StuckAtChance(Rule):
         return late < GROWING_RATIO * early
 
     def _begin(self, loss_S: Floats, guess: float) -> int:
-        """Return where the stretch at the level of guessing begins that lasts to the end."""
+        """Return the start of the final plateau at the level of guessing."""
         begin = len(loss_S)
         for stop in range(len(loss_S), 0, -BLOCK_STEPS):
             start = max(0, stop - BLOCK_STEPS)
@@ -198,7 +196,7 @@ def _calls_of(series: Series, calls: list[LossCall]) -> list[LossCall]:
     if not own:
         own = [c for c in calls if c.series is None and c.location == series.location]
     if not own:
-        raise NotApplicable("this loss series is no class loss")
+        raise NotApplicable("this loss series is not a class loss")
     return own
 
 
@@ -211,7 +209,7 @@ def _label_counts(calls: list[LossCall]) -> Floats:
     """
     sampled = [call.label_counts for call in calls if call.label_counts]
     if not sampled:
-        raise NotEnoughData("no labels of this loss were seen")
+        raise NotEnoughData("no labels of this loss were recorded")
     size = max(2, max(len(counts) for counts in sampled))
     counts_NK = np.zeros((len(sampled), size))
     for row, counts in enumerate(sampled):

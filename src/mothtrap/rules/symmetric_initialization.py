@@ -1,4 +1,4 @@
-"""WGT302: units of a layer start out the same and stay the same."""
+"""WGT302: the units of a layer start equal and stay equal."""
 
 from __future__ import annotations
 
@@ -20,38 +20,38 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class SymmetricInitialization(Rule):
-    """Units of a layer start out the same and get the same gradients.
+    """The units of a layer start equal and get equal gradients.
 
     What it detects:
-        Layers whose units all have the same incoming weights (all 0, or another constant),
-        and whose units are given the same gradient step after step.
+        Layers whose units all have the same incoming weights (all 0, or another constant) and get
+        the same gradient step after step.
 
     Why it matters:
-        Nothing tells such units apart, so no gradient ever will: however wide, the
-        layer computes what one unit could. With weights of 0 in several layers no
-        gradient passes at all, and only the last bias learns.
+        Equal units with equal gradients stay equal: however wide, the layer computes what one unit
+        could. With weights of 0 in several layers, no gradient passes at all, and only the last
+        bias learns.
 
     Fires:
-        Error when the units of a layer had the same weights before the first step, and
-        had the same weights and the same gradient in each of `looks` steps that were
-        looked at, while steps changed other parameters.
+        Error when the units of a layer had the same weights before the first step, and had the same
+        weights and the same gradient in each of `looks` sampled steps, while steps changed other
+        parameters.
 
     Stays quiet:
-        Layers of 0 whose units get different gradients and part at the first step: a
-        last layer, the last layer of a residual branch, the second factor of a low-rank
-        adapter. Biases, normalization layers, embeddings. Layers with one unit. Dropout
-        that makes gradients differ. Learning rates of 0.
+        Zero layers whose units get different gradients and diverge in the first step: a last layer,
+        the last layer of a residual branch, the second factor of a low-rank adapter. Biases,
+        normalization layers, embeddings. Layers with one unit. Dropout that makes gradients differ.
+        Learning rates of 0.
 
     What to do:
-        - PyTorch: Give weights random values: leave PyTorch's own initialization, or use
+        - PyTorch: Initialize weights randomly: keep PyTorch's default initialization, or use
           `nn.init.kaiming_normal_` (ReLU) or `nn.init.xavier_uniform_` (tanh).
         - Keras: Leave `kernel_initializer` at its default, `"glorot_uniform"`.
-        - JAX: Give weights random values, each from a key of its own: `jax.random.normal(key,
-          shape)`, or `jax.nn.initializers.he_normal()`.
+        - JAX: Initialize weights randomly, each with its own key: `jax.random.normal(key, shape)`,
+          or `jax.nn.initializers.he_normal()`.
         - PyTorch: Set only biases to 0, never all parameters: loop over `p for name, p in
           model.named_parameters() if name.endswith("bias")`.
         - Keras, JAX: Set only biases to 0, never all parameters.
-        - Where a block should start as the identity, set only its last layer to 0.
+        - If a block should start as the identity, set only its last layer to 0.
 
     Example:
         for p in model.parameters():
@@ -82,13 +82,13 @@ class SymmetricInitialization(Rule):
     )
 
     looks: int = threshold(
-        5, unit="steps looked at", source="chosen by hand: chains of zero layers part within 3"
+        5, unit="sampled steps", source="chosen by hand: chains of zero layers diverge within 3"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at layers whose units were the same at the first step."""
+        """Check layers whose units were the same at the first step."""
         if next(window.seen(InitialWeights), None) is None:
-            raise NotEnoughData("no weights were seen before the first step of an optimizer")
+            raise NotEnoughData("no weights were recorded before the first step of an optimizer")
         latest: dict[str, IdenticalUnits] = {}
         first_step: dict[str, int] = {}
         for seen in window.seen(IdenticalUnits):
@@ -97,7 +97,7 @@ class SymmetricInitialization(Rule):
         same = [seen for seen in latest.values() if seen.looks >= self.looks and seen.moved]
         if not same:
             if window.total_steps < self.looks and latest:
-                raise NotEnoughData(f"fewer than {self.looks} steps were looked at")
+                raise NotEnoughData(f"fewer than {self.looks} steps were sampled")
             return []
         return [self._finding(window, same, min(first_step[seen.name] for seen in same))]
 
@@ -106,7 +106,7 @@ class SymmetricInitialization(Rule):
         weights = "weights of 0" if worst.zero else "the same weights"
         gradients = "no gradient" if worst.gradient_zero else "the same gradient"
         others = len(same) - 1
-        more = f"; the same holds for {others} more layer{'s' * (others > 1)}" if others else ""
+        more = f"; {others} more layer{'s are' if others > 1 else ' is'} affected" if others else ""
         return self.finding(
             window,
             severity=Severity.ERROR,

@@ -1,4 +1,4 @@
-"""NUM011: the variance of tensors that were named leaves its bounds."""
+"""NUM011: the variance of named tensors leaves its bounds."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class TensorVariance(Rule):
-    """The variance of tensors that were named leaves its bounds.
+    """The variance of named tensors leaves its bounds.
 
     What it detects:
-        Among the tensors that the user names, those whose values vary more or less than
-        the user expects.
+        Among the tensors that the user names, those with more or less variance than the user
+        allows.
 
     Why it matters:
-        Activations and gradients that vary ever more or ever less from layer to layer
-        saturate units or vanish; the output of a model that does not vary has collapsed.
+        If the variance of activations or gradients grows or shrinks from layer to layer, units
+        saturate or signals vanish. A model whose output does not vary has collapsed.
 
     Fires:
-        Warning when at a captured step the variance of a tensor that matches `tensors` is
-        above `max_threshold` or below `min_threshold`.
+        Warning when, at a captured step, the variance of a tensor that matches `tensors` is above
+        `max_threshold` or below `min_threshold`.
 
     Stays quiet:
-        Unless `tensors` names some, and a bound is set (both are -1 at first: no bound):
-        patterns like those of collections, such as `activations:encoder.*`. They are
-        captured once in `every_steps` steps.
+        Unless `tensors` names some and a bound is set (the default of both is -1: no bound).
+        `tensors` takes patterns like those of collections, such as `activations:encoder.*`. They
+        are captured once every `every_steps` steps.
 
     What to do:
-        - Too large: scale the inputs, add a normalization layer, lower the learning rate.
-        - Too small: check the initialization and the inputs of the layer for a constant.
-        - Adapt the bounds to what healthy runs show.
+        - Too large: scale the inputs, add a normalization layer, or lower the learning rate.
+        - Too small: check the layer's initialization, and check its inputs for a constant.
+        - Adjust the bounds to the values of healthy runs.
 
     Example:
         [tool.mothtrap.rules.NUM011]
@@ -66,12 +66,12 @@ class TensorVariance(Rule):
     every_steps: int = threshold(50, unit="steps", source="chosen by hand")
 
     def __post_init__(self) -> None:
-        """Ask for the tensors named."""
+        """Request the named tensors."""
         needs = needs_of(self.code, self.tensors, ("std",), self.every_steps)
         object.__setattr__(self, "needs", needs)
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the variance of every tensor named, at every captured step."""
+        """Check the variance of every named tensor at every captured step."""
         if self.max_threshold == NO_BOUND and self.min_threshold == NO_BOUND:
             raise NotApplicable("no bound is set: set max_threshold or min_threshold")
         outside = []

@@ -20,12 +20,12 @@ from mothtrap.rules._effects import UNLEARNED
 from mothtrap.rules._loss_calls import is_classifier
 
 MASKED_PART = 0.5
-"""Part of the padded share that the loss must leave out; chosen by hand: targets and inputs are
-shifted against one another, and counted in different batches."""
+"""Part of the padded share that the loss must ignore; chosen by hand: targets and inputs are
+shifted against each other, and counted in different batches."""
 SAME_LOOKS, SAME = 3, 0.05
-"""Latest looks in which outputs differ by so little of their size; chosen by hand."""
+"""Latest samples, and the relative spread below which outputs are equal; chosen by hand."""
 SKIPS = "Let the model skip"
-"""Beginning of the advice for models that drown in padding."""
+"""Beginning of the fix for models that do not mask padding."""
 CHOOSING = frozenset({"mul", "index", "masked_select"})
 """Operations that weigh or pick the losses of single positions."""
 
@@ -35,33 +35,33 @@ class TokenRatio(Rule):
     """One token fills most of the sequences.
 
     What it detects:
-        Tokens, by default the 0 that padding mostly is, that make up more than a share of
-        an integer input of the model.
+        Tokens, by default 0 (usually padding), that make up more than a given share of an integer
+        input of the model.
 
     Why it matters:
-        Padding is computed like everything else: when most of a batch is padding, most of
-        the time is wasted. Where it also counts in the loss, the model learns to predict
-        padding. Many unknown tokens mean that text and vocabulary do not fit.
+        The model computes padding like all other tokens. If most of a batch is padding, most of the
+        time is wasted. If padding also counts in the loss, the model learns to predict padding.
+        Many unknown tokens mean that the vocabulary does not fit the text.
 
     Fires:
-        Warning, over at least `samples` tokens, when the share of one of `token_values` is
-        above its entry of `token_thresholds_percent` (the last entry counts for all further
-        tokens). Info where the loss leaves that many positions out, or where each sequence has
-        one label: then at most time is lost, so far as the model masks them. It does not where
-        it says (nearly) the same of each sequence, so that this is a warning.
+        Warning, over at least `samples` tokens, when the share of one of `token_values` is above
+        its entry of `token_thresholds_percent` (the last entry applies to all further tokens). Info
+        when the loss ignores that many positions or each sequence has one label: then at most time
+        is lost, as long as the model masks padding. If the model outputs (nearly) the same for each
+        sequence, it does not, and the finding is a warning.
 
     Stays quiet:
-        Models that read no integers in rows of four and more; inputs of two values, such
-        as masks. A token that is not among the 16 most frequent ones counts as absent.
+        Models that read no integers in rows of four or more. Inputs of two values, such as masks. A
+        token that is not among the 16 most frequent ones counts as absent.
 
     What to do:
-        - Sort examples by length into buckets, or pad each batch only to its longest one.
-        - PyTorch: Leave padding out of the loss: `ignore_index` of `cross_entropy`.
-        - Keras: Leave padding out of the loss: `ignore_class`, or `Embedding(mask_zero=True)`.
+        - Sort examples by length into buckets, or pad each batch only to its longest example.
+        - PyTorch: Exclude padding from the loss: `ignore_index` of `cross_entropy`.
+        - Keras: Exclude padding from the loss: `ignore_class`, or `Embedding(mask_zero=True)`.
         - PyTorch: Let the model skip padding: `pack_padded_sequence` for recurrent layers, a mask
           for attention and means.
         - Keras: Let the model skip padding: `Embedding(..., mask_zero=True)`, or pad in front.
-        - Check the tokenizer when the token means "unknown".
+        - If the token means "unknown", check the tokenizer.
 
     Example:
         x = pad_sequence(sentences, padding_value=0)[:, :512]      # of 40 tokens each
@@ -78,9 +78,11 @@ class TokenRatio(Rule):
     )
     explains = ("constant_output", *UNLEARNED)
 
-    token_values: str = threshold("0", unit="tokens, with commas", source="SageMaker Debugger")
+    token_values: str = threshold(
+        "0", unit="tokens, separated by commas", source="SageMaker Debugger"
+    )
     token_thresholds_percent: str = threshold(
-        "50", unit="percent of all tokens, with commas", source="SageMaker Debugger"
+        "50", unit="percents, separated by commas", source="SageMaker Debugger"
     )
     samples: int = threshold(500, unit="tokens", source="chosen by hand: some short batches")
 
@@ -106,7 +108,7 @@ class TokenRatio(Rule):
                 if 100 * share > limit:
                     return [self._finding(window, same, argument, token, share, limit)]
         if not enough:
-            raise NotEnoughData(f"fewer than {self.samples} tokens were seen")
+            raise NotEnoughData(f"fewer than {self.samples} tokens were recorded")
         return []
 
     def _limits(self) -> dict[int, float]:
@@ -120,7 +122,7 @@ class TokenRatio(Rule):
             percents = [float(text) for text in str(self.token_thresholds_percent).split(",")]
         except ValueError as err:
             raise NotApplicable(
-                "token_values and token_thresholds_percent must be numbers with commas"
+                "token_values and token_thresholds_percent must be numbers separated by commas"
             ) from err
         percents += percents[-1:] * (len(tokens) - len(percents))
         return dict(zip(tokens, percents, strict=False))
@@ -136,11 +138,11 @@ class TokenRatio(Rule):
     ) -> Finding:
         masked, of_rows = _is_masked(window, share), _is_of_whole_sequences(window)
         drowned = of_rows and _says_the_same(window)
-        out = "; the loss leaves them out" if masked else ""
+        out = "; the loss ignores them" if masked else ""
         if of_rows:
-            out = "; the loss is of whole sequences"
+            out = "; the loss has one label per sequence"
         if drowned:
-            out = ", and the model says the same of each sequence: it may not see past them"
+            out = ", and the model outputs the same for each sequence: it may not mask them"
         is_note = (masked or of_rows) and not drowned
         return self.finding(
             window,
@@ -159,7 +161,7 @@ class TokenRatio(Rule):
         )
 
     def _advice(self, window: Window, *, is_note: bool, drowned: bool) -> tuple[str, ...] | None:
-        """Return what to do; None = all that the rule says."""
+        """Return the fixes; None for the rule's own."""
         every = self.fixes(window)
         if drowned:
             return tuple(fix for fix in every if fix.startswith(SKIPS)) + every[:1]

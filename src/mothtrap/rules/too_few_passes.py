@@ -18,25 +18,25 @@ class TooFewPasses(Rule):
     """A fit ends before it has converged.
 
     What it detects:
-        An estimator of scikit-learn that has made as many passes over the rows as it may, while
-        its training loss was still falling.
+        A scikit-learn estimator that has used up all of its passes over the rows while its training
+        loss was still falling.
 
     Why it matters:
-        The library only prints a warning, and the model is used as it is: one that knows less than
-        the same model after more passes.
+        The library only prints a warning, and the model is used although it would be better after
+        more passes.
 
     Fires:
-        Warning when all passes are used up and the training loss fell by more than `falling` in
-        the last `late` passes; a note when it hardly fell, or when no loss is known.
+        Warning when all passes are used up and the training loss fell by more than `falling` in the
+        last `late` passes; info when it hardly fell, or when no loss is known.
 
     Stays quiet:
-        Where the fit ended by itself; in `partial_fit`, where the script decides; with `tol=None`.
+        Fits that stopped on their own. `partial_fit`, where the script decides. `tol=None`.
 
     What to do:
         - Allow more passes: `max_iter=1000`.
-        - Scale the columns first: `make_pipeline(StandardScaler(), model)`; unscaled ones slow each
-          pass down.
-        - Raise `learning_rate_init` where the loss falls slowly and smoothly.
+        - Scale the columns first: `make_pipeline(StandardScaler(), model)`. Unscaled columns slow
+          down convergence.
+        - Raise `learning_rate_init` if the loss falls slowly and smoothly.
 
     Example:
         MLPClassifier(max_iter=20).fit(x, y)
@@ -53,7 +53,7 @@ class TooFewPasses(Rule):
     late: int = threshold(10, unit="passes", source="chosen by hand: as n_iter_no_change")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the latest fit of each estimator."""
+        """Check the latest fit of each estimator."""
         seen = [one for one in window.seen(EstimatorFitted) if one.call == "fit"]
         if not seen:
             raise NotEnoughData("no fit has ended")
@@ -72,7 +72,7 @@ class TooFewPasses(Rule):
             window,
             severity=Severity.WARNING if fell > self.falling else Severity.INFO,
             step=one.step,
-            message=f"{one.estimator} has used all of its {one.max_iterations} passes{words}",
+            message=f"{one.estimator} used all of its {one.max_iterations} passes{words}",
             evidence={
                 "value": fell,
                 "limit": self.falling,

@@ -19,33 +19,33 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class TooGoodToBeTrue(Rule):
-    """The answer stands in the input, or is known too soon.
+    """The input contains the answer, or the loss falls too fast.
 
     What it detects:
-        A column of a model's input table that gives the target away all by itself, be it a
-        copy of it, a scaled copy, or one column for each class; and a class loss that
-        falls from guessing to nothing within a handful of steps.
+        A column of a model's input table that alone determines the target: a copy, a scaled copy,
+        or one column per class. Or a class loss that falls from guessing to almost 0 within a
+        handful of steps.
 
     Why it matters:
-        What is easy to look up is not learned. The target, or something computed from it,
-        is in the features: scores are perfect, in validation as well, and the model fails
-        as soon as it is used where the target is not known yet.
+        The target, or a value computed from it, is among the features (data leakage). Scores are
+        perfect, in validation as well, but the model learns nothing else and fails as soon as the
+        target is not known in advance.
 
     Fires:
-        Warning when in `calls` looks the same columns, at most `column_share` of all, give
-        the target away. A note when the loss falls from above `start_ratio` of the entropy
-        of the labels to below `end_ratio` of it within `steps` steps: the data may be easy.
+        Warning when, in `calls` sampled batches, the same columns, at most `column_share` of all,
+        determine the target. Info when the loss falls from above `start_ratio` of the entropy of
+        the labels to below `end_ratio` of it within `steps` steps: the data may be easy.
 
     Stays quiet:
-        Data whose classes are far apart in most columns; targets that are the whole input,
-        as of an autoencoder; fewer than 3 columns; models that begin well, as pretrained
-        ones do; games.
+        Data whose classes are far apart in most columns. Targets that are the whole input, as in an
+        autoencoder. Fewer than 3 columns. Models that begin with a low loss, such as pretrained
+        ones. Games.
 
     What to do:
-        - Leave the columns out that are told, and look where they were computed: is anything
-          in them known only after the target is?
-        - Fit encoders and imputers without the target, and on the training part alone.
-        - Check that inputs and labels were not made from the same array.
+        - Drop the named columns, and check how they are computed: do they contain anything that is
+          known only after the target?
+        - Fit encoders and imputers without the target, and on the training part only.
+        - Check that inputs and labels do not come from the same array.
 
     Example:
         x = table.to_numpy()                          # holds the column "price"
@@ -60,7 +60,7 @@ class TooGoodToBeTrue(Rule):
     needs = (Need(facts=(LossCall,), scalars=("loss",)),)
 
     calls: int = threshold(
-        2, unit="looks at a batch", source="chosen by hand: one batch may agree by chance"
+        2, unit="sampled batches", source="chosen by hand: one batch may agree by chance"
     )
     column_share: float = threshold(
         0.5, unit="of the columns", source="chosen by hand: above, the data are just easy"
@@ -74,12 +74,12 @@ class TooGoodToBeTrue(Rule):
     end_ratio: float = threshold(0.01, unit="of the entropy of the labels", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look for telling columns, then at the beginning of every class loss."""
+        """Check for leaking columns, then the beginning of every class loss."""
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         calls = [call for call in train_calls(window) if call.targets is not None]
         if not calls:
-            raise NotEnoughData("no targets of a loss were seen")
+            raise NotEnoughData("no loss targets were recorded")
         for same in by_place(calls):
             found = self._columns(window, same) or self._sudden(window, same)
             if found is not None:
@@ -96,14 +96,14 @@ class TooGoodToBeTrue(Rule):
         if len(looked) < self.calls or not columns or len(columns) > self.column_share * total:
             return None
         listed = ", ".join(str(column) for column in columns[:8])
-        what, tell = ("column", "tells") if len(columns) == 1 else ("columns", "tell")
+        what, verb = ("column", "determines") if len(columns) == 1 else ("columns", "determine")
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=looked[0].step,
             last_step=looked[-1].step,
             count=len(looked),
-            message=f"{what} {listed} of the input (of {total}) {tell} the target all alone",
+            message=f"{what} {listed} of the input (of {total}) alone {verb} the target",
             evidence={"columns": [*columns[:32]], "of": total},
             location=looked[0].location,
         )

@@ -26,28 +26,27 @@ class TooLittleData(Rule):
     """There are too few samples to learn from.
 
     What it detects:
-        Training data with few samples for each class, or with few for the parameters of
-        the model, which does much better on them than in evaluation.
+        Training data with few samples per class, or with few samples relative to the parameters of
+        a model that does much better on them than in evaluation.
 
     Why it matters:
-        A model with more parameters than samples can learn each of them by heart. What it
-        says of new samples then depends on chance: on the split, and on the seed.
+        A model with more parameters than samples can memorize each sample. Its predictions for new
+        samples then depend on chance: on the split and on the seed.
 
     Fires:
-        A note when there are fewer than `per_class` samples for each class seen, or more
-        than `parameters_per_sample` parameters for each sample while the evaluation loss
-        is `gap_ratio` times the training loss.
+        Info when there are fewer than `per_class` samples for each class seen, or more than
+        `parameters_per_sample` parameters for each sample while the evaluation loss is `gap_ratio`
+        times the training loss.
 
     Stays quiet:
-        As long as the number of samples is not known: no loader told it, and rows that
-        are sliced by hand have not come around. Models that do as well in evaluation.
+        While the number of samples is not known: no loader reported it, and rows that the script
+        slices by hand have not recurred. Models that do as well in evaluation.
 
     What to do:
-        - Get more data, or augment those that there are.
+        - Get more data, or augment the existing data.
         - Begin with a model that was trained on other data, and train its last layer.
-        - Take a smaller model, weight decay or dropout, and stop when the evaluation
-          loss is lowest.
-        - Judge by cross-validation: one small split says little.
+        - Use a smaller model, weight decay or dropout, and stop when the evaluation loss is lowest.
+        - Use cross-validation: a single small split is not reliable.
 
     Example:
         model = ResNet50(classes=10)               # 24 million parameters, 200 images
@@ -66,9 +65,9 @@ class TooLittleData(Rule):
         Need(facts=(Evaluation,), scalars=("loss",), optional=True),
     )
 
-    per_class: float = threshold(30.0, unit="samples a class", source="chosen by hand")
+    per_class: float = threshold(30.0, unit="samples per class", source="chosen by hand")
     parameters_per_sample: float = threshold(
-        100.0, unit="parameters a sample", source="chosen by hand: two orders of magnitude"
+        100.0, unit="parameters per sample", source="chosen by hand: two orders of magnitude"
     )
     gap_ratio: float = threshold(
         2.0, unit="times the training loss", source="chosen by hand: dropout alone gives less"
@@ -78,16 +77,16 @@ class TooLittleData(Rule):
         """Compare the number of samples with classes and parameters."""
         known = _samples(window)
         if known is None:
-            raise NotEnoughData("how many samples there are is not known")
+            raise NotEnoughData("the number of samples is not known")
         samples, location = known
         classes = _classes(window)
         if classes > 1 and samples < self.per_class * classes:
-            said = f"{samples} samples of {classes} classes are trained on"
+            said = f"only {samples} training samples for {classes} classes"
             return [self._finding(window, said, location, samples=samples, classes=classes)]
         parameters, gap = _parameters(window), _gap(window)
         if parameters > self.parameters_per_sample * samples and gap > self.gap_ratio:
             said = (
-                f"{parameters} parameters are trained on {samples} samples, and the evaluation "
+                f"{parameters} parameters train on only {samples} samples, and the evaluation "
                 f"loss is {gap:.3g} times the training loss"
             )
             numbers = {"samples": samples, "parameters": parameters, "gap": gap}

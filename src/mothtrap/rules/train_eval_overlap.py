@@ -20,8 +20,8 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 OF_TABLES = (
-    "Split first, and draw or copy rows of training only: `train_test_split(x, y)`.",
-    "Drop equal rows before the split: `frame.drop_duplicates()`.",
+    "Split first, then resample or copy training rows only: `train_test_split(x, y)`.",
+    "Drop duplicate rows before the split: `frame.drop_duplicates()`.",
 )
 """Advice for libraries that are given whole tables."""
 
@@ -31,37 +31,34 @@ class TrainEvalOverlap(Rule):
     """A model is evaluated on rows that it is trained on.
 
     What it detects:
-        Samples that a loader of training and a loader of evaluation both draw, and rows of
-        an evaluation's inputs that are equal, bit by bit, to rows of training.
+        Samples that both a training loader and an evaluation loader draw, and rows of evaluation
+        inputs that are equal, bit by bit, to training rows.
 
     Why it matters:
-        A model can know by heart what it was trained on. The evaluation says that it
-        generalises where it only remembers, and overfitting stays unseen until the
-        model is used.
+        A model can memorize its training rows. The evaluation then shows generalization where there
+        is only memorization, and overfitting stays hidden until the model is used.
 
     Fires:
-        Error when two loaders draw `samples` of the same samples, when both are parts of one
-        shuffle that reshuffles in each epoch, or when at least
-        `low_share` and less than `high_share` of an evaluation's rows (`rows` of them
-        or more) were trained on, which is `chance_ratio` times what equal rows in
-        the data explain, or which are copies of one another; and when samples evaluated after a
-        job resumed were trained on before it. Warning when all are, but
-        they are only a part of the training data, and nothing else is evaluated. A note
-        when the training data themselves are evaluated, or a single batch of them without
+        Error in four cases. Two loaders share `samples` samples. Both sets are parts of one shuffle
+        that reshuffles in each epoch. At least `low_share` and less than `high_share` of an
+        evaluation's rows (`rows` of them or more) were trained on, and this is `chance_ratio` times
+        more than equal rows in the data explain, or the rows are copies of one another. Samples
+        evaluated after a job resumed were trained on before it. Warning when all evaluation rows
+        were trained on, they are only a part of the training data, and nothing else is evaluated.
+        Info when the training data themselves are evaluated, or a single batch of them without
         labels, as for a picture.
 
     Stays quiet:
-        Data with many equal rows, such as a few discrete features; inputs that are
-        augmented, and training data that are never seen twice, so that one does not know
-        them all.
+        Data with many equal rows, such as a few discrete features. Augmented inputs. Training data
+        that are never seen twice, because then not all of them are known.
 
     What to do:
-        - PyTorch: Split once, by indices that are drawn once and kept:
-          `random_split(data, lengths, generator=torch.Generator().manual_seed(0))`.
-        - Keras, JAX, scikit-learn: Split once, by indices that are drawn once and kept:
-          `train_test_split(x, y, random_state=0)`.
-        - Drop copies, and repeat rare rows, after splitting and not before.
-        - Split by patient, speaker or document where several rows come from one.
+        - PyTorch: Split once, with fixed indices: `random_split(data, lengths,
+          generator=torch.Generator().manual_seed(0))`.
+        - Keras, JAX, scikit-learn: Split once, with fixed indices: `train_test_split(x, y,
+          random_state=0)`.
+        - Remove duplicates before splitting; oversample rare rows after splitting.
+        - Split by patient, speaker or document if several rows come from one.
 
     Example:
         train, held_out = data[:800], data[700:]      # 100 rows in both
@@ -95,13 +92,13 @@ class TrainEvalOverlap(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge what loaders draw, else what rows are equal."""
+        """Check for shared samples of loaders, then for equal rows."""
         indices, rows = list(window.seen(IndicesShared)), list(window.seen(RowsShared))
         splits = {one.source: one for one in window.seen(SplitReshuffled)}
         resumed = any(one.splits for one in window.seen(Resumed))
         if not indices and not rows and not splits and not resumed:
             raise NotEnoughData(
-                "no evaluation was seen after the training data had come around once"
+                "no evaluation was recorded after the first pass over the training data"
             )
         found = [self._by_indices(window, one, rows) for one in indices]
         told = {one.eval_loader for one in indices}
@@ -130,8 +127,8 @@ class TrainEvalOverlap(Rule):
         )
         itself = contained and (elsewhere or one.eval_samples >= 0.9 * one.train_samples)
         said = (
-            f"{one.eval_loader} of the evaluation draws {one.shared} of its {one.eval_samples} "
-            f"samples from the {one.train_samples} of {one.train_loader}, which is trained on"
+            f"{one.eval_loader} (evaluation) shares {one.shared} of its {one.eval_samples} "
+            f"samples with the {one.train_samples} of {one.train_loader} (training)"
         )
         return self.finding(
             window,
@@ -161,7 +158,7 @@ class TrainEvalOverlap(Rule):
         if share >= self.high_share:
             itself = clean or one.eval_rows >= 0.9 * one.train_rows or _pictured(window, one.module)
             severity = Severity.INFO if itself or explained else Severity.WARNING
-            words = ": the training data are evaluated"
+            words = ": the evaluation data are the training data"
         elif explained:
             return None
         return self.finding(
@@ -186,43 +183,43 @@ class TrainEvalOverlap(Rule):
         )
 
     def _by_earlier(self, window: Window, one: RowsShared) -> Finding:
-        """Judge rows of an earlier training of the same model, as of another fold."""
+        """Check rows of an earlier training run of the same model, as in another fold."""
         return self.finding(
             window,
             severity=Severity.WARNING,
             step=one.step,
             message=(
                 f"{one.shared} of {one.eval_rows} rows of {one.argument} that {one.module} is "
-                f"evaluated on ({one.source}) were trained on earlier, and it goes on with the "
-                "weights from then"
+                f"evaluated on ({one.source}) were trained on in an earlier fit, and the model "
+                "still has the weights of that fit"
             ),
             layers=(one.module,),
             evidence={"share": self._share(one), "limit": self.low_share},
             location=one.location,
             mode=Mode.EVAL.value,
-            fixes=("Build and compile the model anew for each fold, within the loop.",),
+            fixes=("Build and compile a new model for each fold, inside the loop.",),
         )
 
     def _reshuffled(self, window: Window, one: SplitReshuffled) -> Finding:
-        """Judge parts of one shuffle: sooner or later every row is in both."""
+        """Check for parts of one shuffle: sooner or later every row is in both."""
         return self.finding(
             window,
             severity=Severity.ERROR,
             step=one.step,
             message=(
-                f"training and evaluation ({one.source}) are parts of one shuffle, which "
+                f"training and evaluation data ({one.source}) are parts of one shuffle, which "
                 "reshuffles in each epoch: in the end every row is trained on"
             ),
             location=one.location,
             mode=Mode.EVAL.value,
             fixes=(
                 "Shuffle once: `shuffle(size, reshuffle_each_iteration=False)` before `take` and "
-                "`skip`; or split first, and shuffle the part that is trained on.",
+                "`skip`; or split first, then shuffle the training part.",
             ),
         )
 
     def _before_resuming(self, window: Window, resumed: Resumed) -> Finding | None:
-        """Judge rows evaluated now that the weights were trained on before the job resumed."""
+        """Check for evaluated rows that were trained on before the job resumed."""
         for now in window.seen(SplitDrawn):
             for before in resumed.splits:
                 if now.step < resumed.step or (now.data, now.size) != (before.data, before.size):
@@ -244,8 +241,8 @@ class TrainEvalOverlap(Rule):
             step=max(now.step, resumed),
             message=(
                 f"{shared} of the {evaluated} samples that {now.eval_loader} evaluates were "
-                f"trained on before the job resumed at step {resumed}: training and evaluation "
-                "data were split anew"
+                f"trained on before the job resumed at step {resumed}: the resumed job split the "
+                "data differently"
             ),
             evidence={"shared": shared, "eval_samples": evaluated, "resumed": resumed},
             location=now.location,
@@ -257,7 +254,7 @@ class TrainEvalOverlap(Rule):
         )
 
     def _copied(self, window: Window, one: RowsShared) -> Finding | None:
-        """Judge rows that were repeated before training and evaluation were split."""
+        """Check for rows that were copied before the split into training and evaluation data."""
         share = one.share_of_all if one.share_of_all is not None else self._share(one)
         if share < self.low_share:
             return None
@@ -286,6 +283,6 @@ class TrainEvalOverlap(Rule):
 
 
 def _pictured(window: Window, module: str) -> bool:
-    """Return whether all evaluations of a module are one batch, of which nothing is computed."""
+    """Return whether a module is evaluated on one batch only, and nothing is computed from it."""
     phases = [phase for phase in window.seen(EvaluationPhase) if phase.module == module]
     return bool(phases) and all(p.forwards == 1 and p.labelled == 0 for p in phases)

@@ -1,4 +1,4 @@
-"""DAT509: a model is evaluated on inputs of another scale than it is trained on."""
+"""DAT509: the evaluation inputs have another scale than the training inputs."""
 
 from __future__ import annotations
 
@@ -30,32 +30,32 @@ class _Scale:
 
 @dataclass(frozen=True)
 class TrainEvalShift(Rule):
-    """A model is evaluated on inputs of another scale than it is trained on.
+    """The evaluation inputs of a model have another scale than its training inputs.
 
     What it detects:
-        A floating-point argument of a model whose mean or standard deviation in
-        evaluation is far from what it is in training.
+        A floating-point argument of a model whose mean or standard deviation in evaluation is far
+        from its value in training.
 
     Why it matters:
-        The model answers to inputs such as it never saw. Its evaluation says nothing
-        about what it learned: the loss is high and the accuracy low, however long it
-        trains. Most often one of the two is normalized, and the other is not.
+        The model gets inputs unlike any it was trained on. The loss is high and the accuracy low,
+        however long it trains, so the evaluation says nothing about what it learned. Usually one of
+        the two datasets is normalized and the other is not.
 
     Fires:
-        When in `share` of the evaluations the standard deviation is not within
-        1/`error_ratio` to `error_ratio` times that of training, or the mean is more than
-        `error_shift` standard deviations away: error. Warning beyond `warning_ratio` or
-        `warning_shift`. At least `rows` rows are needed on either side.
+        When, in `share` of the evaluations, the standard deviation is not within 1/`error_ratio` to
+        `error_ratio` times the value in training, or the mean is more than `error_shift` standard
+        deviations away: error. Warning beyond `warning_ratio` or `warning_shift`. Needs at least
+        `rows` rows in training and in evaluation.
 
     Stays quiet:
-        Augmented training data, evaluations on a few rows (rollouts, generated text),
-        arguments that are constant in evaluation (a time, a mask), masks, integers, and
-        modules that user code calls in one of the two modes only.
+        Augmented training data. Evaluations on a few rows (rollouts, generated text). Arguments
+        that are constant in evaluation (a time, a mask). Masks and integers. Modules that user code
+        calls in only one of the two modes.
 
     What to do:
-        - Apply the same transformation to training and evaluation data: fit mean and
-          standard deviation on the training data, and use these numbers for both.
-        - Check the units and the type: images of 0 to 255 beside images of 0 to 1.
+        - Apply the same transformation to training and evaluation data: compute mean and standard
+          deviation on the training data, and use them for both.
+        - Check units and types: images of 0 to 255 in one dataset, of 0 to 1 in the other.
         - Put the normalization into the model, where it cannot be forgotten.
 
     Example:
@@ -101,12 +101,12 @@ class TrainEvalShift(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Compare every argument that was seen in training and in evaluation."""
+        """Compare every argument that was recorded in training and in evaluation."""
         seen: dict[tuple[str, str], list[InputDistribution]] = defaultdict(list)
         for one in window.seen(InputDistribution):
             seen[one.module, one.argument].append(one)
         if not seen:
-            raise NotEnoughData("no floating-point input of a model was seen")
+            raise NotEnoughData("no floating-point input of a model was recorded")
         findings, compared, few = [], False, False
         for name, every in seen.items():
             train = _together(one for one in every if one.mode is Mode.TRAIN)
@@ -120,10 +120,10 @@ class TrainEvalShift(Rule):
                 findings.append(found)
         if not compared and few:
             raise NotEnoughData(
-                f"fewer than {self.rows} rows of an argument were seen in training or evaluation"
+                f"fewer than {self.rows} rows of an argument in training or evaluation"
             )
         if not compared:
-            raise NotApplicable("no argument was seen both in training and in an evaluation")
+            raise NotApplicable("no argument was recorded both in training and in an evaluation")
         return findings
 
     def _are_few(self, every: list[InputDistribution]) -> bool:
@@ -177,8 +177,8 @@ class TrainEvalShift(Rule):
             count=len(far),
             message=(
                 f"argument {argument} of {module} has mean {first.mean:.3g} and standard "
-                f"deviation {first.std:.3g} in evaluation, {train.mean:.3g} and "
-                f"{train.std:.3g} in training"
+                f"deviation {first.std:.3g} in evaluation, but mean {train.mean:.3g} and standard "
+                f"deviation {train.std:.3g} in training"
             ),
             layers=(module,),
             evidence={

@@ -1,4 +1,4 @@
-"""STR704: a model is evaluated while it is set to training."""
+"""STR704: a model is evaluated in training mode."""
 
 from __future__ import annotations
 
@@ -20,39 +20,38 @@ from mothtrap.rules._losses import has_players
 
 @dataclass(frozen=True)
 class TrainModeInEvaluation(Rule):
-    """A model is evaluated while it is set to training.
+    """A model is evaluated in training mode.
 
     What it detects:
-        Evaluations of a model under training, with dropout or batch norms in it that behave as
-        in training. With PyTorch an evaluation is also recognized without `torch.no_grad()`: no
+        Evaluations of a model during training in which its dropout or batch norm layers behave as
+        in training. With PyTorch, an evaluation is recognized even without `torch.no_grad()`: no
         backward follows its forwards.
 
     Why it matters:
-        What is measured is not the model: units are dropped at random, and rows are
-        normalized by the batch that they happen to stand in. Batch norms also take up
-        statistics of the data of evaluation.
+        The evaluation measures a different model: units are dropped at random, and each row is
+        normalized by its batch. Batch norms also update their running statistics with evaluation
+        data.
 
     Fires:
-        On evaluations of a model after its first step, at least `forwards` forwards in all
-        or `labelled` evaluations that compute a loss, every one of them in training mode.
-        Error when a loss was computed from targets in them and they stand `steps` training
-        steps apart (the median), or have several forwards each. Warning when they are closer;
-        also when no loss was seen, but the output has the shape on which the training loss is
-        computed, as when an accuracy is taken, and they stand so far apart and are
-        `evaluations` or have several forwards each. Info where `evaluations` are so far apart
-        and nothing else is known.
+        On evaluations of a model after its first step, if at least `forwards` forwards in all, or
+        `labelled` evaluations that compute a loss, were recorded and every one ran in training
+        mode. Error when they compute a loss from targets and are `steps` training steps apart (the
+        median), or have several forwards each. Warning when they are closer. Also a warning when no
+        loss was recorded, but the output has the shape on which the training loss is computed (as
+        for an accuracy), and there are `evaluations` of them that far apart, or they have several
+        forwards each. Info when `evaluations` are that far apart and nothing else is known.
 
     Stays quiet:
-        Where the model is in evaluation mode in any evaluation: then the user knows of it.
-        Models that no optimizer holds (teachers, averaged copies). Without dropout or batch
-        norms. The same input given several times, as to sample dropout on purpose. Forwards
-        at nearly every step without a loss: those are part of training (pseudo labels, a
-        generator's samples). Of a game there is at most a note where no loss was seen.
+        Models that run in evaluation mode in any evaluation: then the user knows the mode. Models
+        that no optimizer holds (teachers, averaged copies). Models without dropout or batch norm.
+        The same input given several times, as for Monte Carlo dropout. Forwards at nearly every
+        step without a loss: they are part of training (pseudo labels, a generator's samples). In a
+        game at most info when no loss was recorded.
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
-        - Keras: Call the model with `training=False` in the evaluation, its default.
-        - PyTorch: `torch.no_grad()` only switches gradients off; the mode is another thing.
+        - Keras: Call the model with `training=False` in the evaluation, the default.
+        - PyTorch: Note that `torch.no_grad()` only disables gradients; it does not change the mode.
 
     Example:
         with torch.no_grad(): loss = loss_fn(model(x_val), y_val)
@@ -77,7 +76,7 @@ class TrainModeInEvaluation(Rule):
     steps: int = threshold(
         5,
         unit="training steps between two evaluations",
-        source="chosen by hand: what runs at every step is part of training",
+        source="chosen by hand: forwards at every step are part of training",
     )
     evaluations: int = threshold(3, unit="evaluations", source="chosen by hand")
     labelled: int = threshold(
@@ -87,13 +86,13 @@ class TrainModeInEvaluation(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every module that is evaluated; the worst becomes the finding."""
+        """Check every module that is evaluated, and report the worst."""
         by_module: dict[str, list[EvaluationPhase]] = {}
         for phase in window.seen(EvaluationPhase):
             if phase.step > 0:
                 by_module.setdefault(phase.module, []).append(phase)
         if not by_module:
-            raise NotEnoughData("no evaluation of a model under training was seen")
+            raise NotEnoughData("no evaluation of a training model was recorded")
         ill = {
             name: phases
             for name, phases in by_module.items()
@@ -104,7 +103,7 @@ class TrainModeInEvaluation(Rule):
         found = [finding for phases in ill.values() if (finding := self._judge(window, phases))]
         if not found and all(name in ill and self._waits(by_module[name]) for name in by_module):
             count = max(map(len, ill.values()))
-            raise NotEnoughData(f"evaluations in training mode were seen, but too few: {count}")
+            raise NotEnoughData(f"too few evaluations in training mode were recorded: {count}")
         return sorted(found, key=lambda finding: (finding.severity.rank, finding.step))[:1]
 
     def _judge(self, window: Window, phases: list[EvaluationPhase]) -> Finding | None:
@@ -146,7 +145,7 @@ class TrainModeInEvaluation(Rule):
         return len(phases) >= self.labelled and all(phase.labelled for phase in phases)
 
     def _waits(self, phases: list[EvaluationPhase]) -> bool:
-        """Return whether more evaluations like these would be told of."""
+        """Return whether more evaluations like these would be reported."""
         if any(phase.repeated for phase in phases):
             return False
         if self._shows_labels(phases):
@@ -176,7 +175,7 @@ def _active(phase: EvaluationPhase) -> str:
 
 
 def _feeds_the_loss(window: Window, phases: list[EvaluationPhase]) -> bool:
-    """Return whether the training loss is computed on rows of the shape of the output."""
+    """Return whether the training loss is computed on rows of the output's shape."""
     shapes = {
         call.prediction_shape[1:]
         for call in window.seen(LossCall)

@@ -1,4 +1,4 @@
-"""TRE909: trees consist of one leaf."""
+"""TRE909: trees have only one leaf."""
 
 from __future__ import annotations
 
@@ -26,33 +26,32 @@ LIMITS = {
     "reg_alpha": 0.0,
     "max_delta_step": 0.0,
 }
-"""Parameters that forbid splits, with the values that the libraries set."""
+"""Parameters that prevent splits, with the libraries' defaults."""
 
 
 @dataclass(frozen=True)
 class TreeNotGrowing(Rule):
-    """Trees consist of one leaf.
+    """Trees have only one leaf.
 
     What it detects:
-        Rounds whose trees have no split, and the parameter that forbids all of them.
+        Rounds whose trees have no split, and the parameter that prevents splits.
 
     Why it matters:
-        A tree of one leaf predicts the same number for every row. LightGBM says "no further
-        splits with positive gain" at each round, the others say nothing.
+        A tree of one leaf predicts the same number for every row. LightGBM warns "no further splits
+        with positive gain" in each round; the other libraries are silent.
 
     Fires:
-        Error when of the trees of the first `rounds` rounds `share` have one leaf: the model is a
-        constant. Warning when trees stop to grow later, and `rounds` rounds without a split
-        follow.
+        Error when `share` of the trees of the first `rounds` rounds have one leaf: the model is a
+        constant. Warning when trees stop growing later, and `rounds` rounds without a split follow.
 
     Stays quiet:
-        Before `rounds` rounds; where the training loss has nothing left to gain.
+        Before `rounds` rounds. When the training loss cannot improve further.
 
     What to do:
-        - XGBoost: Lower what a split requires: `min_child_weight` and `gamma`.
-        - LightGBM: Lower what a split requires: `min_data_in_leaf`,
+        - XGBoost: Lower the requirements for a split: `min_child_weight` and `gamma`.
+        - LightGBM: Lower the requirements for a split: `min_data_in_leaf`,
           `min_sum_hessian_in_leaf`, `min_gain_to_split`.
-        - scikit-learn: Lower what a split requires: `min_samples_leaf`,
+        - scikit-learn: Lower the requirements for a split: `min_samples_leaf`,
           `min_impurity_decrease`.
         - Check the scale of labels and weights: these limits are absolute.
 
@@ -75,17 +74,17 @@ class TreeNotGrowing(Rule):
         "unscaled_weights",
         "nothing_learned",
     )
-    rounds: int = threshold(10, unit="rounds whose trees were seen", source="chosen by hand")
+    rounds: int = threshold(10, unit="rounds with recorded trees", source="chosen by hand")
     share: float = threshold(0.9, unit="of the trees", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         grown = one.trees
         if len(grown) < self.rounds:
-            raise NotEnoughData(f"the trees of {self.rounds} rounds are needed")
+            raise NotEnoughData(f"needs the trees of {self.rounds} rounds")
         first, last = grown[: self.rounds], grown[-self.rounds :]
         if sum(tree.leaves <= 1 for tree in first) >= self.share * len(first):
             severity, since = Severity.ERROR, first[0]
@@ -101,8 +100,8 @@ class TreeNotGrowing(Rule):
             last_step=grown[-1].step,
             count=sum(tree.leaves <= 1 for tree in grown),
             message=(
-                f"trees have one leaf since round {since.round}: no split is allowed or gains "
-                f"anything, with {since.rows} rows" + (f" and {limits}" if limits else "")
+                f"trees have one leaf since round {since.round}: no split is allowed or improves "
+                f"the loss, with {since.rows} rows" + (f" and {limits}" if limits else "")
             ),
             evidence={"round": since.round, "rows": since.rows, "fit": one.began.fit},
             location=one.began.location,

@@ -1,4 +1,4 @@
-"""WGT303: weights that are trained do not change; or tensors that were named do not."""
+"""WGT303: trained weights, or named tensors, do not change."""
 
 from __future__ import annotations
 
@@ -26,52 +26,50 @@ from mothtrap.rules._weights import (
 )
 
 COMPARED = ("min", "max", "mean", "std", "l2")
-"""Statistics by which a tensor is told from another; equal in all means unchanged."""
+"""Statistics that identify a tensor's values; equal in all means unchanged."""
 RESTORED_LOOKS = 5
-"""Looks at which a norm must be bit-identical; chosen by hand."""
+"""Samples in which a norm must be bit-identical; chosen by hand."""
 FLAT_SHARE = 0.9
-"""Share of its beginning above which a loss has not fallen; chosen by hand."""
+"""Share of its first value above which a loss has not fallen; chosen by hand."""
 LAYERS_NAMED = 10
 
 
 @dataclass(frozen=True)
 class UnchangedTensor(Rule):
-    """Weights that are trained do not change; or tensors that were named do not.
+    """Trained weights, or named tensors, do not change.
 
     What it detects:
-        Weights that get a gradient at a learning rate above 0 and are the same after the
-        step, or are put back between the steps; and, among the tensors that the user
-        names, those that are equal over several captured steps.
+        Weights that get a gradient at a learning rate above 0 but are the same after the step, or
+        are reset between steps. Among the tensors that the user names: those that are equal over
+        several captured steps.
 
     Why it matters:
-        The loop computes gradients for weights that nothing moves: an optimizer that
-        steps on something else, an update too small for the type, a copy that is loaded
-        over the weights again.
+        The loop computes gradients, but nothing moves the weights. The optimizer steps on other
+        weights, the update is too small for the number type, or a copy is loaded over the weights
+        again.
 
     Fires:
-        Error when at the last `num_steps` looks no step changed half of the weights that
-        had a gradient, or their norms are bit-identical at five looks though
-        steps change them, and the loss does not fall; warning for fewer weights. Of
-        tensors that match `tensors`: warning when minimum, maximum, mean, standard
-        deviation and norm are equal within `rtol` and `atol` at `num_steps` captured
-        steps running (with `equal_nan` NaN equals NaN).
+        Error when, in the last `num_steps` samples, no step changed half of the weights that had a
+        gradient, or their norms are bit-identical in five samples although steps change them, and
+        the loss does not fall; warning for fewer weights. Tensors that match `tensors`: warning
+        when minimum, maximum, mean, standard deviation and norm are equal within `rtol` and `atol`
+        at `num_steps` consecutive captured steps (with `equal_nan`, NaN equals NaN).
 
     Stays quiet:
-        Frozen weights, a rate of 0 (see OPT601), weights without a gradient, steps that
-        loss scaling skips, a loss of about 0. Tensors that are not named; those that are,
-        are captured once in `every_steps` steps.
+        Frozen weights. A learning rate of 0 (see OPT601). Weights without a gradient. Steps that
+        loss scaling skips. A loss of about 0. Tensors that are not named. Named tensors are
+        captured once every `every_steps` steps.
 
     What to do:
         - PyTorch: Look for code that writes the weights after the step: `load_state_dict`, an
           average that is copied back, a projection.
         - Keras: Look for code that writes the weights after the step: `set_weights`,
           `load_weights`, a constraint, an average that is copied back.
-        - JAX: Return and assign what the update makes: `params = optax.apply_updates(params,
-          updates)`; nothing is changed in place.
+        - JAX: Assign and return the updated parameters: `params = optax.apply_updates(params,
+          updates)`; nothing changes in place.
         - Raise the learning rate of the group, or keep 16-bit weights in float32.
-        - PyTorch: Check that the optimizer's `step` is PyTorch's, and that it gets these
-          weights.
-        - JAX: Look for a schedule that stays at its first step, at a rate of 0 (keep the
+        - PyTorch: Check that the optimizer's `step` is PyTorch's, and that it gets these weights.
+        - JAX: Look for a schedule that stays at its first step, with a learning rate of 0 (keep the
           state that `optimizer.update` returns), and for `optax.set_to_zero()`.
 
     Example:
@@ -93,7 +91,7 @@ class UnchangedTensor(Rule):
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
     num_steps: int = threshold(
-        3, unit="captured steps running", source="UnchangedTensor of SageMaker Debugger"
+        3, unit="consecutive captured steps", source="UnchangedTensor of SageMaker Debugger"
     )
     rtol: float = threshold(
         1e-5, unit="of the statistic", source="UnchangedTensor of SageMaker Debugger"
@@ -107,18 +105,18 @@ class UnchangedTensor(Rule):
     every_steps: int = threshold(50, unit="steps", source="chosen by hand")
 
     def __post_init__(self) -> None:
-        """Ask for the tensors named, beside the weights."""
+        """Request the named tensors, in addition to the weights."""
         named = needs_of(self.code, self.tensors, COMPARED, self.every_steps)
         object.__setattr__(self, "needs", (*type(self).needs, *named))
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the weights, or at the tensors named."""
+        """Check the weights, or the named tensors."""
         return self._named(window) if self.tensors.strip() else self._weights(window)
 
     def _weights(self, window: Window) -> list[Finding]:
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.num_steps:
-            raise NotEnoughData(f"fewer than {self.num_steps} looks at the change of weights")
+            raise NotEnoughData(f"fewer than {self.num_steps} samples of the change of weights")
         trains_ST = training_at(window, ratios)
         norm_ST = _norms(window, ratios)
         # A projection keeps norms too (unit rows, say), but then the loss can fall.
@@ -141,7 +139,7 @@ class UnchangedTensor(Rule):
         step, tensor, restored = still[0]
         severity = Severity.ERROR if 2 * len(still) >= trained else Severity.WARNING
         who = f"{len(still)} of {trained} weights with a gradient, {tensor.name} first,"
-        why = "are put back after every step" if restored else "are not changed by any step"
+        why = "are reset after every step" if restored else "do not change in any step"
         finding = self.finding(
             window,
             severity=severity,
@@ -196,7 +194,7 @@ class UnchangedTensor(Rule):
 
 
 def _norms(window: Window, ratios: Ratios) -> Floats:
-    """Return the norms of the weights at the looks; NaN where they were not captured."""
+    """Return the sampled norms of the weights, NaN where they were not captured."""
     norm_ST = np.full(ratios.values_ST.shape, np.nan)
     norms = window.matrix("weight", "l2")
     if norms is None:
@@ -211,7 +209,7 @@ def _norms(window: Window, ratios: Ratios) -> Floats:
 
 
 def _is_restored(norm_S: Floats, ratio_S: Floats) -> bool:
-    """Return whether steps change a weight, and before the next look it is what it was."""
+    """Return whether steps change a weight that is reset before the next sample."""
     last_S, moved_S = norm_S[-RESTORED_LOOKS:], ratio_S[-RESTORED_LOOKS:]
     # What moves by less than this may leave the norm as it is.
     moving = len(last_S) == RESTORED_LOOKS and bool((moved_S > 1e-4).all())

@@ -1,4 +1,4 @@
-"""DAT501: a layer with weights of standard scale is given data of another scale."""
+"""DAT501: the data of a first layer are not scaled for its weights."""
 
 from __future__ import annotations
 
@@ -19,51 +19,48 @@ from mothtrap.rules._data import by_layer, feature_rms
 from mothtrap.rules._effects import NOT_FINITE, UNLEARNED
 
 OFF = 1e9
-"""Thresholds that are this large never fire."""
+"""Value of a threshold that is switched off."""
 
 PIXELS = "Scale the pixels: `x / 255`."
 FEATURES = (
     "Scale each feature to mean 0 and standard deviation 1, with the statistics of the training "
-    "data alone."
+    "data only."
 )
 
 
 @dataclass(frozen=True)
 class UnnormalizedInput(Rule):
-    """A layer with weights of standard scale is given data of another scale.
+    """The input of a layer is not scaled for the layer's weights.
 
     What it detects:
-        Float data, such as pixels from 0 to 255 or a raw measurement, that go into the
-        first layer as they are. Looked at is what the first layers with weights are
-        given, after whatever the model does to its input before.
+        Float data, such as pixels from 0 to 255 or a raw measurement, that reach the first layer
+        unscaled. The rule checks the input of the first layers with weights, after any
+        preprocessing inside the model.
 
     Why it matters:
-        Weights are initialized for inputs of mean 0 and standard deviation 1. Inputs
-        that are 100 times larger make outputs and gradients 100 times larger: a
-        learning rate that suits other data diverges or kills units, and one feature
-        can drown all others. Inputs far too small leave nothing but the biases.
+        Weights are initialized for inputs of mean 0 and standard deviation 1. Inputs that are 100
+        times larger make outputs and gradients 100 times larger. A usual learning rate then
+        diverges or kills units, and one feature can dominate all others. If the inputs are far too
+        small, only the biases matter.
 
     Fires:
-        Warning when, in `looks` looks, the size (root mean square) of the data is above
-        `large_rms` or that of one feature above `large_feature_rms`, and what the layer
-        makes of it, its weights taken into account, is above `large_effect`; or when the
-        values that are not 0 are below `small_rms`. With
-        `threshold_mean`, also when the absolute mean of the data, or of the channel
-        `channel` (counted from 1), exceeds it once batches of `threshold_samples` rows
-        were looked at.
-        Layers are those in whose path `layer_regex` is found.
+        Warning when, in `looks` sampled batches, the root mean square of the data is above
+        `large_rms`, or that of one feature above `large_feature_rms`, and the output of the layer
+        with its weights is above `large_effect`. Also when the nonzero values are below
+        `small_rms`. With `threshold_mean`, also when the absolute mean of the data, or of the
+        channel `channel` (counted from 1), exceeds it over at least `threshold_samples` rows.
+        `layer_regex` selects the layers by path.
 
     Stays quiet:
-        Token ids and embeddings, data that a normalization layer takes first or right
-        after the first layer, data divided inside the model, weights that are small
-        enough to make up for it, sparse data such as one-hot vectors, what other layers
-        under training have made.
+        Token ids and embeddings. Data that a normalization layer gets first or right after the
+        first layer. Data that the model itself rescales. Weights that are small enough to
+        compensate. Sparse data such as one-hot vectors. Outputs of other trained layers.
 
     What to do:
-        - Scale the inputs: pixels with `x / 255`, features to mean 0 and standard deviation
-          1, with statistics of the training data alone.
+        - Scale the inputs: pixels with `x / 255`, features to mean 0 and standard deviation 1, with
+          statistics of the training data only.
         - Apply the same scaling in evaluation and in production.
-        - PyTorch: Put a normalization layer first where the scale is not known beforehand:
+        - PyTorch: If the scale is not known beforehand, put a normalization layer first:
           `nn.BatchNorm1d(features, affine=False)`.
         - Keras: Or begin the model with `keras.layers.Rescaling(1 / 255)`, or with a
           `keras.layers.Normalization()` that was adapted to the training data.
@@ -112,22 +109,22 @@ class UnnormalizedInput(Rule):
     )
     large_effect: float = threshold(
         4.0,
-        unit="root mean square of what the first layer makes of it",
+        unit="root mean square of the first layer's output",
         source="chosen by hand: standard layers give 0.3 to 1.5 for standard inputs",
     )
     small_rms: float = threshold(
         0.005, unit="root mean square of the values that are not 0", source="chosen by hand"
     )
-    looks: int = threshold(2, unit="looks at different batches", source="chosen by hand")
+    looks: int = threshold(2, unit="sampled batches, all different", source="chosen by hand")
     threshold_mean: float = threshold(
         OFF, unit="absolute mean; 0.2 is usual for images", source="chosen by hand: off"
     )
     threshold_samples: int = threshold(
-        500, unit="rows of batches before `threshold_mean` is judged", source="chosen by hand"
+        500, unit="rows before `threshold_mean` applies", source="chosen by hand"
     )
     channel: int = threshold(
         10**9,
-        unit="channel whose mean is judged, from 1",
+        unit="channel whose mean is checked, from 1",
         source="chosen by hand: beyond the last one = all together",
     )
     layer_regex: str = threshold(
@@ -135,15 +132,15 @@ class UnnormalizedInput(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the data of every first layer."""
+        """Check the input of every first layer."""
         every = by_layer(window)
         taken = {layer: every[layer] for layer in every if is_chosen(layer, self.layer_regex)}
         if not taken:
             if window.total_steps < self.looks:
-                raise NotEnoughData("no layer was seen to take data")
+                raise NotEnoughData("no layer with input data was recorded")
             raise NotApplicable("no layer with weights takes float data")
         if max(len(looks) for looks in taken.values()) < self.looks:
-            raise NotEnoughData(f"fewer than {self.looks} batches were looked at")
+            raise NotEnoughData(f"fewer than {self.looks} batches were sampled")
         found = [finding for looks in taken.values() for finding in self._judge(window, looks)]
         return sorted(found, key=lambda finding: finding.step)[:1]
 
@@ -155,19 +152,19 @@ class UnnormalizedInput(Rule):
             yield from self._judge_mean(window, looks)
 
     def _what(self, look: DataTaken) -> str:
-        """In words what is wrong with the scale of the data of a look; '' for nothing."""
+        """Return how the scale of a sampled batch is wrong, '' if it is fine."""
         if look.normalized or not look.rms:
             return ""
         if look.rms > self.large_rms and look.gain * look.rms > self.large_effect:
-            return f"their size (root mean square) is {look.rms:.3g}"
+            return f"their root mean square is {look.rms:.3g}"
         feature = feature_rms(look)
         if len(feature):
             worst = int(np.argmax(feature))
             effect = look.gain * look.rms
             if feature[worst] > self.large_feature_rms and effect > self.large_effect:
-                return f"the size of feature {worst} is {feature[worst]:.3g}"
+                return f"the root mean square of feature {worst} is {feature[worst]:.3g}"
         if look.nonzero_rms < self.small_rms and look.gain * look.nonzero_rms < self.small_rms:
-            return f"their size (root mean square) is {look.rms:.3g}"
+            return f"their root mean square is {look.rms:.3g}"
         return ""
 
     def _judge_mean(self, window: Window, looks: list[DataTaken]) -> Iterable[Finding]:
@@ -193,8 +190,9 @@ class UnnormalizedInput(Rule):
             count=len(off),
             layers=(first.layer,),
             message=(
-                f"{first.layer} ({first.layer_type}) is given data from {first.smallest:.3g} to "
-                f"{first.largest:.3g}: {what}; its weights begin at a size for inputs of about 1"
+                f"{first.layer} ({first.layer_type}) gets data from {first.smallest:.3g} to "
+                f"{first.largest:.3g}: {what}, but its weights are initialized for inputs of "
+                "about 1"
             ),
             evidence={
                 "value": first.rms,

@@ -1,4 +1,4 @@
-"""DAT516: a regression whose targets are far beyond what the model predicts."""
+"""DAT516: the regression targets are far beyond the model's predictions."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from mothtrap.rules._loss_calls import by_place, targets_move, train_calls
 from mothtrap.rules._losses import has_players, loss_series
 
 GREW = 10.0
-"""Times the first loss, which one that breaks has reached before; chosen by hand."""
+"""Multiple of the first loss that a diverging loss exceeds before it breaks; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class UnscaledTargets(Rule):
-    """A regression whose targets are far beyond what the model predicts.
+    """The regression targets are far beyond the model's predictions.
 
     What it detects:
-        Targets in raw units, such as prices or counts, of which the predictions stay far short,
-        or whose gradients break the training in its first steps.
+        Targets in raw units, such as prices or counts, that the predictions do not come near, or
+        whose gradients break the training in its first steps.
 
     Why it matters:
-        A new model predicts numbers of about 1. An optimizer that moves each weight by the
-        learning rate needs hundreds of thousands of steps to reach 300,000; one that moves it by
-        the gradient takes steps as large as the targets, and diverges.
+        A new model predicts numbers of about 1. An optimizer that moves each weight by the learning
+        rate needs hundreds of thousands of steps to reach 300,000. One that moves it by the
+        gradient takes steps as large as the targets, and diverges.
 
     Fires:
-        Warning when the mean of the targets is at least `scale`, and after `steps` steps no
-        prediction of the latest `looks` looks has reached `short` of it; or, where targets lie on
-        both sides of 0, when none has reached `short_of_range` of the largest and predictions are
-        still `growing`. And when targets of `huge` and more, out of reach in the first look, are
-        followed by a loss that grows and is no number within `steps` steps.
+        Warning when the mean target is at least `scale`, and after `steps` steps no prediction in
+        the latest `looks` samples has reached `short` of it. If targets lie on both sides of 0:
+        when no prediction has reached `short_of_range` of the largest target and predictions are
+        still `growing`. Also when targets of `huge` or more, out of reach in the first sample, are
+        followed by a loss that grows and becomes NaN or infinite within `steps` steps.
 
     Stays quiet:
-        Targets that the model reaches, whatever their scale. Class losses. Models that learn
-        from their own output, and games.
+        Targets that the model reaches, whatever their scale. Class losses. Models that learn from
+        their own output, and games.
 
     What to do:
-        - Scale the targets: train on `(y - y.mean()) / y.std()`, with the statistics of the
-          training data, and scale the predictions back.
-        - PyTorch: Or let the last layer begin at their mean:
+        - Scale the targets: train on `(y - y.mean()) / y.std()`, with statistics of the training
+          data, and scale the predictions back.
+        - PyTorch: Or initialize the bias of the last layer with the mean target:
           `nn.init.constant_(layer.bias, y.mean())`.
-        - Keras: Or let the last layer begin at their mean:
-          `Dense(1, bias_initializer=keras.initializers.Constant(y.mean()))`.
+        - Keras: Or initialize the bias of the last layer with the mean target: `Dense(1,
+          bias_initializer=keras.initializers.Constant(y.mean()))`.
 
     Example:
         model.fit(x, prices)                               # 80,000 to 900,000
@@ -98,21 +98,21 @@ class UnscaledTargets(Rule):
     )
     huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
     steps: int = threshold(100, unit="steps", source="chosen by hand")
-    looks: int = threshold(3, unit="looks running", source="chosen by hand")
+    looks: int = threshold(3, unit="consecutive samples", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare targets and predictions of every elementwise loss."""
         calls = [call for call in train_calls(window) if call.operation == "elementwise"]
         if not calls:
-            raise NotApplicable("no loss of numbers was seen")
+            raise NotApplicable("no regression loss was recorded")
         if has_players(window) or targets_move(window):
-            raise NotApplicable("the targets are of the model's own making")
+            raise NotApplicable("the targets are outputs of the model")
         seen = [call for call in calls if _reached(call) is not None and _size(call) is not None]
         if not seen:
-            raise NotEnoughData("no targets were seen beside predictions")
+            raise NotEnoughData("no targets were recorded together with predictions")
         found = [finding for same in by_place(seen) if (finding := self._judge(window, same))]
         if not found and max(call.step for call in seen) < self.steps:
-            raise NotEnoughData(f"fewer than {self.steps} steps were seen")
+            raise NotEnoughData(f"fewer than {self.steps} steps were recorded")
         return found[:1]
 
     def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -123,12 +123,12 @@ class UnscaledTargets(Rule):
             if _straddle_zero(last) and not self._grow(calls):
                 return None  # single targets lie far out, and what can be predicted is
             reached = max(_reached(call) or 0.0 for call in latest)
-            words = f"but no prediction is beyond {reached:.3g} after {last.step} steps"
+            words = f"but no prediction exceeds {reached:.3g} after {last.step} steps"
         else:
             broken = self._breaks(window)
             if broken is None or not self._is_short(calls[0]) or (_size(last) or 0.0) < self.huge:
                 return None
-            words = f"and with gradients as large the loss is no number after {broken} steps"
+            words = f"and the loss is not finite after {broken} steps"
         sampled = [call.targets for call in calls if call.targets is not None]
         least = min(sample.least for sample in sampled if sample.least is not None)
         greatest = max(sample.greatest for sample in sampled if sample.greatest is not None)
@@ -138,7 +138,7 @@ class UnscaledTargets(Rule):
             step=calls[0].step,
             last_step=last.step,
             count=len(calls),
-            message=f"the targets go from {least:.3g} to {greatest:.3g}, {words}",
+            message=f"the targets range from {least:.3g} to {greatest:.3g}, {words}",
             evidence={
                 "least": least,
                 "greatest": greatest,
@@ -168,7 +168,7 @@ class UnscaledTargets(Rule):
         return bool(middle and np.median(late) >= self.growing * np.median(middle))
 
     def _breaks(self, window: Window) -> int | None:
-        """Return after how many steps a loss that grew is no number; None where none is."""
+        """Return the number of steps until a growing loss was not finite, if it was."""
         for series in loss_series(window):
             broken = np.flatnonzero(~np.isfinite(series.values_S))
             if not len(broken) or series.total > len(series):

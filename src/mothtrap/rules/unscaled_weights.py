@@ -1,4 +1,4 @@
-"""TRE905: a rare class counts for nothing in the metric or in the weights."""
+"""TRE905: the metric or the class weights ignore a rare class."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class UnscaledWeights(Rule):
-    """A rare class counts for nothing in the metric or in the weights.
+    """The metric or the class weights ignore a rare class.
 
     What it detects:
-        A classifier of unequal classes whose rows all have the same weight, and that is judged by
-        its error rate, or hardly ever names the rare class. Weights that make it rarer still.
+        A classifier with unequal classes and equal row weights that is evaluated by its error rate,
+        or that rarely predicts the rare class. Weights that make the rare class count even less.
 
     Why it matters:
-        With 1 of 200 rows positive, a model that always says no is right in 99.5 %. The metric
-        shows success from the first round on, and stopping by it keeps that model.
+        If 1 of 200 rows is positive, a model that always predicts the negative class is right in
+        99.5 % of the rows. The metric shows success from the first round on, and early stopping
+        keeps that model.
 
     Fires:
-        Warning when the rarest class has less than `share` of at least `rows` rows of training,
-        all metrics are error rates, and neither rows nor classes are weighted. Also when it has
-        less than `rare` of the rows, and of its rows in an evaluation less than `recall` are found
-        at the end (with at least `seen` of them); and when `scale_pos_weight` is below 1 although
+        Warning when the rarest class has less than `share` of at least `rows` training rows, all
+        metrics are error rates, and neither rows nor classes are weighted. Also when it has less
+        than `rare` of the rows and the final model finds less than `recall` of its rows in an
+        evaluation (with at least `seen` of them), and when `scale_pos_weight` is below 1 although
         the positive class is that rare.
 
     Stays quiet:
-        Where a metric that ranks (`auc`, `aucpr`, `ndcg`) or a loss (`logloss`) is evaluated,
-        too, and the rare class is found; where rows have weights or `scale_pos_weight` is set.
+        When a ranking metric (`auc`, `aucpr`, `ndcg`) or a loss (`logloss`) is evaluated, too, and
+        the rare class is found. When rows have weights or `scale_pos_weight` is set.
 
     What to do:
-        - XGBoost: Judge by a metric that ranks: `eval_metric="aucpr"`.
-        - LightGBM: Judge by a metric that ranks: `metric="average_precision"`.
-        - CatBoost: Judge by a metric that ranks: `eval_metric="PRAUC"`.
-        - XGBoost: Weigh the rare class: `scale_pos_weight=negatives / positives`, or
-          `DMatrix(x, y, weight=...)` with more than two classes.
-        - LightGBM: Weigh the rare class: `is_unbalance=True`, or `scale_pos_weight=negatives
-          / positives`.
-        - CatBoost: Weigh the rare class: `auto_class_weights="Balanced"`.
-        - scikit-learn: Weigh the rare class: `class_weight="balanced"`, or `sample_weight` of
+        - XGBoost: Evaluate with a ranking metric: `eval_metric="aucpr"`.
+        - LightGBM: Evaluate with a ranking metric: `metric="average_precision"`.
+        - CatBoost: Evaluate with a ranking metric: `eval_metric="PRAUC"`.
+        - XGBoost: Weight the rare class: `scale_pos_weight=negatives / positives`, or `DMatrix(x,
+          y, weight=...)` with more than two classes.
+        - LightGBM: Weight the rare class: `is_unbalance=True`, or `scale_pos_weight=negatives /
+          positives`.
+        - CatBoost: Weight the rare class: `auto_class_weights="Balanced"`.
+        - scikit-learn: Weight the rare class: `class_weight="balanced"`, or `sample_weight` of
           `fit`.
 
     Example:
@@ -69,15 +70,15 @@ class UnscaledWeights(Rule):
     rows: int = threshold(500, unit="rows of training", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of a classifier."""
+        """Check every training run of a classifier."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         table = one.tables.get("")
         if table is None:
-            raise NotEnoughData("the training data were not looked at")
+            raise NotEnoughData("the training data were not inspected")
         if table.label_counts is None:
-            raise NotApplicable("the model is no classifier")
+            raise NotApplicable("the model is not a classifier")
         if table.rows < self.rows:
             raise NotApplicable(f"{table.rows} rows are too few to have a rare class")
         present = {label: count for label, count in enumerate(table.label_counts) if count}
@@ -114,12 +115,12 @@ class UnscaledWeights(Rule):
         )
 
     def _words(self, one: Boosted, table: TableSeen, rarest: int, share: float) -> str:
-        """Return the evidence that the rare class is lost; '' where it is not."""
+        """Return the evidence that the rare class is ignored, '' if it is not."""
         if share >= self.rare:
             return ""
         weight = float(one.began.parameters.get("scale_pos_weight") or 1)
         if rarest == 1 and weight < 1:
-            return f"and scale_pos_weight is {weight:g}: it counts for less still"
+            return f"and scale_pos_weight is {weight:g}: the class counts even less"
         if table.weighted:
             return ""
         for site in one.held_out:

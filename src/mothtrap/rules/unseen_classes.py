@@ -1,4 +1,4 @@
-"""DAT514: a model is evaluated on classes that it is never trained on."""
+"""DAT514: a model is evaluated on classes that are not in its training data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mothtrap.rules._loss_calls import class_calls, is_classifier, label_counts
 from mothtrap.rules._losses import has_players
 
 SHOWN = 5
-"""Classes that a message names."""
+"""Largest number of classes that a message names."""
 FIRST, KEPT = 16, 272
 """Loss calls that a window keeps: the first ones, and all; in between others may have been."""
 
@@ -38,32 +38,32 @@ class _Labels:
 
 @dataclass(frozen=True)
 class UnseenClasses(Rule):
-    """A model is evaluated on classes that it is never trained on.
+    """A model is evaluated on classes that are not in its training data.
 
     What it detects:
-        Labels of an evaluation whose class has not occurred among the labels of training.
+        Evaluation labels whose class has not occurred among the training labels.
 
     Why it matters:
-        The model can only ever be wrong on these rows, and what it would have to learn is
-        not in its data: validation stays bad however long it trains. Most often the
-        rows are sorted by class, and were split where they stood.
+        The model is always wrong on these rows, because its training data have no example of their
+        class. Validation stays bad however long it trains. Usually the rows are sorted by class and
+        were split without shuffling.
 
     Fires:
-        Warning when at least `share` of the labels of an evaluation are of classes that none
-        of at least `samples` labels of training had, where a random split would lack each of
-        them less often than `chance`.
+        Warning when at least `share` of the labels of an evaluation are of classes that none of at
+        least `samples` training labels had, and a random split would miss each of these classes
+        with a probability below `chance`.
 
     Stays quiet:
-        Tokens, pixels, several labels an example, soft targets, games of several losses,
-        evaluations of a head of other classes or whose labels were not seen (a
-        `tf.data.Dataset`), and trainings that go from classes to classes.
+        Tokens and pixels. Several labels per example. Soft targets. Games of several losses.
+        Evaluations of a head with other classes, or without recorded labels (a `tf.data.Dataset`).
+        Training that moves from classes to other classes.
 
     What to do:
-        - Shuffle before the split: `order = np.random.permutation(len(x))`, then split
-          `x[order]` and `y[order]`.
-        - Keep the share of each class on both sides: `train_test_split(x, y, stratify=y)`.
-        - Keras: Shuffle before `fit(validation_split=...)`, which takes the last rows as they
-          stand.
+        - Shuffle before the split: `order = np.random.permutation(len(x))`, then split `x[order]`
+          and `y[order]`.
+        - Keep the share of each class in both parts: `train_test_split(x, y, stratify=y)`.
+        - Keras: Shuffle before `fit(validation_split=...)`, which takes the last rows in their
+          order.
 
     Example:
         x_train, x_valid = x[:8000], x[8000:]            # sorted by class
@@ -92,7 +92,9 @@ class UnseenClasses(Rule):
     passes = True
 
     share: float = threshold(
-        0.1, unit="of the labels of an evaluation", source="chosen by hand: rare classes may miss"
+        0.1,
+        unit="of the labels of an evaluation",
+        source="chosen by hand: rare classes may be missing",
     )
     samples: int = threshold(200, unit="labels of training", source="chosen by hand")
     chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
@@ -105,11 +107,9 @@ class UnseenClasses(Rule):
         else:
             trained, evaluated = _of_losses(window)
         if trained.sum() < self.samples:
-            raise NotEnoughData(
-                f"{int(trained.sum())} labels of training were seen, {self.samples} are needed"
-            )
+            raise NotEnoughData(f"needs {self.samples} training labels, saw {int(trained.sum())}")
         if not evaluated:
-            raise NotEnoughData("no evaluation was seen whose labels are known")
+            raise NotEnoughData("no evaluation with known labels was recorded")
         judged = (self._judge(window, trained, one) for one in evaluated)
         return [finding for finding in judged if finding is not None][:1]
 
@@ -130,8 +130,8 @@ class UnseenClasses(Rule):
             severity=Severity.WARNING,
             step=one.step,
             message=(
-                f"{100 * share:.3g} % of the labels of the evaluation are of {_named(classes)}, "
-                f"which none of {int(trained_K.sum()):,} labels of training had"
+                f"{100 * share:.3g} % of the evaluation labels are of {_named(classes)}, "
+                f"which none of {int(trained_K.sum()):,} training labels had"
             ),
             evidence={
                 "value": share,
@@ -168,16 +168,16 @@ def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:
     """Return the labels of class losses in training, and of the latest evaluation of each site."""
     sampled = [call for call in class_calls(window) if call.label_counts]
     if not sampled:
-        raise NotEnoughData("no labels of a class loss were seen")
+        raise NotEnoughData("no labels of a class loss were recorded")
     calls = [call for call in sampled if is_classifier(call)]
     if len(calls) < len(sampled):
         raise NotApplicable("not every loss has one class for each example")
     if has_players(window):
-        raise NotApplicable("several losses play against each other")
+        raise NotApplicable("several losses compete with each other")
     known = [one for one in window.seen(Evaluation) if one.label_counts]
     first = {one.site: one.step for one in reversed(known)}
     if len(calls) >= KEPT and _classes(calls[:FIRST]) - _classes(calls[FIRST:]):
-        raise NotApplicable("the training goes from classes to classes")
+        raise NotApplicable("the training moves from classes to other classes")
     trained_K = label_counts(calls)
     latest = {one.site: one for one in known if len(one.label_counts or ()) <= len(trained_K)}
     evaluated = [

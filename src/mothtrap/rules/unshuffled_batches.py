@@ -1,4 +1,4 @@
-"""DAT506: batches are taken from data that are sorted by their target."""
+"""DAT506: the data are sorted by target, and the batches are not shuffled."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mothtrap.rules._loss_calls import targets_move
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Sorted:
-    """Share of the targets' variation that lies between batches, and what to say."""
+    """Share of the targets' variation that lies between batches, and the message."""
 
     share: float
     message: str
@@ -31,41 +31,39 @@ class _Sorted:
 
 @dataclass(frozen=True)
 class UnshuffledBatches(Rule):
-    """Batches are taken from data that are sorted by their target.
+    """The data are sorted by target, and the batches are not shuffled.
 
     What it detects:
-        Targets that differ far more between the batches of a loss call than within them:
-        most batches have one class, or targets that climb from batch to batch.
+        Targets that differ far more between the batches of a loss call than within them: most
+        batches have one class, or targets that rise from batch to batch.
 
     Why it matters:
-        A step on one class alone moves the model to always say that class, and the next
-        class takes it back. Gradients of such batches are no estimate of the gradient of
-        the data; the model forgets as fast as it learns, and ends with what it saw last.
+        A step on one class moves the model to predict that class, and the next class moves it back.
+        Gradients of these batches do not estimate the gradient of the whole dataset. The model
+        forgets as fast as it learns, and ends with the data of its last steps.
 
     Fires:
-        After `blocks` batches (small ones are put together until they have
-        `block_targets` targets), when at least `between_share` of the variation of the
-        targets lies between batches and shuffled data would show that less often than
-        `chance`. Error when the loader takes its samples in the order of the data, else a
-        warning. Numbers as targets are a warning, and must rise, or fall, in
-        `monotone_share` of the batches.
+        After `blocks` batches (small ones are merged until they have `block_targets` targets), when
+        at least `between_share` of the variation of the targets lies between batches, and shuffled
+        data would show that with a probability below `chance`. Error when the loader takes its
+        samples in the order of the data, else a warning. Numeric targets give a warning, and must
+        rise, or fall, in `monotone_share` of the batches.
 
     Stays quiet:
-        Data in any order that has nothing to do with the targets, classes that are rare,
-        batches balanced on purpose, a call site that always gets one class, and one
-        that gets two classes in turn, as the discriminator of a GAN does; numbers that the
-        model itself, or a copy of it, outputs.
+        Data whose order has nothing to do with the targets. Rare classes. Batches that are balanced
+        on purpose. A call site that always gets one class, or two classes in turn, such as a GAN's
+        discriminator. Numbers that the model, or a copy of it, outputs.
 
     What to do:
-        - PyTorch: Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each
-          epoch where tensors are sliced by hand.
-        - Keras: Shuffle: arrays by `fit(..., shuffle=True)`, a `tf.data.Dataset` by
-          `dataset.shuffle(rows)` before `batch`, with a buffer as large as the data.
-        - JAX: Shuffle each epoch: `order = np.random.permutation(len(x))`, and cut the
-          batches from `x[order]` and `y[order]`.
-        - Where the order must be kept within a sequence, shuffle the sequences.
-        - Shuffle once before splitting into training and validation data, too: else they hold
-          different classes.
+        - PyTorch: Shuffle: `DataLoader(..., shuffle=True)`, or a new `torch.randperm` each epoch if
+          you slice tensors by hand.
+        - Keras: Shuffle: arrays with `fit(..., shuffle=True)`, a `tf.data.Dataset` with
+          `dataset.shuffle(rows)` before `batch`, with a buffer as large as the dataset.
+        - JAX: Shuffle each epoch: `order = np.random.permutation(len(x))`, and take the batches
+          from `x[order]` and `y[order]`.
+        - If the order within a sequence matters, shuffle the sequences.
+        - Shuffle once before splitting into training and validation data, too. Otherwise they
+          contain different classes.
 
     Example:
         loader = DataLoader(data, batch_size=64)                  # a file grouped by class
@@ -100,7 +98,7 @@ class UnshuffledBatches(Rule):
         "vanishing_gradient",
     )
 
-    blocks: int = threshold(8, unit="batches, small ones put together", source="chosen by hand")
+    blocks: int = threshold(8, unit="batches, small ones merged", source="chosen by hand")
     block_targets: int = threshold(
         16, unit="targets in a batch", source="chosen by hand: a few targets are often alike"
     )
@@ -116,10 +114,10 @@ class UnshuffledBatches(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the latest, longest record of every call site."""
+        """Check the latest, longest record of every call site."""
         latest = {order.site: order for order in window.seen(TargetOrder)}
         if not latest:
-            raise NotEnoughData("the targets of too few batches were seen")
+            raise NotEnoughData("the targets of too few batches were recorded")
         moves = targets_move(window)
         findings, reasons = [], []
         for order in latest.values():
@@ -143,7 +141,7 @@ class UnshuffledBatches(Rule):
         blocks_BK = blocks_BK[:, blocks_BK.sum(axis=0) > 0]
         batches, classes = blocks_BK.shape
         if batches < self.blocks:
-            raise NotEnoughData(f"{batches} batches of targets were seen, {self.blocks} are needed")
+            raise NotEnoughData(f"needs {self.blocks} batches of targets, saw {batches}")
         if classes < 2:
             raise NotApplicable("all targets of a loss so far are of one class")
         share, surprise = _between(blocks_BK)
@@ -154,7 +152,7 @@ class UnshuffledBatches(Rule):
         single = int((blocks_BK.max(axis=1) >= 0.9 * blocks_BK.sum(axis=1)).sum())
         return _Sorted(
             share=share,
-            message=f"{single} of {batches} batches have (nearly) one class of {classes}",
+            message=f"{single} of {batches} batches have (nearly) only one of {classes} classes",
         )
 
     def _values(self, order: TargetOrder) -> _Sorted | None:
@@ -165,9 +163,7 @@ class UnshuffledBatches(Rule):
         sums_B3 = np.stack([count_B, count_B * mean_B, count_B * (variance_B + mean_B**2)], axis=1)
         count_B, sum_B, square_B = _put_together(sums_B3, count_B, self.block_targets).T
         if len(count_B) < self.blocks:
-            raise NotEnoughData(
-                f"{len(count_B)} batches of targets were seen, {self.blocks} are needed"
-            )
+            raise NotEnoughData(f"needs {self.blocks} batches of targets, saw {len(count_B)}")
         mean_B = sum_B / count_B
         middle = float(sum_B.sum() / count_B.sum())
         total = float(square_B.sum() - count_B.sum() * middle**2)
@@ -196,7 +192,7 @@ class UnshuffledBatches(Rule):
             count=len(order.steps),
             message=(
                 f"{found.message}: {found.share:.0%} of the targets' variation lies between "
-                f"batches; shuffled data show about 0 %{where}"
+                f"batches (shuffled data: about 0%){where}"
             ),
             evidence={
                 "between_share": found.share,
@@ -221,7 +217,7 @@ def _put_together(rows_BF: Floats, size_B: Floats, least: int) -> Floats:
 
 
 def _between(counts_BK: Floats) -> tuple[float, float]:
-    """Return how much of the variation of classes lies between batches, and how surprising.
+    """Return the share of class variation between batches, and its normal deviate.
 
     Cramer's V squared of the table of batches and classes, less what chance gives; and the
     normal deviate of its chi-squared by Wilson and Hilferty (1931).
@@ -251,7 +247,7 @@ def _normal_quantile(chance: float) -> float:
 
 
 def _longest_run(labels_B: np.ndarray) -> int:
-    """Return how many neighbors are the same, at most."""
+    """Return the largest possible number of equal neighbors."""
     changes = np.flatnonzero(np.diff(labels_B)) + 1
     edges = np.concatenate(([0], changes, [len(labels_B)]))
     return int(np.diff(edges).max())

@@ -1,4 +1,4 @@
-"""STR708: a module of the model that trains nowhere."""
+"""STR708: a module of the model is never trained."""
 
 from __future__ import annotations
 
@@ -20,32 +20,32 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class UnusedModule(Rule):
-    """A module of the model that trains nowhere.
+    """A module of the model is never trained.
 
     What it detects:
-        Modules or parameters kept in a plain list, tuple or dictionary of a module, where
-        `model.parameters()` does not see them: they get gradients, and no optimizer holds
-        them. And the reverse: modules that the optimizer holds and that are never called.
+        Modules or parameters that a module keeps in a plain list, tuple or dictionary, where
+        `model.parameters()` does not find them: they get gradients, but no optimizer holds them.
+        And the reverse: modules that the optimizer holds and that are never called.
 
     Why it matters:
-        Hidden layers keep their random initial values, are not moved by `.to(device)`,
-        and are missing from every checkpoint. Uncalled layers do nothing: the
-        forward is not what it was meant to be.
+        Modules in a plain list keep their random initial values, are not moved by `.to(device)`,
+        and are missing from every checkpoint. Modules that are never called do nothing, so the
+        forward differs from the one intended.
 
     Fires:
-        Error when hidden parameters have got gradients that are not zero in `reached_steps`
-        steps, and no code changes them. Info when a registered module was not called in
-        `uncalled_steps` steps of its optimizer, a warning when such modules hold more than
-        `uncalled_share` of the optimizer's parameters.
+        Error when hidden parameters got nonzero gradients in `reached_steps` steps and no code
+        changes them. Info when a registered module was not called in `uncalled_steps` steps of its
+        optimizer; a warning when these modules hold more than `uncalled_share` of the optimizer's
+        parameters.
 
     Stays quiet:
-        Hidden modules that get no gradient, such as a teacher, hidden parameters that an
-        optimizer was given by hand, modules whose parameters are used without calling
-        them, and modules whose calls cannot be seen, such as compiled ones.
+        Hidden modules without gradients, such as a teacher. Hidden parameters that the script
+        passes to an optimizer. Modules whose parameters are used without calling the module.
+        Modules whose calls cannot be observed, such as compiled ones.
 
     What to do:
-        - Keep the modules in an `nn.ModuleList` or `nn.ModuleDict`, parameters in an
-          `nn.ParameterList`, before the optimizer is made.
+        - Keep modules in an `nn.ModuleList` or `nn.ModuleDict` and parameters in an
+          `nn.ParameterList`, before the optimizer is created.
         - Call the module in `forward`, or remove it.
 
     Example:
@@ -69,7 +69,7 @@ class UnusedModule(Rule):
     reached_steps: int = threshold(
         20,
         unit="steps in which a hidden parameter got a non-zero gradient",
-        source="chosen by hand: whoever changes it by hand has done so by then",
+        source="chosen by hand: a script that updates it by hand has done so by then",
     )
     uncalled_steps: int = threshold(100, unit="steps of the optimizer", source="chosen by hand")
     uncalled_share: float = threshold(
@@ -77,11 +77,9 @@ class UnusedModule(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge hidden parameters, else modules that were never called."""
+        """Check hidden parameters, then modules that were never called."""
         if window.total_steps < self.reached_steps:
-            raise NotEnoughData(
-                f"{window.total_steps} steps were seen, {self.reached_steps} are needed"
-            )
+            raise NotEnoughData(f"needs {self.reached_steps} steps, saw {window.total_steps}")
         newest = {seen.holder: seen for seen in window.seen(HiddenParameters)}
         hidden = [
             seen
@@ -111,10 +109,10 @@ class UnusedModule(Rule):
             count=max(seen.reached_steps for seen in hidden),
             layers=tuple(seen.holder for seen in hidden[:LAYERS_NAMED]),
             message=(
-                f"{first.holder} is a {first.what}: model.parameters() does not see its "
+                f"{first.holder} is a {first.what}: model.parameters() does not include its "
                 f"{first.parameters} parameters, no optimizer holds them, and they keep their "
-                f"initial values although they got a gradient in all {first.reached_steps} steps "
-                "that were looked at"
+                f"initial values although they got a gradient in all {first.reached_steps} "
+                "sampled steps"
             ),
             evidence={
                 "elements": elements,
@@ -137,7 +135,7 @@ class UnusedModule(Rule):
             layers=tuple(seen.module for seen in uncalled[:LAYERS_NAMED]),
             message=(
                 f"{names} {'were' if len(uncalled) > 1 else 'was'} never called in {steps} steps: "
-                f"{100 * share:.2g} % of what the optimizer holds"
+                f"{100 * share:.2g} % of the optimizer's parameters"
             ),
             evidence={"share": share, "limit": self.uncalled_share, "own_steps": steps},
             fixes=("Call the module in `forward`, or remove it.",),

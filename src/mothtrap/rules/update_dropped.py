@@ -1,4 +1,4 @@
-"""OPT620: the updates of a training step are lost."""
+"""OPT620: the updates of a training step are discarded."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class UpdateDropped(Rule):
-    """A training step makes new weights, or a new state, and the old ones are used again.
+    """A training step computes new weights or a new state, but the old ones are used again.
 
     What it detects:
-        A function that takes weights and makes new ones, and is called with the same old
-        ones in many steps running: its result is not assigned, it returns the old weights, or
-        it changes a model in place inside `jax.jit`. The same of the state of an optimizer. A
-        `train_step` of Keras, or a step of a loop, that computes gradients and hands them to no
+        A function that takes weights, returns new ones, and is called with the same old ones in
+        many consecutive steps: its result is not assigned, it returns the old weights, or it
+        changes a model in place inside `jax.jit`. The same for the state of an optimizer. A Keras
+        `train_step`, or a step of a custom loop, that computes gradients and passes them to no
         optimizer.
 
     Why it matters:
-        Functions of JAX change nothing in place. New weights that are not returned and
-        assigned are lost: every step starts from the same weights, and nothing is learned.
-        With an old state an optimizer is at its first step for ever: a warmup stays at its
-        beginning, and momentum never builds up.
+        JAX functions change nothing in place. New weights that are not returned and assigned are
+        lost: every step starts from the same weights, and the model learns nothing. With an old
+        state, an optimizer stays at its first step: a warmup never proceeds, and momentum never
+        builds up.
 
     Fires:
-        Error when a function gets the very same weights in `num_steps` calls running, or can
-        hand on no others. Warning when it gets the same state, and new weights.
+        Error when a function gets the very same weights in `num_steps` consecutive calls, or cannot
+        return other ones. Warning when it gets the same state with new weights.
 
     Stays quiet:
-        A few calls with the same weights, as for warming up or measuring.
+        A few calls with the same weights, as for warm-up or benchmarking.
 
     What to do:
-        - Assign what the step returns, and pass it to the next one:
-          `state, loss = train_step(state, batch)`.
+        - Assign the result of the step, and pass it to the next step: `state, loss =
+          train_step(state, batch)`.
 
     Example:
         new_params, loss = train_step(params, batch)      # params stays what it was
@@ -60,7 +60,7 @@ class UpdateDropped(Rule):
         "learning_rate_zero",
     )
 
-    num_steps: int = threshold(8, unit="calls with the same weights running", source="by hand")
+    num_steps: int = threshold(8, unit="consecutive calls with the same weights", source="by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Report the function whose result is dropped."""
@@ -89,31 +89,31 @@ class UpdateDropped(Rule):
 
 
 def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
-    """Return what was seen, and what to do where the docstring does not say it."""
+    """Return the message, and the fixes that the docstring does not have."""
     function = f"`{seen.function}`"
     if seen.why == "unchanged":
-        return f"{function} returns the weights that it was given: the updated ones are lost", (
+        return f"{function} returns its input weights: the updated ones are lost", (
             "Return the result of `optax.apply_updates(params, updates)`, or of "
             "`state.apply_gradients(grads=grads)`: neither changes its arguments.",
         )
     if seen.why == "in place":
         return f"{function} updates its model in place, and `jax.jit` drops such changes", (
-            "Compile the step with `nnx.jit` in place of `jax.jit`.",
+            "Compile the step with `nnx.jit` instead of `jax.jit`.",
             "Or return the new weights, and assign them.",
         )
     if seen.why == "not applied":
         return (
-            f"{function} computed gradients {seen.calls} times running, and no optimizer got them: "
-            "the weights stay as they are",
-            ("Call `optimizer.apply(gradients, model.trainable_variables)` behind them.",),
+            f"{function} computed gradients in {seen.calls} consecutive calls, but no optimizer "
+            "got them: the weights do not change",
+            ("Call `optimizer.apply(gradients, model.trainable_variables)` after that.",),
         )
     if seen.state:
         return (
-            f"{function} returned a new `{seen.state}` {seen.calls} times running, and was called "
-            "with the old one each time",
-            (f"Assign `{seen.state}` from what the step returns, and pass it to the next one.",),
+            f"{function} returned a new `{seen.state}` in {seen.calls} consecutive calls, but got "
+            "the old one each time",
+            (f"Assign `{seen.state}` from the result of the step, and pass it to the next step.",),
         )
     return (
-        f"{function} returned new weights {seen.calls} times running, and was called with the old "
-        "ones each time"
+        f"{function} returned new weights in {seen.calls} consecutive calls, but got the old ones "
+        "each time"
     ), None

@@ -1,4 +1,4 @@
-"""NUM008: updates are smaller than the spacing of 16-bit numbers, so weights stay."""
+"""NUM008: updates are smaller than the spacing of 16-bit numbers, so weights do not change."""
 
 from __future__ import annotations
 
@@ -19,31 +19,30 @@ NARROW = ("bfloat16", "float16")
 
 @dataclass(frozen=True)
 class UpdateLostToRounding(Rule):
-    """Updates are smaller than the spacing of 16-bit numbers, so weights stay.
+    """Updates are smaller than the spacing of 16-bit numbers, so weights do not change.
 
     What it detects:
-        Weights kept in bfloat16 or float16 whose elements get a gradient in step after
-        step and do not change: the sum of weight and update rounds back to the weight.
+        Weights in bfloat16 or float16 whose elements get a gradient in step after step and do not
+        change: the sum of weight and update rounds back to the weight.
 
     Why it matters:
-        bfloat16 has 8 bits of precision: what is smaller than 1/256 of a weight is lost,
-        and updates of 1e-3 of the weight are usual. Training stalls at a loss that
-        float32 weights pass with ease.
+        bfloat16 has 8 bits of precision: changes below 1/256 of a weight are lost, and typical
+        updates are 1e-3 of the weight. Training stalls at a loss that float32 weights easily pass.
 
     Fires:
-        Error when over 20 steps more than `error_share` of the elements that got a
-        gradient are what they were, warning above `warning_share`, of `elements` or more.
+        Over 20 steps, for `elements` elements or more with a gradient: error when more than
+        `error_share` of them are unchanged, warning above `warning_share`.
 
     Stays quiet:
-        Float32 weights, also under autocast; optimizers that keep a compensation or
-        float32 copies; a rate of 0, and rates that have decayed below `decayed_share` of
-        their peak: near the end updates may be that small.
+        Float32 weights, also under autocast. Optimizers that keep a compensation or float32 copies.
+        A learning rate of 0, or one that has decayed below `decayed_share` of its peak: near the
+        end, updates may be that small.
 
     What to do:
         - Keep the weights in float32 and compute under `torch.autocast`.
-        - Use an optimizer with float32 copies of the weights, Kahan summation, or
-          stochastic rounding.
-        - Raise the learning rate where that can be: larger updates survive.
+        - Use an optimizer with float32 copies of the weights, Kahan summation, or stochastic
+          rounding.
+        - Raise the learning rate if possible: larger updates are not rounded away.
 
     Example:
         model = model.to(torch.bfloat16)                # the weights themselves
@@ -80,14 +79,14 @@ class UpdateLostToRounding(Rule):
     decayed_share: float = threshold(0.1, unit="of the peak rate", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the looks at 16-bit weights."""
+        """Check the samples of 16-bit weights."""
         known = optimizer_facts(window)
         looks = list(window.seen(RoundedUpdates))
         if not looks:
             narrow = [f for f in known.values() if set(f.weight_dtypes) & set(NARROW)]
             if known and not narrow:
                 raise NotApplicable("no optimizer holds weights of 16 bits")
-            raise NotEnoughData("no stretch of steps was followed to its end")
+            raise NotEnoughData("no observed range of steps is complete")
         judged = [
             look
             for look in looks
@@ -111,7 +110,7 @@ class UpdateLostToRounding(Rule):
             layers=worst.layers,
             message=(
                 f"{100 * share:.3g} % of the elements of {' and '.join(worst.dtypes)} weights are "
-                f"unchanged after {worst.step - worst.since + 1} steps, in which all of them had "
+                f"unchanged after {worst.step - worst.since + 1} steps, although all of them got "
                 f"a gradient, at a learning rate of {worst.learning_rate:.3g}"
             ),
             evidence={

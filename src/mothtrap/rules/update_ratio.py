@@ -1,4 +1,4 @@
-"""WGT304: steps change a weight by far too much or by next to nothing."""
+"""WGT304: steps change a weight by far too much or hardly at all."""
 
 from __future__ import annotations
 
@@ -21,33 +21,31 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class UpdateRatio(Rule):
-    """Steps change a weight by far too much or by next to nothing.
+    """Steps change a weight by far too much or hardly at all.
 
     What it detects:
-        Weights whose change in a step, as a share of their norm, is outside of what any
-        training needs, at several looks running.
+        Weights whose change per step, relative to their norm, is outside any useful range in
+        several consecutive samples.
 
     Why it matters:
-        A weight that is replaced at every step holds nothing; one that changes by less
-        than 1e-8 of itself is not trained, though it gets a gradient. About 1e-3 is
-        healthy.
+        A weight that is replaced in every step retains nothing. One that changes by less than 1e-8
+        of its norm is not trained, although it gets a gradient. About 1e-3 is healthy.
 
     Fires:
-        Warning when the change over `num_steps` steps, divided by the norm of the weight
-        (plus `epsilon`), is above `large_threshold` or below `small_threshold` at
-        `samples` looks running, at which the weight had a gradient and the rate was
-        above 0.
+        Warning when the change over `num_steps` steps, divided by the norm of the weight (plus
+        `epsilon`), is above `large_threshold` or below `small_threshold` in `samples` consecutive
+        samples in which the weight had a gradient and the learning rate was above 0.
 
     Stays quiet:
-        Weights that began at 0, weights without a gradient, frozen ones, a rate of 0,
-        decay to 0 at the end of a schedule, steps that loss scaling skips.
+        Weights that started at 0. Weights without a gradient. Frozen weights. A learning rate of 0.
+        Decay to 0 at the end of a schedule. Steps that loss scaling skips.
 
     What to do:
-        - Too large: lower the learning rate of this weight's group, or check what resets
-          the weight between the steps (clipping, renormalization).
-        - Too small: raise the learning rate of its group; look for a multiplier or a
-          gradient that is scaled down on the way.
-        - Check that weights of 16 bits can hold the update, see NUM008.
+        - Too large: lower the learning rate of this weight's group, or check whether code resets
+          the weight between steps (clipping, renormalization).
+        - Too small: raise the learning rate of its group, or look for a factor that scales down the
+          update or the gradient.
+        - Check that 16-bit weights can represent the update, see NUM008.
 
     Example:
         groups = [{"params": body, "lr": 1e-10}, {"params": head, "lr": 1e-3}]
@@ -76,18 +74,18 @@ class UpdateRatio(Rule):
     )
     num_steps: int = threshold(
         1,
-        unit="steps, each taken as large as the one looked at and in the same direction",
+        unit="steps, each assumed equal to the sampled one in size and direction",
         source="chosen by hand",
     )
     samples: int = threshold(
-        3, unit="looks running", source="chosen by hand: the first steps of Adam are larger"
+        3, unit="consecutive samples", source="chosen by hand: the first steps of Adam are larger"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every weight."""
+        """Check every weight."""
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} looks at the change of weights")
+            raise NotEnoughData(f"fewer than {self.samples} samples of the change of weights")
         value_ST = self.num_steps * _against(window, ratios, self.epsilon)
         trains_ST = training_at(window, ratios)
         found: list[tuple[int, int, int, bool]] = []
@@ -119,7 +117,7 @@ class UpdateRatio(Rule):
             layers=tuple(ratios.tensors[c].name for _, _, c, _ in found[:LAYERS_NAMED]),
             message=(
                 f"a step changes {tensor.name}{more} by {value:.2g} of its norm, "
-                f"{'above' if above else 'below'} {limit:g} at {count} looks running"
+                f"{'above' if above else 'below'} {limit:g} in {count} consecutive samples"
             ),
             evidence={"value": value, "limit": limit, "weights": len(found)},
             fixes=self.fixes(window) if above else self.fixes(window)[1:],

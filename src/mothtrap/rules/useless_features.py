@@ -1,4 +1,4 @@
-"""TRE912: columns say nothing."""
+"""TRE912: columns carry no information."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class UselessFeatures(Rule):
-    """Columns say nothing.
+    """Columns carry no information.
 
     What it detects:
-        Columns without a value, with one value in all rows, or equal to another column.
+        Columns without any value, with one value in all rows, or equal to another column.
 
     Why it matters:
-        Such a column is what is left of a join that found nothing, of a unit that was lost, of a
-        column that was filled before it was split off. No library says so.
+        Such a column is often the result of a join that found nothing, a lost unit, or a column
+        that was filled before it was split. No library reports it.
 
     Fires:
-        Warning when a column has no value in any row, or when more than `share` of the columns,
-        and at least `columns`, have one value or are copies; else a note.
+        Warning when a column has no value in any row, or when more than `share` of the columns, and
+        at least `columns`, have one value or are copies; otherwise info.
 
     Stays quiet:
-        With fewer than `rows` rows looked at.
+        With fewer than `rows` inspected rows.
 
     What to do:
-        - Look at how the column is made: the key of a join, the name of a field, a type that
-          turns texts into NaN.
-        - Leave the column out: `x.drop(columns=[...])`.
+        - Check how the column is computed: the key of a join, the name of a field, a type
+          conversion that turns text into NaN.
+        - Drop the column: `x.drop(columns=[...])`.
 
     Example:
         x = orders.join(customers, on="id")            # no key is found: all NaN
@@ -59,9 +59,9 @@ class UselessFeatures(Rule):
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         seen, table = one.columns, one.tables.get("")
         if seen is None or table is None:
-            raise NotEnoughData("the columns were not looked at")
+            raise NotEnoughData("the columns were not inspected")
         if seen.looked_at < self.rows:
-            raise NotEnoughData(f"{seen.looked_at} rows are few, {self.rows} are needed")
+            raise NotEnoughData(f"needs {self.rows} rows, saw {seen.looked_at}")
         empty = seen.empty
         fixed = tuple(name for name in table.constant or () if name not in empty)
         copies = tuple(copy for _, copy in seen.copies)
@@ -74,7 +74,7 @@ class UselessFeatures(Rule):
             for names, words in (
                 (empty, "without a value"),
                 (fixed, "with one value in all rows"),
-                (copies, "equal to another one"),
+                (copies, "equal to another column"),
             )
             if names
         ]

@@ -1,4 +1,4 @@
-"""GRD102: the gradient hardly reaches the first layers."""
+"""GRD102: hardly any gradient reaches the first layers."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
 
 WHY_OF_CUT = (
-    "No gradient of the loss passes a tensor that is detached. The layers before it learn from "
-    "other terms of the loss only, and what comes after it cannot teach them anything."
+    "No gradient passes a detached tensor. The layers before it learn only from other terms of "
+    "the loss, not from the layers after it."
 )
 WHY_OF_FACTOR = (
-    "The last layer gets as little as the first: the gradient is small from the loss on, and "
-    "does not vanish through depth. An optimizer that divides by the size of the gradient makes "
-    "up for that only as long as the gradient is large beside its epsilon."
+    "The last layer gets as little gradient as the first: the gradient is small from the loss on "
+    "and does not vanish through depth. An adaptive optimizer compensates for that only while the "
+    "gradient is much larger than its epsilon."
 )
 FIX_OF_FACTOR = (
     "Look for a factor that makes the loss small, such as a second division by the number of "
@@ -60,45 +60,44 @@ MIN_SURE = 2.0
 
 @dataclass(frozen=True)
 class VanishingGradient(Rule):
-    """The gradient hardly reaches the first layers.
+    """Hardly any gradient reaches the first layers.
 
     What it detects:
-        A gradient that falls from layer to layer on its way back, so that per bias (per
-        weight in layers without one) the first layers get orders of magnitude less than the
-        last; or gradients that are next to nothing in most layers from the start.
+        A gradient that shrinks from layer to layer during backward, so that the first layers get
+        orders of magnitude less than the last ones (per bias, or per weight in layers without one).
+        Or gradients that are near 0 in most layers from the start.
 
     Why it matters:
-        The first layers stay as they were initialized. What comes after them has to do
-        with untrained features, or with none at all.
+        The first layers keep their initial values. The later layers have to work with untrained
+        features.
 
     Fires:
-        When for `num_steps` captured steps the first layers of at least four get less than
-        `ratio_limit` of the last layers' gradient, falling with depth, while the loss fell
-        by less than `fallen_share` in all or by less than `recent_share` lately. Error from
-        `error_steps` steps at less than `error_ratio` on; else a warning. Also a warning
-        when the mean absolute gradient of most weights is below `mean_limit` from the start
+        When, for `num_steps` captured steps, the first of at least four layers get less than
+        `ratio_limit` of the last layers' gradient, falling with depth, while the loss fell by less
+        than `fallen_share` in total or by less than `recent_share` recently. Error from
+        `error_steps` steps on if the ratio is below `error_ratio`; otherwise a warning. Also a
+        warning when the mean absolute gradient of most weights is below `mean_limit` from the start
         and the loss does not fall.
 
     Stays quiet:
-        A loss that falls, small gradients of a loss that has reached its floor, the few
-        steps that an adaptive optimizer needs to leave such a start, layers that get no
-        gradient at all, embeddings, biases before a normalization.
+        A falling loss. Small gradients of a loss that has reached its minimum. The few steps that
+        an adaptive optimizer needs to recover from a bad start. Layers without any gradient.
+        Embeddings. Biases before a normalization.
 
     What to do:
-        - PyTorch: Remove the `.detach()` (or `.data`) if the gradient is to reach the layers
+        - PyTorch: Remove the `.detach()` (or `.data`) if the gradient should reach the layers
           before it.
-        - Keras: Remove the `stop_gradient` if the gradient is to reach the layers before it.
-        - JAX: Remove the `jax.lax.stop_gradient` if the gradient is to reach the layers
-          before it.
-        - PyTorch: Use ReLU or GELU in place of sigmoid or tanh between the layers,
-          initialized to match: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
-        - Keras: Use `activation="relu"` in hidden layers with
-          `kernel_initializer="he_normal"`, or add `keras.layers.BatchNormalization()`.
-        - JAX: Use ReLU or GELU in place of sigmoid or tanh between the layers, initialized to
-          match: `jax.nn.initializers.he_normal()`.
-        - Add residual connections or normalization layers: both carry the gradient past a
-          layer that shrinks it.
-        - In recurrent nets use gates (LSTM, GRU) in place of a plain recurrence.
+        - Keras: Remove the `stop_gradient` if the gradient should reach the layers before it.
+        - JAX: Remove the `jax.lax.stop_gradient` if the gradient should reach the layers before it.
+        - PyTorch: Use ReLU or GELU instead of sigmoid or tanh between the layers, with matching
+          initialization: `nn.init.kaiming_normal_(weight, nonlinearity="relu")`.
+        - Keras: Use `activation="relu"` in hidden layers with `kernel_initializer="he_normal"`, or
+          add `keras.layers.BatchNormalization()`.
+        - JAX: Use ReLU or GELU instead of sigmoid or tanh between the layers, with matching
+          initialization: `jax.nn.initializers.he_normal()`.
+        - Add residual connections or normalization layers: both carry the gradient past a layer
+          that shrinks it.
+        - In recurrent networks, use gates (LSTM, GRU) instead of a plain recurrence.
 
     Example:
         layers = [m for _ in range(10) for m in (nn.Linear(64, 64), nn.Sigmoid())]
@@ -150,11 +149,9 @@ class VanishingGradient(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the layers of every optimizer, then at the size of all gradients."""
+        """Check the layers of every optimizer, then the size of all gradients."""
         if window.total_steps < self.num_steps:
-            raise NotEnoughData(
-                f"{window.total_steps} steps were seen, {self.num_steps} are needed"
-            )
+            raise NotEnoughData(f"needs {self.num_steps} steps, saw {window.total_steps}")
         groups = [g for g in layer_gradients(window) if len(g.steps_S) >= self.num_steps]
         found = [f for group in groups if (f := self._through_depth(window, group))]
         found = found or self._everywhere(window)
@@ -236,7 +233,7 @@ class VanishingGradient(Rule):
         return all(float(np.median(front_to_back(p))) >= self.ratio_limit for p in pieces)
 
     def _everywhere(self, window: Window) -> list[Finding]:
-        """Find mean gradients that are next to nothing in most weights."""
+        """Find mean gradients that are near 0 in most weights."""
         means = window.matrix("gradient", "abs_mean")
         if means is None or not len(means):
             return []
@@ -282,7 +279,7 @@ class VanishingGradient(Rule):
         Args:
             window: with the losses.
             since: the first step that counts.
-            sure: by how many standard deviations of the newest losses it must have fallen.
+            sure: number of standard deviations of the newest losses by which it must have fallen.
         """
         for series in window.scalars("loss"):
             steps_S, loss_S = finite_part(series)
@@ -322,7 +319,7 @@ def _falls_between_parts(modules: Sequence[str], level_L: Floats) -> bool:
 
 
 def _beside_epsilon(window: Window, gradient: float) -> str:
-    """Say how short an epsilon makes the steps, '' where it is smaller than the gradient."""
+    """Return how much an epsilon shortens the steps, '' if it is smaller than the gradient."""
     for facts in optimizer_facts(window).values():
         if facts.second_moments and facts.epsilon is not None and facts.epsilon > gradient:
             share = gradient / (gradient + facts.epsilon)

@@ -21,26 +21,27 @@ class WaitsForData(Rule):
     """The training waits for data.
 
     What it detects:
-        Steps of which a large part goes by while the training thread waits for the next batch
-        of a loader, although the processors of the machine have nothing to do.
+        Steps in which the training thread waits a large part of the time for the next batch of a
+        loader, although the machine's processors are idle.
 
     Why it matters:
-        The training could be faster on the same machine. Batches can be loaded in other
-        processes while the model computes.
+        The training could be faster on the same machine: other processes can load batches while the
+        model computes.
 
     Fires:
         Warning when waiting takes `share` of the time, and the processors were idle for `idle` of
-        it, in `times` observations running. An observation covers 100 steps or 30 seconds. The
-        first one does not count, since worker processes start in it.
+        it, in `times` consecutive observations. An observation covers 100 steps or 30 seconds. The
+        first one does not count, because worker processes start during it.
 
     Stays quiet:
-        Machines that are busy otherwise, evaluations, a slow first batch of each pass, and jobs on
-        an accelerator: there the host may wait for the device while it seems to wait for data.
+        Machines that are busy with other work. Evaluations. A slow first batch of each pass. Jobs
+        on an accelerator, where the host may wait for the device while it seems to wait for data.
 
     What to do:
         - Load batches in worker processes: `DataLoader(..., num_workers=N)`.
-        - Move work that is the same in every pass out of the data set: decode and resize once.
-        - Read from a local disk, and many samples at a time.
+        - Do work that is the same in every pass, such as decoding and resizing, once, outside the
+          dataset.
+        - Read from a local disk, and read many samples at a time.
 
     Example:
         DataLoader(images, batch_size=64)                  # loads while the model waits
@@ -60,16 +61,16 @@ class WaitsForData(Rule):
     idle: float = threshold(
         0.25, unit="of the processors' time", source="chosen by hand: others need the machine"
     )
-    times: int = threshold(3, unit="observations running", source="chosen by hand")
+    times: int = threshold(3, unit="consecutive observations", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the latest observations."""
+        """Check the latest observations."""
         timed = list(window.seen(PhasesTimed))
         if any(each.accelerator for each in timed):
             raise NotApplicable("the model trains on an accelerator")
         latest = timed[1:][-self.times :]
         if len(latest) < self.times:
-            raise NotEnoughData(f"needs {self.times + 1} observations of the time of steps")
+            raise NotEnoughData(f"needs {self.times + 1} observations of step times")
         if not all(self._waits(each) for each in latest):
             return []
         steps = latest[-1].step + 1 - latest[0].first_step
@@ -100,7 +101,10 @@ class WaitsForData(Rule):
                     "workers": workers,
                     "needed": needed,
                 },
-                fixes=(f"Give {name} `num_workers={needed}`: so many would keep up.", *others),
+                fixes=(
+                    f"Give {name} `num_workers={needed}`: that many keep up.",
+                    *others,
+                ),
                 location=loader.location if loader is not None else None,
             )
         ]

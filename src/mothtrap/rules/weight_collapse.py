@@ -1,4 +1,4 @@
-"""WGT305: weights shrink to nothing."""
+"""WGT305: weights shrink to almost 0."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ LATEST = 16
 
 @dataclass(frozen=True)
 class WeightCollapse(Rule):
-    """Weights shrink to nothing.
+    """Weights shrink to almost 0.
 
     What it detects:
-        Norms of weights that fall, sample by sample, to a small part of what they were,
-        while the loss does not fall.
+        Weight norms that fall, sample by sample, to a small fraction of their first value, while
+        the loss does not fall.
 
     Why it matters:
-        A layer with weights near 0 passes nothing on, forward or backward: the output is
-        constant, and gradients vanish with the weights.
+        A layer with weights near 0 passes no signal forward or backward: the output is constant,
+        and gradients vanish with the weights.
 
     Fires:
-        Error when the norm of all weights together is below `collapsed_share` of the
-        first one captured, over `samples` looks or more, and the loss is above
-        `lost_share` of its beginning, or predictions are the same for all rows and a class
-        loss above that of guessing (penalties in it may have fallen). Warning when that holds
-        of single layers alone.
+        Error when the norm of all weights together is below `collapsed_share` of its first captured
+        value, over `samples` samples or more, and the loss is above `lost_share` of its initial
+        value. Also when predictions are the same for all rows and a class loss is above that of
+        guessing (because penalties in the loss may have fallen). Warning when this is true only of
+        single layers.
 
     Stays quiet:
-        Weights that shrink while the loss falls (sparsity, normalized layers in balance
-        with their decay), weights that began at 0, vectors such as the scales of
-        normalization layers, weights that are a single number.
+        Weights that shrink while the loss falls (sparsity, normalized layers in balance with their
+        decay). Weights that started at 0. Vectors such as the scales of normalization layers.
+        Weights with a single element.
 
     What to do:
-        - PyTorch, JAX: Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1
-          with AdamW.
+        - PyTorch, JAX: Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with
+          AdamW.
         - Keras: Lower the penalties on weights (`kernel_regularizer=keras.regularizers.L2(1e-4)`)
-          and `weight_decay` of the optimizer.
-        - Check penalties that are added to the loss by hand, and their factor.
+          and the optimizer's `weight_decay`.
+        - Check penalties that the script adds to the loss, and their factor.
         - Check code that scales or clips weights after the step.
 
     Example:
@@ -89,10 +89,10 @@ class WeightCollapse(Rule):
         """Compare the norms of weights with those captured first."""
         sizes = weight_sizes(window)
         if sizes is None or len(sizes.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} looks at the weights")
+            raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the course of the loss is not known")
+            raise NotEnoughData("the loss history is not known")
         if level < self.lost_share and not _guesses(window):
             return []
         share_ST = sizes.values_ST / sizes.values_ST[0]
@@ -114,7 +114,7 @@ class WeightCollapse(Rule):
             layers=tuple(sizes.tensors[i].name for i in order[:10]),
             message=(
                 f"the norm of {'all weights' if whole else sizes.tensors[order[0]].name} has "
-                f"fallen to {100 * value:.2g} % of what it was at step {sizes.steps_S[0]}"
+                f"fallen to {100 * value:.2g} % of its value at step {sizes.steps_S[0]}"
             ),
             evidence={
                 "value": value,

@@ -30,26 +30,26 @@ class WeightDecayDominates(Rule):
     """Weight decay pulls harder than the gradient.
 
     What it detects:
-        An optimizer whose decay changes the weights more than the gradient of the loss
-        does, weights that shrink under it, and a loss that does not fall.
+        An optimizer whose decay changes the weights more than the gradient of the loss does, while
+        the weights shrink and the loss does not fall.
 
     Why it matters:
-        The optimizer minimizes the size of the weights and not the error: they shrink
+        The optimizer minimizes the size of the weights instead of the error: the weights shrink
         until the output is constant.
 
     Fires:
-        Warning when at `samples` looks or more the decay was above `pull_ratio` times the
-        gradient (for decoupled decay: made up `decay_share` of the update), the norm of
-        all weights is below `shrunk_share` of the first one, and the loss is above
-        `lost_share` of its beginning.
+        Warning when, in `samples` samples or more, the decay was above `pull_ratio` times the
+        gradient (decoupled decay: more than `decay_share` of the update), the norm of all weights
+        is below `shrunk_share` of its first value, and the loss is above `lost_share` of its
+        initial value.
 
     Stays quiet:
-        Decay beside a loss that falls, normalized layers in balance with their decay,
-        the usual decay beside a gradient that has vanished: the weights hardly shrink.
+        Decay with a falling loss. Normalized layers in balance with their decay. Usual decay while
+        the gradient has vanished: the weights hardly shrink.
 
     What to do:
         - Lower the weight decay: 1e-4 to 1e-2 with SGD and Adam, 0.01 to 0.1 with AdamW.
-        - With Adam use AdamW: there decay is not divided by the size of the gradient.
+        - Use AdamW instead of Adam: it does not divide the decay by the size of the gradient.
         - Exclude biases and the scales of normalization layers from decay.
 
     Example:
@@ -97,18 +97,18 @@ class WeightDecayDominates(Rule):
     samples: int = threshold(3, unit="captured steps", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at every optimizer that lets weights decay."""
+        """Check every optimizer with weight decay."""
         decaying = [f for f in optimizer_facts(window).values() if f.weight_decay > 0]
         if not decaying:
             if not optimizer_facts(window):
-                raise NotEnoughData("no optimizer was seen")
-            raise NotApplicable("no optimizer lets weights decay")
+                raise NotEnoughData("no optimizer was recorded")
+            raise NotApplicable("no optimizer has weight decay")
         sizes = weight_sizes(window)
         if sizes is None or len(sizes.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} looks at the weights")
+            raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the course of the loss is not known")
+            raise NotEnoughData("the loss history is not known")
         share = float(sizes.joint()[-1] / sizes.joint()[0])
         if share > self.shrunk_share or level < self.lost_share:
             return []

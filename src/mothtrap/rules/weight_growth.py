@@ -19,21 +19,21 @@ class WeightGrowth(Rule):
     """Weights grow without bound.
 
     What it detects:
-        The norm of all weights, or of a layer, at many times what it was first, and still
-        rising at the last look.
+        A norm, of all weights or of one layer, that is many times its first value and still rising
+        at the last sample.
 
     Why it matters:
-        Activations grow with the weights until units saturate, logits leave the range in
-        which softmax has a gradient, and small types overflow.
+        Activations grow with the weights. Units saturate, logits leave the range in which softmax
+        has a gradient, and small number types overflow.
 
     Fires:
-        Warning when the norm of all weights together is `growth_ratio` times the first
-        one captured and rose by `still_rising` since the middle of the run, over
-        `samples` looks or more and at least `steps` steps.
+        Warning when the norm of all weights together is `growth_ratio` times its first captured
+        value and rose by `still_rising` since the middle of the run, over `samples` samples or more
+        and at least `steps` steps.
 
     Stays quiet:
-        Weights that grow at first and then settle, weights that began at 0, vectors, the
-        slow growth of a classifier on data that can be separated.
+        Weights that grow at first and then settle. Weights that started at 0. Vectors. The slow
+        growth of a classifier on separable data.
 
     What to do:
         - Lower the learning rate, or clip the gradient norm.
@@ -64,10 +64,10 @@ class WeightGrowth(Rule):
         """Compare the norms of weights with those captured first and in the middle."""
         sizes = weight_sizes(window)
         if sizes is None or len(sizes.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} looks at the weights")
+            raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         steps_S, joint_S = sizes.steps_S, sizes.joint()
         if steps_S[-1] - steps_S[0] < self.steps:
-            raise NotEnoughData(f"fewer than {self.steps} steps lie between the looks")
+            raise NotEnoughData(f"fewer than {self.steps} steps lie between the samples")
         half = int(np.searchsorted(steps_S, (steps_S[0] + steps_S[-1]) / 2))
         ratio = float(joint_S[-1] / joint_S[0])
         if ratio < self.growth_ratio or joint_S[-1] < self.still_rising * joint_S[half]:
@@ -83,8 +83,8 @@ class WeightGrowth(Rule):
             count=len(steps_S) - onset,
             layers=tuple(sizes.tensors[i].name for i in order),
             message=(
-                f"the norm of all weights is {ratio:.3g}x what it was at step {steps_S[0]}, "
-                f"and rises on"
+                f"the norm of all weights is {ratio:.3g}x its value at step {steps_S[0]} "
+                f"(limit {self.growth_ratio:g}x) and still rising"
             ),
             evidence={
                 "value": float(joint_S[-1]),

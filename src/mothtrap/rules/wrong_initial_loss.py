@@ -1,4 +1,4 @@
-"""LOS408: the first loss is far above that of guessing."""
+"""LOS408: the first losses are far above that of guessing."""
 
 from __future__ import annotations
 
@@ -23,27 +23,26 @@ class WrongInitialLoss(Rule):
     """The first losses are far above that of guessing.
 
     What it detects:
-        A class loss that begins far above the logarithm of the number of classes, which is
-        what a model gives that knows nothing and says so.
+        A class loss that begins far above the logarithm of the number of classes, the loss of a
+        model that predicts all classes with equal probability.
 
     Why it matters:
-        The model begins by being sure and wrong: its scores are too large. Inputs that are
-        not scaled, weights that are too large, or labels that do not belong to the outputs
-        show here, before the first step. The first steps only undo it, with gradients that
-        are far too large.
+        The model starts out confident and wrong: its scores are too large. The cause is unscaled
+        inputs, weights that are too large, or labels that do not match the outputs. The first steps
+        only undo this, with gradients that are far too large.
 
     Fires:
-        Warning when the first loss and the median of the first `steps` are above the larger
-        of `ratio` times the logarithm of the number of classes and that logarithm plus
+        Warning when the first loss and the median of the first `steps` losses are above the larger
+        of two limits: `ratio` times the logarithm of the number of classes, and that logarithm plus
         `margin`.
 
     Stays quiet:
-        Losses that begin low, as with pretrained weights; summed losses; losses with
-        several terms; soft targets; a run that goes on from a checkpoint.
+        Losses that begin low, as with pretrained weights. Summed losses. Losses with several terms.
+        Soft targets. A run that resumes from a checkpoint.
 
     What to do:
         - Scale the inputs to mean 0 and standard deviation 1.
-        - Use the initialization of the library, or scale that of the last layer down.
+        - Use the library's default initialization, or scale down the weights of the last layer.
         - Check that labels and outputs have the same order and number of classes.
 
     Example:
@@ -63,17 +62,17 @@ class WrongInitialLoss(Rule):
         2.0, unit="times the logarithm of the classes", source="chosen by hand"
     )
     margin: float = threshold(
-        3.0, unit="nats", source="chosen by hand: a sure guess is wrong by e^3 = 20 to 1"
+        3.0, unit="nats", source="chosen by hand: a confident guess is wrong by e^3 = 20 to 1"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge the beginning of every series that is one class loss."""
+        """Check the first losses of every series of a class loss."""
         calls = class_calls(window)
 
         def judge(series: Series) -> Judgment | None:
             own = [call for call in calls if call.series == series.of]
             if not own:
-                raise NotApplicable("this loss series is no class loss")
+                raise NotApplicable("this loss series is not a class loss")
             return self._judge(series, own)
 
         return judge_series(self, window, judge)
@@ -83,12 +82,12 @@ class WrongInitialLoss(Rule):
         if len(at_once) > 1 or calls[0].alone is False:
             raise NotApplicable("the loss has several terms")
         if any(call.reduction != "mean" for call in calls) or calls[0].label_counts is None:
-            raise NotApplicable("the loss is no mean over hard labels")
+            raise NotApplicable("the loss is not a mean over hard labels")
         steps_S, loss_S = finite_part(series)
         if series.total > len(series) or (len(steps_S) and steps_S[0] > 0):
             raise NotApplicable("the first losses of the run are not in the window")
         if len(loss_S) < self.steps:
-            raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.steps} are needed")
+            raise NotEnoughData(f"needs {self.steps} losses, saw {len(loss_S)}")
         chance = math.log(max(2, calls[0].classes or 2))
         limit = max(self.ratio * chance, chance + self.margin)
         begin = loss_S[: self.steps]

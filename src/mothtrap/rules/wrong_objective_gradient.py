@@ -1,4 +1,4 @@
-"""TRE914: the gradients of an objective of the user's are wrong."""
+"""TRE914: a custom objective returns wrong gradients."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from mothtrap.rules._trees import OF_BOOSTED, Boosted, judge_each
 
 @dataclass(frozen=True)
 class WrongObjectiveGradient(Rule):
-    """The gradients of an objective of the user's are wrong.
+    """A custom objective returns wrong gradients.
 
     What it detects:
-        Gradients whose sign is turned round, hessians that are not positive, and values that are
-        not finite, returned by an objective of the user's in the first round.
+        Gradients with the wrong sign, hessians that are not positive, and values that are not
+        finite, returned by a custom objective in the first round.
 
     Why it matters:
-        A library subtracts the gradient. Where it is label minus prediction, each tree moves away
-        from the labels; where the hessian is 0 or negative, leaves have no value, or one of the
-        wrong sign.
+        The library subtracts the gradient. If the objective returns label minus prediction, each
+        tree moves away from the labels. If the hessian is 0 or negative, leaf values are undefined
+        or have the wrong sign.
 
     Fires:
-        Error when gradients and labels are correlated by more than `correlation` (those of a loss
-        fall as the label grows), when more than `share` of the hessians are not above 0, or when
-        any value is not finite.
+        Error when gradients and labels correlate by more than `correlation` (the gradients of a
+        loss fall as the label grows), when more than `share` of the hessians are not above 0, or
+        when any value is not finite.
 
     Stays quiet:
-        Objectives of the library; labels that are all the same.
+        Objectives of the library. Labels that are all the same.
 
     What to do:
-        - Return prediction minus label (of a squared error), `sigmoid(margin) - label` (of two
-          classes): the derivative of the loss by the prediction, not its negative.
+        - Return the derivative of the loss with respect to the prediction, not its negative:
+          prediction minus label for a squared error, `sigmoid(margin) - label` for two classes.
         - Return a positive hessian: `numpy.maximum(hessian, 1e-6)`.
 
     Example:
@@ -63,13 +63,13 @@ class WrongObjectiveGradient(Rule):
     share: float = threshold(0.01, unit="of the hessians", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         seen = one.gradients
         if seen is None:
-            raise NotEnoughData("no gradients were seen")
+            raise NotEnoughData("no gradients were recorded")
         if seen.nonfinite:
             value, limit = float(seen.nonfinite), 0.0
             words = f"{seen.nonfinite} gradients or hessians of {seen.rows} rows are not finite"
@@ -77,7 +77,7 @@ class WrongObjectiveGradient(Rule):
             value, limit = seen.against, self.correlation
             words = (
                 f"gradients grow with the labels (correlation {seen.against:.2f}, limit "
-                f"{self.correlation:g}): their sign is turned round"
+                f"{self.correlation:g}): their sign is wrong"
             )
         elif seen.hessians_below > self.share:
             value, limit = seen.hessians_below, self.share
@@ -88,7 +88,7 @@ class WrongObjectiveGradient(Rule):
             window,
             severity=Severity.ERROR,
             step=one.began.step,
-            message=f"the objective of the script is wrong in the first round: {words}",
+            message=f"the custom objective is wrong in the first round: {words}",
             evidence={"value": value, "limit": limit, "rows": seen.rows, "fit": one.began.fit},
             location=one.began.location,
         )

@@ -1,4 +1,4 @@
-"""LOS410: a loss passes its lower bound, has none, or is climbed by updates of the wrong sign."""
+"""LOS410: a loss falls below its bound, has none, or rises because updates have the wrong sign."""
 
 from __future__ import annotations
 
@@ -25,57 +25,54 @@ AT_LEAST_ZERO = (
 )
 """Loss operations whose value is 0 or more for targets in their range."""
 WHY_OF_CLIMBING = (
-    "The gradient points to where the loss rises most. An update along it makes the error as "
-    "large as it can, and the weights grow until they overflow."
+    "The gradient points in the direction in which the loss rises fastest. An update along it "
+    "maximizes the error, and the weights grow until they overflow."
 )
 
 
 @dataclass(frozen=True)
 class WrongSign(Rule):
-    """A loss passes its lower bound, has none, or is climbed by updates of the wrong sign.
+    """A loss falls below its lower bound, has none, or rises because updates have the wrong sign.
 
     What it detects:
-        A loss made of one cross-entropy, squared or absolute error, none of which can be
-        below 0, that is below 0 and keeps falling; a loss of any kind that falls to
-        many times the size it began with, below 0; and weights that the script's own update
-        moves along the gradient of such an error, where it should go against it.
+        A loss made of one cross-entropy, squared or absolute error, which cannot be negative, that
+        is below 0 and keeps falling. A loss of any kind that falls below 0 to many times its
+        initial size. Weights that the script's own update moves along the gradient of such an
+        error, instead of against it.
 
     Why it matters:
-        The optimizer makes an error, or a term without a bound, as large as it can. Nothing
-        stops it, so the weights grow until they overflow, while the falling curve looks
-        like progress.
+        The optimizer maximizes an error, or a term without a bound. Nothing stops it, so the
+        weights grow until they overflow, while the falling curve looks like progress.
 
     Fires:
-        Error when the last `steps` losses are below 0 and the latest of them lie
-        `falling_factor` times deeper than the first loss below 0. Error for a loss of any
-        kind whose last three finite values fall, the last of them below 0 and `unbounded_factor`
-        times as large as the first loss (as 1, where that is smaller). When in each of the
-        first `updates` updates without an optimizer the cosine of the change and the gradient
-        is above `cosine` in a weight: error when it is so in all that were looked at or the
-        loss has not fallen, else a warning. Of a loss that was not traced to its operation only
-        when it has grown to `unbounded_factor` times its first value.
+        Error when the last `steps` losses are below 0 and the latest of them lie `falling_factor`
+        times deeper than the first loss below 0. Error for a loss of any kind whose last three
+        finite values fall, the last of them below 0 and `unbounded_factor` times as large as the
+        first loss (or as 1, if that loss is smaller). When, in each of the first `updates` updates
+        without an optimizer, the cosine of the change and the gradient of a weight is above
+        `cosine`: error if this is true of all sampled weights or the loss has not fallen, else a
+        warning. If a loss was not traced to its operation, only when it has grown to
+        `unbounded_factor` times its first value.
 
     Stays quiet:
-        Losses with several terms, such as an entropy bonus or a policy's gain, losses of
-        single rows that are weighed, by an advantage perhaps, losses not traced to an
-        operation, such as the log-likelihood of a density, as long as they stay within
-        `unbounded_factor`; losses that dip below 0 and come back, and games, in which one
-        player's loss is turned on purpose.
+        Losses with several terms, such as an entropy bonus or a policy gain. Losses of weighted
+        single rows, as with an advantage. Losses not traced to an operation, such as the
+        log-likelihood of a density, as long as they stay within `unbounded_factor`. Losses that dip
+        below 0 and come back. Games, in which one player's loss is negated on purpose.
 
     What to do:
-        - PyTorch: Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr *
-          p.grad`.
+        - PyTorch: Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`.
         - Keras: Subtract the gradient: `variable.assign_sub(rate * gradient)`.
-        - JAX: Give `optax.apply_updates` what the optimizer returns: gradients themselves are
-          added, and lead uphill. By hand subtract: `params - rate * grads`.
+        - JAX: Pass the updates that the optimizer returns to `optax.apply_updates`. It adds its
+          argument, so raw gradients increase the loss. By hand, subtract: `params - rate * grads`.
         - Remove the minus sign before the loss, or in the function that computes it.
-        - PyTorch: Look for `maximize=True` in the optimizer, and for a score such as accuracy
-          or log-likelihood that is minimized where its negative was meant.
-        - Keras, JAX: Look for a score such as accuracy or log-likelihood that is minimized
-          where its negative was meant.
+        - PyTorch: Look for `maximize=True` in the optimizer, and for a score such as accuracy or
+          log-likelihood that is minimized instead of its negative.
+        - Keras, JAX: Look for a score such as accuracy or log-likelihood that is minimized instead
+          of its negative.
         - Check that targets are in the range of the loss: 0 to 1 for binary cross-entropy.
-        - Check the sign of each term of the loss: a divergence is added, a likelihood
-          subtracted. Bound a term that pushes things apart: `relu(margin - distance)`.
+        - Check the sign of each term of the loss: a divergence is added, a likelihood subtracted.
+          Bound a term that pushes things apart: `relu(margin - distance)`.
 
     Example:
         loss = -F.cross_entropy(model(x), y)     # the error is maximized
@@ -111,7 +108,7 @@ class WrongSign(Rule):
         "weight_growth",
     )
 
-    steps: int = threshold(8, unit="losses below 0 running", source="chosen by hand")
+    steps: int = threshold(8, unit="consecutive losses below 0", source="chosen by hand")
     falling_factor: float = threshold(
         1.5, unit="times the first loss below 0", source="chosen by hand: noise stays within"
     )
@@ -128,7 +125,7 @@ class WrongSign(Rule):
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every loss series: those of one operation by its bound, all by their fall."""
+        """Check every loss series: against the bound of its operation, and for an endless fall."""
         terms = _terms(window)
         game = has_players(window)
 
@@ -149,7 +146,7 @@ class WrongSign(Rule):
         return judge_series(self, window, judge)
 
     def _unbounded(self, window: Window, series: Series) -> Judgment | None:
-        """Judge a loss of any kind: one that falls below every scale that it has had."""
+        """Check a loss of any kind: whether it falls far below its initial scale."""
         steps_S, loss_S = finite_part(series)
         if len(loss_S) < 3:
             return None
@@ -172,7 +169,7 @@ class WrongSign(Rule):
     def _judge(self, window: Window, series: Series, operation: str) -> Judgment | None:
         steps_S, loss_S = finite_part(series)
         if len(loss_S) < self.steps:
-            raise NotEnoughData(f"{len(loss_S)} losses were seen, {self.steps} are needed")
+            raise NotEnoughData(f"needs {self.steps} losses, saw {len(loss_S)}")
         above = np.flatnonzero(loss_S >= 0)
         onset = int(above[-1]) + 1 if len(above) else 0
         if len(loss_S) - onset < self.steps:
@@ -187,14 +184,14 @@ class WrongSign(Rule):
             count=len(loss_S) - onset,
             message=(
                 f"the loss is {latest:.4g} and falling, but {operation} cannot be below 0: "
-                "its sign is turned, and the error is maximized"
+                "its sign is wrong, so training maximizes the error"
             ),
             evidence={"value": latest, "first": first, "operation": operation},
             fixes=self.fixes(window)[1:],
         )
 
     def _climbing(self, window: Window, series: Series) -> Judgment | None:
-        """Judge the updates that the script makes itself, of a loss that is 0 or more."""
+        """Check updates that the script makes by hand, for a loss that is 0 or more."""
         steps_S, loss_S = finite_part(series)
         seen = [s for s in window.seen(UpdateDirection) if s.optimizer in series.optimizers]
         if len(seen) < self.updates or not len(loss_S) or loss_S.min() < 0:
@@ -216,9 +213,9 @@ class WrongSign(Rule):
             last_step=int(steps_S[-1]),
             count=len(loss_S),
             message=(
-                f"the update by hand moves {_listed(list(climbing))} along the gradient of the "
-                f"loss (cosine {min(climbing.values()):.2g}), not against it: its sign is wrong, "
-                f"and the loss went from {loss_S[0]:.4g} to {loss_S[-1]:.4g}"
+                f"the script's own update moves {_listed(list(climbing))} along the gradient of "
+                f"the loss (cosine {min(climbing.values()):.2g}), not against it: its sign is "
+                f"wrong, and the loss went from {loss_S[0]:.4g} to {loss_S[-1]:.4g}"
             ),
             evidence={"value": min(climbing.values()), "limit": self.cosine},
             fixes=self.fixes(window)[:1],

@@ -1,4 +1,4 @@
-"""NUM010: tensors that were named hold nothing but zeros."""
+"""NUM010: named tensors are all zero."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class ZeroAll(Rule):
-    """Tensors that were named hold nothing but zeros.
+    """Named tensors are all zero.
 
     What it detects:
-        Among the tensors that the user names, those whose values are all 0, or a given
+        Among the tensors that the user names, those whose values are all 0, or at least the given
         percentage of them.
 
     Why it matters:
-        A gradient that is 0 trains nothing, a weight that is 0 passes nothing on, an
-        input that is 0 was never filled.
+        A zero gradient trains nothing, a zero weight passes no signal, and a zero input was never
+        filled.
 
     Fires:
-        Warning when at a captured step at least `percent` of the values of a tensor that
-        matches `tensors` are 0.
+        Warning when, at a captured step, at least `percent` of the values of a tensor that matches
+        `tensors` are 0.
 
     Stays quiet:
-        Unless `tensors` names some: patterns like those of collections, such as
-        `gradients:blocks.*, activations:*relu`. They are captured once in `every_steps`
-        steps.
+        Unless `tensors` names some, with patterns like those of collections, such as
+        `gradients:blocks.*, activations:*relu`. They are captured once every `every_steps` steps.
 
     What to do:
-        - Of gradients: look at the operations between the loss and the tensor for one
-          whose derivative is 0, such as a rounding, an argmax, or a dead ReLU.
-        - Of weights: check the initialization, pruning masks and the weight decay.
-        - Of inputs: check what the data loader returns.
+        - Gradients: look for an operation between the loss and the tensor whose derivative is 0,
+          such as a rounding, an argmax, or a dead ReLU.
+        - Weights: check the initialization, pruning masks and the weight decay.
+        - Inputs: check the output of the data loader.
 
     Example:
         [tool.mothtrap.rules.NUM010]
@@ -62,12 +61,12 @@ class ZeroAll(Rule):
     every_steps: int = threshold(50, unit="steps", source="chosen by hand")
 
     def __post_init__(self) -> None:
-        """Ask for the tensors named."""
+        """Request the named tensors."""
         needs = needs_of(self.code, self.tensors, ("count", "zero"), self.every_steps)
         object.__setattr__(self, "needs", needs)
 
     def check(self, window: Window) -> list[Finding]:
-        """Look at the share of zeros in every tensor named, at every captured step."""
+        """Check the share of zeros of every named tensor at every captured step."""
         columns = named_columns(window, self.tensors, "zero")
         shares = [(column, _share(window, column)) for column in columns]
         empty = [
