@@ -24,7 +24,7 @@ STEPS = 10
 MOST_CALLS, MOST_FUNCTIONS = 232, 169
 """Of mothtrap in a light step of a residual network: as counted (226 to 229 on different machines,
 of 162 to 165 functions), and a little more.
-Wanted are 120 and 60, see `docs/light-steps.md`."""
+The goal is 120 and 60."""
 
 
 def calls_of(step: Callable[[], None], job: Any) -> Counter[CodeType]:
