@@ -89,7 +89,7 @@ def test_imports_nothing_but_core_arithmetic_and_its_like(rule: type[Rule]) -> N
         a.name for node in ast.walk(tree) if isinstance(node, ast.Import) for a in node.names
     }
     allowed = re.compile(
-        r"mothtrap\.core\.|mothtrap\.checks(\.|$)|mothtrap\.rules\._|numpy$|numpy\.lib|bisect$|"
+        r"mothtrap\.core\.|mothtrap\.checks(\.|$)|mothtrap\.rules\._|numpy$|numpy\.lib|bisect$|msgspec$|"
         r"math$|fnmatch$|typing$|"
         r"dataclasses$|functools$|itertools$|collections|__future__$"
     )

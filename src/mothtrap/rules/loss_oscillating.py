@@ -42,7 +42,7 @@ class LossOscillating(Rule):
     What to do:
         - Lower the learning rate by a factor of 3, or let it decay.
         - If batches alternate between sources, mix the sources within each batch.
-        - Use a larger batch.
+        - Use a larger batch, which has less noise.
         - Lower the momentum, because it lengthens the steps.
 
     Example:

@@ -57,7 +57,7 @@ class CannotOverfit(Check):
         same happens with two rows of the batch. `remaining` holds for a loss of classes or numbers
         that is the only term. Other losses may end above 0: they need `remaining_unknown`, and are
         a warning unless they are `unchanged`. Info when two rows can be fitted, but the batch
-        cannot: the model is too small. Info, too, when every prediction of the batch ends up right:
+        cannot: the model is too small. Info, too, when `all_right` of the predictions end up right:
         the model limits its own scores. Further trials change the learning rate, the
         regularization, or the optimizer. If one of them `helps`, the finding is a warning that
         names it: model and loss can learn. It is a warning, too, if the loss is not computed by a
@@ -65,7 +65,7 @@ class CannotOverfit(Check):
 
     Stays quiet:
         Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`: they
-        are undecided. Negative losses; steps with several optimizers in turn; trials below
+        are undecided, as are losses that fell by less than `fallen`. Negative losses; steps with several optimizers in turn; trials below
         `least_steps`; batches in which equal rows have different targets; data that reach the loss
         neither by a loader nor by a model, so that two rows cannot take the place of the batch. Of
         predictions that are equal from the start, as those of a bigram model for one token, the
