@@ -61,7 +61,11 @@ def test_one_look_proves_nothing() -> None:
     ("ahead", "message", "fix"),
     [
         ("attention", "attention without a mask shows them", "Mask the attention"),
-        ("recurrent", "bidirectional recurrent layers show them", "Use unidirectional recurrent layers"),
+        (
+            "recurrent",
+            "bidirectional recurrent layers show them",
+            "Use unidirectional recurrent layers",
+        ),
     ],
 )
 def test_shifted_labels_that_the_model_can_see_are_an_error(

@@ -38,7 +38,10 @@ def test_warns_of_one_worker_alone() -> None:
     (found,) = check((bypassed(2, 1), bypassed(11, 10)))
     assert (found.severity, found.step, found.count) == (Severity.WARNING, 2, 10)
     assert found.location == "train.py:9"
-    assert "Sequential was called directly instead of through its DistributedDataParallel" in found.message
+    assert (
+        "Sequential was called directly instead of through its DistributedDataParallel"
+        in found.message
+    )
 
 
 def test_gradients_averaged_by_hand_stay_a_warning() -> None:

@@ -98,9 +98,7 @@ class DisconnectedParameter(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check the latest report on every module that no backward pass reached."""
         if window.total_steps < self.own_steps:
-            raise NotEnoughData(
-                f"needs {self.own_steps} steps, saw {window.total_steps}"
-            )
+            raise NotEnoughData(f"needs {self.own_steps} steps, saw {window.total_steps}")
         causes = [
             (cause, seen)
             for seen in newest_modules(window)

@@ -75,9 +75,7 @@ class LabelsOfOneClass(Rule):
         counts_K = label_counts(calls)
         is_early = len({call.step for call in calls}) < self.calls or counts_K.sum() < self.samples
         if is_early and (counts_K > 0).sum() == 1:
-            raise NotEnoughData(
-                f"needs {self.samples} labels, saw {int(counts_K.sum())}"
-            )
+            raise NotEnoughData(f"needs {self.samples} labels, saw {int(counts_K.sum())}")
         if len(counts_K) < 2 or (counts_K > 0).sum() != 1:
             return []
         only = int(counts_K.argmax())

@@ -105,9 +105,7 @@ class LossNotDecreasing(Rule):
         warm = _after_warm_up(window, series, steps_S)
         late_S = loss_S[warm:]
         if len(late_S) < self.num_steps:
-            raise NotEnoughData(
-                f"needs {self.num_steps} steps after warm-up, saw {len(late_S)}"
-            )
+            raise NotEnoughData(f"needs {self.num_steps} steps after warm-up, saw {len(late_S)}")
         fifth, third = max(1, len(late_S) // 5), max(1, len(late_S) // 3)
         early, late = float(np.median(late_S[:fifth])), float(np.median(late_S[-fifth:]))
         fallen_percent = 100 * (early - late) / early if early > 0 else 100.0

@@ -107,9 +107,7 @@ class LossSpike(Rule):
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if len(loss_S) <= self.before + self.after:
-            raise NotEnoughData(
-                f"needs {self.before + self.after + 1} losses, saw {len(loss_S)}"
-            )
+            raise NotEnoughData(f"needs {self.before + self.after + 1} losses, saw {len(loss_S)}")
         start = series.first if np.isfinite(series.first) else float(loss_S[0])
         spikes = [
             (recovered, place, level)

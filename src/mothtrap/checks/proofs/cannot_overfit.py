@@ -65,8 +65,9 @@ class CannotOverfit(Check):
 
     Stays quiet:
         Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`: they
-        are undecided, as are losses that fell by less than `fallen`. Negative losses; steps with several optimizers in turn; trials below
-        `least_steps`; batches in which equal rows have different targets; data that reach the loss
+        are undecided, as are losses that fell by less than `fallen`. Negative losses; steps with
+        several optimizers in turn; trials below `least_steps`; batches in which equal rows have
+        different targets; data that reach the loss
         neither by a loader nor by a model, so that two rows cannot take the place of the batch. Of
         predictions that are equal from the start, as those of a bigram model for one token, the
         best constant guess counts as the least possible loss.
