@@ -53,12 +53,13 @@ NEEDS_OF_THE_JOB = (
     Need(facts=(TrainingStopped, FullSteps, ParametersLogged, ItemLogged, CheckResult)),
     Need(facts=(Blind, ToolError, Dropped, Thinned, Unwatched, CaptureChanged, ShapeChanged)),
     Need(facts=(AdapterReports, Cannot, Looked, SettingIgnored)),
-    Need(facts=(PhasesTimed, WorkerStalled, WorkerPace)),
+    Need(facts=(WorkerStalled,)),
 )
 """Facts that come whatever the adapter is."""
 
 STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
+    Need(facts=(PhasesTimed, WorkerPace)),
     Need(
         facts=(
             LoaderBegan,

@@ -18,7 +18,8 @@ from mothtrap.core.needs import Need, facts_of
 from mothtrap.monitor.catalogue import load_rules
 
 SOURCE = Path(adapter.__file__).parent
-PARTS_OF_FACTS = {"CheckResult", "DropoutRate", "LayerScale", "SampleBatch", "TargetSample"}
+PARTS_OF_FACTS = {"CheckResult", "CollectiveCall", "DropoutRate", "LayerRow", "LayerScale"}
+PARTS_OF_FACTS |= {"SampleBatch", "TargetSample"}
 """Facts that are parts of others, or that come from a check and not from training."""
 STEPS = 90
 
@@ -47,7 +48,7 @@ def test_every_fact_that_a_rule_needs_is_looked_for() -> None:
     needs = [
         need for rule in load_rules(Config()) for need in rule.needs if not _is_of_others(need)
     ]
-    of_the_job = {"WorkerStarted", "WorkerEnded"}
+    of_the_job = {"WorkerStarted", "WorkerEnded", "WorkerStalled"}
     looked = {fact.__name__ for fact in (*IN_EACH_STEP, *IN_FULL_STEPS)}
     assert {fact.__name__ for fact in facts_of(needs)} <= looked | of_the_job
     assert facts_of(needs, each_step=True) <= set(IN_EACH_STEP)

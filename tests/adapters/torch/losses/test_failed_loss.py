@@ -93,7 +93,7 @@ def test_the_finding_is_told_although_the_script_died(tmp_path: Path) -> None:
     record = show(tmp_path / "seen", cwd=tmp_path)
     [finding] = [f for f in record["findings"] if f["code"] == "DAT505"]
     assert finding["location"] == "train.py:10"
-    assert "its targets go from 0 to 3, but it takes 0 to 2" in finding["message"]
+    assert "its targets range from 0 to 3, but it accepts 0 to 2" in finding["message"]
 
 
 def test_without_a_step_the_verdict_says_what_failed(tmp_path: Path) -> None:

@@ -11,8 +11,11 @@ from torch.func import functional_call, grad
 from torch.nn import functional
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.optimization.ownership import TOLD_AT, TOLD_EVERY, OwnershipObserver
+from mothtrap.adapters.torch.optimization import ownership
+from mothtrap.adapters.torch.optimization.ownership import TOLD_EVERY, OwnershipObserver
 from mothtrap.core.facts.optimizers import UnownedParameter
+
+TOLD_AT = ownership.TOLD_AT[-1]
 
 
 class Net(nn.Module):

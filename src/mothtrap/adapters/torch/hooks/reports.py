@@ -59,6 +59,7 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
     UpdateDirection,
 )
+from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
@@ -75,6 +76,7 @@ IN_EACH_STEP: Final = (
     *(Evaluation, EvaluationPhase, NormBatches, TrainingMode, BootstrappedTargets),
     *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
     ScheduleEnded,
+    PhasesTimed,
     *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
 )
 """Facts that are looked for in light steps, too."""
