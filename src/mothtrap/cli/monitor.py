@@ -1,4 +1,4 @@
-"""Follow runs, evaluate the rules on them, and run the actions: outside of the jobs that train."""
+"""Follow runs, evaluate the rules on them, and run the actions: outside of the jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Show the workers of a job."""
+"""Show each worker of a job: its node, its steps, and what it does."""
 
 from __future__ import annotations
 
