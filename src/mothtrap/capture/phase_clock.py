@@ -73,8 +73,10 @@ class PhaseClock:
             step: that closes.
             last: it is the last one.
         """
+        if not self.is_used or step < self._first:
+            return ()
         is_whole = step - self._first + 1 >= EVERY or self._clock() - self._began_s >= EVERY_S
-        if not self.is_used or step < self._first or not (last or is_whole):
+        if not (last or is_whole):
             return ()
         phase = self.enter(self._phase)
         timed = PhasesTimed(

@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections import deque
 from statistics import fmean, median
 
+from mothtrap.capture.depths import FIRST
+
 CREDIT_S = 1.5
 """Processor seconds that watching may cost before the budget counts; chosen by hand."""
-FIRST_STEPS = 64
-"""Steps at the start that are watched, whatever they cost, as in `depths.py`."""
+FIRST_STEPS = FIRST
+"""Steps at the start that are watched, whatever they cost."""
 DENSE_STEPS, SPARSEST = 2000, 20
 """Up to this step the number is at most this, so that one step in ten is watched: rules that ask
 for 100 steps find them. Chosen by hand."""

@@ -78,9 +78,7 @@ class WaitsForData(Rule):
         whole_s = sum(_without_own(each) for each in latest)
         loader = _training_loader(window)
         workers = loader.workers if loader is not None else 0
-        needed = max(workers + 1, math.ceil(max(1, workers) * whole_s / (whole_s - waited_s)))
-        if not workers:
-            needed = max(1, math.ceil(waited_s / (whole_s - waited_s)))
+        needed = _workers_needed(workers, waited_s, whole_s - waited_s)
         name = f"`{loader.loader}`" if loader is not None else "the loader"
         _, *others = self.fixes(window)
         return [
@@ -112,6 +110,13 @@ class WaitsForData(Rule):
     def _waits(self, timed: PhasesTimed) -> bool:
         waits = timed.seconds[DATA] > self.share * _without_own(timed)
         return waits and timed.idle >= self.idle
+
+
+def _workers_needed(workers: int, waited_s: float, computed_s: float) -> int:
+    """Return how many worker processes load a batch in the time in which one is computed."""
+    if not workers:  # loading is what the training thread waits for, and nothing else
+        return max(1, math.ceil(waited_s / computed_s))
+    return max(workers + 1, math.ceil(workers * (waited_s + computed_s) / computed_s))
 
 
 def _training_loader(window: Window) -> LoaderBegan | None:

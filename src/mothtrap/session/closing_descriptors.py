@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from mothtrap.store.own_descriptors import path_of
+
 WAIT_S = 10.0
 """Longest wait for pipes of mothtrap; git, the only program that it asks, is given as long."""
 
@@ -39,7 +41,7 @@ def keep_ours_open(run: Path) -> None:
         if not (stat.S_ISREG(kind) or stat.S_ISDIR(kind)):
             return False
         is_read = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
-        return is_read or _path_of(number).startswith(folder)
+        return is_read or path_of(number).startswith(folder)
 
     @functools.wraps(close_all)
     def closerange(fd_low: int, fd_high: int, /) -> None:
@@ -61,10 +63,3 @@ def _close(low: int, high: int, is_left_open: Callable[[int], bool]) -> None:
     finally:
         if waited:
             has_pipes.release()
-
-
-def _path_of(number: int) -> str:
-    """Return the path of an open file; empty where the system does not say it."""
-    with suppress(OSError):
-        return os.readlink(f"/proc/self/fd/{number}")
-    return ""

@@ -26,7 +26,7 @@ class OwnDescriptor:
     def __init__(self, path: Path, flags: int, mode: int = 0o666) -> None:
         self._path, self._flags = path, flags & ~(os.O_CREAT | os.O_EXCL)
         self._number = os.open(path, flags, mode)
-        self._file, self._link = _file_of(self._number), _link_of(self._number)
+        self._file, self._link = _file_of(self._number), path_of(self._number)
         self._changes = False
         self.closed = False
 
@@ -52,7 +52,7 @@ class OwnDescriptor:
 
     def _is_ours(self) -> bool:
         with suppress(OSError):
-            return self._is_same(self._number, has_moved=_link_of(self._number) == self._link != "")
+            return self._is_same(self._number, has_moved=path_of(self._number) == self._link != "")
         return False
 
     def _is_same(self, number: int, *, has_moved: bool) -> bool:
@@ -78,8 +78,8 @@ def _file_of(number: int) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _link_of(number: int) -> str:
-    """Return the path of an open file; empty where the system does not say it."""
+def path_of(number: int) -> str:
+    """Return the path of an open file; empty if the system does not provide it."""
     with suppress(OSError):
         return os.readlink(f"/proc/self/fd/{number}")
     return ""

@@ -1,4 +1,4 @@
-"""The loss of a compiled Keras model, in the words of checks."""
+"""The loss of a compiled Keras model, as the checks describe it."""
 
 from __future__ import annotations
 
