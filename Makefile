@@ -69,10 +69,10 @@ families:
 ifneq ($(UV),)
 	@$(UV) venv --quiet --python $(PYTHON) .venv-$*
 	@UV_FIND_LINKS="$${UV_FIND_LINKS:-$${PIP_FIND_LINKS:-$$($(PYTHON) -m pip config get global.find-links 2>/dev/null)}}" \
-	  $(UV) pip install --quiet --compile-bytecode --python .venv-$*/bin/python -r $< hypothesis pytest pytest-xdist --editable .
+	  $(UV) pip install --quiet --compile-bytecode --python .venv-$*/bin/python -r $< hypothesis pytest pytest-timeout pytest-xdist --editable .
 else
 	@$(PYTHON) -m venv .venv-$*
-	@.venv-$*/bin/python -m pip install --quiet -r $< hypothesis pytest pytest-xdist --editable .
+	@.venv-$*/bin/python -m pip install --quiet -r $< hypothesis pytest pytest-timeout pytest-xdist --editable .
 endif
 	@touch $@
 

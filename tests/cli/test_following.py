@@ -18,6 +18,8 @@ from mothtrap.cli import main
 from mothtrap.reader.run import open_run
 from mothtrap.store import layout
 
+COST = "mothtrap added "
+"""The beginning of the last line of a verdict."""
 PROGRAM = Path(__file__).with_name("going_wrong.py")
 
 
@@ -72,7 +74,7 @@ def lines_until(process: subprocess.Popen[str], text: str) -> list[str]:
 
 def test_a_job_is_followed_to_its_end(job: Job) -> None:
     following = job.followed()
-    so_far = "".join(lines_until(following, "overhead"))
+    so_far = "".join(lines_until(following, COST))
     assert "the job is still running" in " ".join(so_far.split())
     assert "NUM001" not in so_far
     job.go_wrong()
@@ -84,13 +86,13 @@ def test_a_job_is_followed_to_its_end(job: Job) -> None:
     assert rest.returncode == 0, rest.stderr
     assert rest.stdout.count("NUM001 non-finite loss at step ") == 0  # each is told once
     verdict = rest.stdout.rpartition("\n\n")[2]
-    assert "overhead" in verdict
+    assert COST in verdict
     assert "still running" not in verdict
 
 
 def test_ctrl_c_ends_the_following_and_not_the_job(job: Job) -> None:
     following = job.followed()
-    lines_until(following, "overhead")
+    lines_until(following, COST)
     following.send_signal(signal.SIGINT)
     ended = finish(following)
     assert ended.returncode == 130
@@ -105,7 +107,7 @@ def test_a_run_that_has_ended_is_shown_once(
     done = CliRunner().invoke(main, ["show", "faulty", "--follow"])
     assert done.exit_code == 0, done.output
     assert done.stdout.count("Exploding gradient") == 1
-    assert done.stdout.count("overhead") == 1
+    assert done.stdout.count(COST) == 1
     failing = CliRunner().invoke(main, ["show", "faulty", "--follow", "--fail-on", "error"])
     assert failing.exit_code == 1
 

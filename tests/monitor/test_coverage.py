@@ -42,7 +42,7 @@ from mothtrap.store.worker_log import WorkerLog
 STEPS = 600
 OF_LOSSES = {
     *("nonfinite_loss", "loss_not_decreasing", "loss_diverging"),
-    *("loss_oscillating", "loss_spike", "stalled_training"),
+    *("loss_oscillating", "loss_spike", "loss_unchanged", "stalled_training"),
 }
 """Rules that judge nothing but losses and the clock."""
 OK, LITTLE, NEVER = RuleState.OK, RuleState.NOT_ENOUGH_DATA, RuleState.NOT_APPLICABLE

@@ -147,7 +147,7 @@ function spread(curves) {
 
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
-  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run",
+  DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run", SYS: "Speed",
   TRE: "Trees", EST: "Estimators" };
 
 function Rules({ found }) {
