@@ -40,7 +40,9 @@ def attempt(tmp_path: Path) -> Path:
 def train(attempt: Path, steps: int) -> list[str]:
     """Let a worker make some steps and end; return what it said."""
     said: list[str] = []
-    worker = Worker(lambda: attempt, Config(select=("LOS",), ignore=("LOS414",)), "numpy", said.append)
+    worker = Worker(
+        lambda: attempt, Config(select=("LOS",), ignore=("LOS414",)), "numpy", said.append
+    )
     for number in range(steps):
         step(worker, number)
     worker.close()
