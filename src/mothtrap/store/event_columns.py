@@ -8,7 +8,7 @@ Shape suffixes: N = rows, C = committed records.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,8 +23,8 @@ from mothtrap.core import fact, jsonable
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
-from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.alike_texts import alike_but_for_a_number
+from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers, slices, where_equal
 from mothtrap.store.worker_log import AGAIN, DEFINED, STEP, Commit, Defined
 
