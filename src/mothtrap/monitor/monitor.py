@@ -36,7 +36,7 @@ DENSE_STEPS, DENSE_EVERY = 64, 4
 
 PAUSE_S, NEW_SHARE = 0.25, 0.25
 """Dense steps that follow each other faster than this are judged when they are a quarter of all
-steps so far: 13 judgments of the first 64 steps, not 28, each of which costs 4 to 10 ms. By hand."""
+steps so far: 13 judgments of 64 steps, not 28, each of which costs 4 to 10 ms. By hand."""
 
 COST_RATIO = 0.005
 """Share of wall time that judging may take after the dense steps: what it takes of the
