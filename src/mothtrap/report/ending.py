@@ -32,6 +32,12 @@ def ended_by_exception(run: Run) -> bool:
     return _exception(run) is not None and _ended(run).startswith("ended with")
 
 
+def traceback_of(run: Run) -> str:
+    """Return the traceback of the exception that ended the job; empty where none did."""
+    ends = [end for end in run.observations(WorkerEnded) if end.exception]
+    return ends[0].traceback if ends else ""
+
+
 def ending_word(run: Run) -> str:
     """Say in few words how a job stands: `running`, `finished`, `interrupted`, `exit code 7`."""
     if run.state == "running":

@@ -19,7 +19,9 @@ from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
 from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
-from mothtrap.report.style import count_of
+from mothtrap.report.guarded import guarded_lines
+from mothtrap.report.kept import replay_command
+from mothtrap.report.style import Style, count_of
 
 MAX_BYTES = 5 << 20
 """Size that a report has at most; beyond it pictures, then evidence, then effects are left out."""
@@ -99,18 +101,25 @@ def _verdict(document: Document) -> str:
         if story.severity is Severity.INFO:
             break
         if root.fixes:
-            parts.append(f"<p><strong>Try:</strong> {_prose(root.fixes[0])}</p>")
+            parts.append(f"<p><strong>Fix:</strong> {_prose(root.fixes[0])}</p>")
         if root.has_step:
             parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
-    kept = summary.snapshots
+    parts += [f"<p>{_safe(line.strip())}</p>" for line in guarded_lines(summary.guarded, Style())]
+    if summary.traceback:
+        parts.append(f"<p>How it ended:</p><pre>{_safe(summary.traceback.rstrip())}</pre>")
+    replay = _replay(document)
+    return "".join([*parts, replay])
+
+
+def _replay(document: Document) -> str:
+    summary = document.summary
     if summary.replay is not None:
         lines = "\n".join(map(_safe, summary.replay.lines))
-        parts.append(f"<p>What a replay found:</p><pre>{lines}</pre>")
-    elif kept:
-        called = summary.called or summary.run.id
-        command = f"mothtrap replay {called} --step {kept[0].step}"
-        parts.append(f"<p>Replay it:</p><pre>{_safe(command)}</pre>")
-    return "".join(parts)
+        return f"<p>What a replay found:</p><pre>{lines}</pre>"
+    root = document.stories[0][1] if document.stories else None
+    called = summary.called or summary.run.id
+    command = replay_command(called, summary.snapshots, Style(), root)
+    return f"<p>Replay it:</p><pre>{_safe(command)}</pre>" if command else ""
 
 
 def _where(finding: Finding) -> str:

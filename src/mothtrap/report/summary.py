@@ -24,7 +24,7 @@ from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_o
 from mothtrap.reader.run_facts import CHECKED_BYTES, NOT_EVALUATED, damage_first
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
-from mothtrap.report.ending import ended_by_exception, how_it_ended
+from mothtrap.report.ending import ended_by_exception, how_it_ended, traceback_of
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.ignored import Ignored, ignored
@@ -91,7 +91,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that a baseline holds, which are left out; `failures` are what ended the script;
     `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
     command, where its id does not; `sources` has the source line of each location whose file is
-    as it was when the job began; `ending` says how a job ended that failed; `boosted` are
+    as it was when the job began; `ending` says how a job ended that failed; `traceback` is that of
+    the exception that ended it; `boosted` are
     models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
     there where it was asked for; `after` says what came after the onset of errors and warnings.
     `phases` are the shares of the training time by phase.
@@ -116,6 +117,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     called: str = ""
     sources: dict[str, str] = {}
     ending: str = ""
+    traceback: str = ""
     boosted: tuple[BoostedModel, ...] = ()
     replay: StoredReplay | None = None
     record: RunRecord | None = None
@@ -202,6 +204,7 @@ def summarize(
         after=aftermaths(run, _serious(diagnosis)),
         phases=phase_shares(run),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
+        traceback=traceback_of(run) if _failed(run) else "",
     )
     return shareable(summary)
 

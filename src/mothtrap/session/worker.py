@@ -292,7 +292,6 @@ class Worker:
             self._contained(part, close)
 
     def _ending(self) -> WorkerEnded:
-        exception, location = told(self._containment.ended_by)
         return WorkerEnded(
             step=self.recorder.steps,
             steps=self.recorder.steps,
@@ -302,9 +301,8 @@ class Worker:
             wall_s=self.recorder.times.wall_s,
             start_s=self.start_s,
             beside_s=own_threads_s(),
-            exception=exception,
-            location=location,
             at_s=time.time(),
+            **told(self._containment.ended_by),
         )
 
     def _open(self) -> None:

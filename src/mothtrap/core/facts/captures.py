@@ -44,8 +44,8 @@ class Thinned(Fact, frozen=True, kw_only=True, tag=True):
 class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
     """Steps that were not watched at all: they are too short for the budget `overhead`.
 
-    Those from `step` to `last_step` took `seconds`. Of the first 2,000 steps of a process
-    there are none, and no loss among them was NaN or infinite.
+    Those from `step` to `last_step` took `seconds`. The first 64 steps of a process are
+    always watched, and no loss among the others was NaN or infinite.
     """
 
     last_step: int

@@ -50,11 +50,17 @@ function Alive() {
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
     <span>${about.unit} ${number(now.steps)}</span>
+    ${about.gaps.length > 0 && html`<span class="muted"
+      title="The other steps were not watched: looking at each would cost more than the budget.">
+      watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}
     ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
     ${added && html`<span class="muted" title=${about.cost}>mothtrap added ${added}</span>`}
     <${Job} about=${about} state=${now.state} />`;
 }
+
+const watchedSteps = (about) =>
+  about.gaps.reduce((left, [first, last]) => left - (Math.min(last, about.steps - 1) + 1 - first), about.steps);
 
 /** What is asked of the job: a snapshot, and its end, which is asked for, agreed on, and then there. */
 function Job({ about, state }) {

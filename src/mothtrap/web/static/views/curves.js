@@ -44,7 +44,7 @@ export function Curves() {
         <${Tools} axes=${names.value?.axes ?? ["step"]} axis=${axis} scale=${scale} from=${from} to=${to} />
         ${about && !chosen.length && html`<${Empty}>Choose what to draw on the left.</${Empty}>`}
         <${Notice} found=${answer} what="the curves" />
-        ${curves.length > 0 && html`<${LineChart} curves=${curves} title=${titleOf(curves)} axis=${axis}
+        ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)} axis=${axis}
           scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}
           height=${430} marks=${[...marks(from, to), ...firingMarks(trial)]} at=${whole(value("at"))}
           limit=${trial.value && value("limit") !== "" ? Number(value("limit")) : null}

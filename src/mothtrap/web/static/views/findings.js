@@ -127,7 +127,7 @@ function EvidenceChart({ told }) {
   const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
   return html`<h3>${[...new Set(curves.map(quantity))].join(", ")}</h3>
     <${Notice} found=${answer} what="the evidence" />
-    ${answer.value && html`<${LineChart} curves=${values} title=${named(finding)} marks=${marks}
+    ${answer.value && html`<${LineChart} curves=${values} gaps=${runAnswer.value.value?.gaps} title=${named(finding)} marks=${marks}
       at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />
       <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
         Open in Curves</a></p>`}`;

@@ -194,7 +194,7 @@ function Below({ from, to, cells, at, extra }) {
     .filter((each) => each.severity !== "info").slice(0, 20)
     .map((each) => ({ step: each.step, severity: each.severity, label: each.name }));
   const ends = [cells.begin - 0.5, cells.begin + cells.columns * cells.width - 0.5];
-  return html`<div class="below"><${LineChart} curves=${curves} title="Loss and findings" marks=${[...marks,
+  return html`<div class="below"><${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title="Loss and findings" marks=${[...marks,
     ...extra]} xs=${ends} at=${at} height=${150} onAt=${(step) => change({ at: step })}
     onZoom=${(first, end) => change({ from: first, to: end }, false)} /></div>`;
 }
