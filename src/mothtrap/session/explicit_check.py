@@ -88,9 +88,10 @@ def check(
         budget_s: time limit in seconds for all checks together.
 
     Raises:
-        MothtrapError: the loader yields no batch, or neither `loss_fn` nor `step` is given.
+        MothtrapError: the loader yields no batch, the loss of a batch cannot be computed without
+            `step`, or a Keras model is not compiled.
         ConfigError: a code does not exist.
-        TypeError: the model is neither a PyTorch nor a compiled Keras model.
+        TypeError: the model is neither a PyTorch nor a Keras model.
     """
     made = _adapter(model)
     assert made.explicit_step is not None
