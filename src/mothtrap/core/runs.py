@@ -134,18 +134,19 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
-    """mothtrap's own measured cost: of the training threads, summed over workers.
+    """Measured cost of mothtrap on the training threads, summed over workers.
 
-    The governor keeps `ratio` within `budget` (0: no limit) by skipping captures: `shed`
-    tells which and how many, the most thinned first. `capture_seconds` is the part of
-    `seconds` that went into captures; the rest is the fixed cost of the hooks. Not among them
-    are the `asked_seconds` of captures that a user asked for, `asked_ratio` of the training
-    time, to which the budget does not apply. `unwatched` steps went by without being watched.
+    Captures are skipped to keep `ratio`, a share of the training time, below `budget` (0: no
+    limit). `shed` lists the skipped captures with their number, most skipped first. `seconds` is
+    the cost, of which captures took `capture_seconds`, and hooks the rest. The cost excludes
+    captures that the user requested: they took `asked_seconds`, a share `asked_ratio` of the
+    training time, and the budget does not limit them. `unwatched` is the number of steps that
+    were not observed.
 
     `added_seconds` is how much longer the job took. It is the mean over the workers of `seconds`,
-    of the imports of mothtrap (`start_seconds`), and of the processor time of the threads that
-    compete with the training (`beside_seconds`), plus what the launcher took before and after the
-    job (`launcher_seconds`). `wall_seconds` is the mean training time of a worker.
+    of the time to import mothtrap (`start_seconds`), and of the CPU time of threads that compete
+    with the training (`beside_seconds`), plus the launcher's time before and after the job
+    (`launcher_seconds`). `wall_seconds` is the mean training time of a worker.
     """
 
     ratio: float = 0.0
