@@ -9,7 +9,7 @@ import msgspec
 
 
 class Mode(enum.StrEnum):
-    """Purpose of a run of the model."""
+    """Purpose of a model's forward pass: training, evaluation, or prediction."""
 
     TRAIN = "train"
     EVAL = "eval"

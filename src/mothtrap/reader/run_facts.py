@@ -323,8 +323,8 @@ class RunFacts:
     def collections(self) -> dict[str, Collection]:
         """Collections of the configuration, the script, and `mothtrap capture`, by name.
 
-        If two have the same name, the later one counts. Functions in `reductions` are given by name.
-        `mothtrap capture RUN --list` prints the collections that are active now.
+        If two have the same name, the later one counts. Functions in `reductions` are given by
+        name. `mothtrap capture RUN --list` prints the collections that are active now.
 
         Raises:
             ConfigError: a collection is invalid; another version of mothtrap may have written it.
