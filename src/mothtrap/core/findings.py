@@ -98,7 +98,7 @@ class Findings(tuple[Finding, ...]):
 
     def _repr_html_(self) -> str:
         if not self:
-            return "<p>Nothing was found.</p>"
+            return "<p>No findings.</p>"
         rows = [(f.severity, f.code, f.name, f.step, ", ".join(f.layers), f.message) for f in self]
         return grid(("severity", "code", "name", "step", "layers", "message"), rows)
 

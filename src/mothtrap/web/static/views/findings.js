@@ -64,7 +64,7 @@ function Detail({ told, found }) {
     <${Where} finding=${finding} />
     <${Marks} finding=${finding} mark=${found.marks[finding.fingerprint]} />
     <${Said} finding=${finding} />
-    ${told.after && html`<p class="chain"><b>Went on for</b> ${told.after}</p>`}
+    ${told.after && html`<p class="chain"><b>Lasted</b> ${told.after}</p>`}
     <${Chain} label="Caused by" findings=${by(finding.caused_by)} />
     <${Chain} label="Led to" findings=${by(finding.causes)} />
     ${finding.fixes.length > 0 && html`<h3>Fix</h3>
