@@ -77,7 +77,7 @@ def test_the_guilty_sample_is_ranked_first(path: Path) -> None:
     done = samples(path, "--rank")
     assert done.exit_code == 0
     lines = done.output.splitlines()
-    assert "steps with known samples are bad; 40 different samples were seen" in lines[0]
+    assert "steps with known samples are bad; 40 distinct samples were used" in lines[0]
     assert lines[1].startswith("  index 13 a/thirteen.png: in ")
     ranked = json.loads(samples(path, "--rank", "--format", "json").output)["ranked"]
     assert ranked[0]["index"] == 13
@@ -124,7 +124,7 @@ def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
     store_run(tmp_path / "bare")
     done = samples(tmp_path / "bare", "--step", "3")
     assert done.exit_code == 1
-    assert "no samples are known of these steps" in done.output
+    assert "the samples of these steps are unknown" in done.output
 
 
 def test_names_of_a_run_cannot_steer_the_terminal(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_output_comes_as_lines_and_then_what_was_added(site: Site, made: Path) -
     assert logs["lines"][-1].startswith("epoch 299")
     assert site.json(f"/api/logs?run=healthy&after={logs['next']}")["lines"] == []
     assert site.json("/api/logs?run=healthy&lines=2")["lines"] == logs["lines"][-2:]
-    assert "No output was kept" in site.json("/api/logs?run=empty")["problem"]
+    assert "No output was stored" in site.json("/api/logs?run=empty")["problem"]
 
 
 def test_one_scalar_of_many_runs_comes_at_once(site: Site) -> None:

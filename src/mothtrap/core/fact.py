@@ -24,7 +24,7 @@ PACKAGE = "mothtrap.core.facts"
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Base of all facts.
 
-    `step` is the one in which it was made (see `StepKey`), `mode` that of the step.
+    `step` is the step of the observation (see `StepKey`), and `mode` the mode of that step.
     """
 
     step: int

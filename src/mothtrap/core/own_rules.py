@@ -28,25 +28,28 @@ def rule(
     """Make a rule of a function or a class.
 
     A function takes the window, and its thresholds as keyword-only arguments with
-    defaults; it returns, or yields, a `Found` for each fault, or raises `NotEnoughData`
-    or `NotApplicable` with the reason. A class derives from `Rule`, has thresholds as fields with
-    defaults, and a `check(self, window)` that does the same; it becomes a frozen dataclass. The
-    name of the rule is that of the function, or that of the class in small letters with
-    underscores; the docstring is its page::
+    defaults. It returns or yields a `Found` for each fault, or raises `NotEnoughData` or
+    `NotApplicable` with the reason. A class derives from `Rule`, has thresholds as fields with
+    defaults, and a method `check(self, window)` that does the same; it becomes a frozen dataclass.
+    The rule is named after the function, or after the class in lower case with underscores. The
+    docstring is its documentation::
 
         @mothtrap.rule("ACT901", needs=[Need(kinds=("activation",), statistics=("abs_max",))])
         def huge_activation(window, *, limit: float = 1e4):
             ...
 
     Args:
-        code: two or more capitals and three digits that no other rule has.
+        code: two or more capital letters and three digits; no other rule may have the code.
         severity: default severity of findings; `warning` unless given.
-        needs: what must be captured; a class may say it in its body instead.
-        explains: names of the rules whose findings this one causes.
-        passes: a finding becomes a note when the rule later finds it no more.
+        needs: data to capture; a class may set it in its body instead.
+        explains: names of the rules whose findings this fault causes.
+        passes: a finding becomes an `info` when the rule stops finding the fault.
+
+    Returns:
+        A decorator that returns the rule's class.
 
     Raises:
-        ConfigError: the code, the function or the class cannot be one of a rule.
+        ConfigError: the code, the function, or the class is not valid for a rule.
     """
     check_code(code)
     given: dict[str, Any] = {"code": code}

@@ -99,9 +99,9 @@ def _ended(run: Run, when: str = "") -> str:
     if code is not None and code < 0:
         return f"was killed by signal {_signal(code)}{after}{when}"
     if run.stop_reason is not None:
-        return f"was stopped before step {run.stopped_at}, as asked"
+        return f"was stopped before step {run.stopped_at}, as requested"
     if run.stopped_at is not None:
-        return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
+        return f"was stopped at step {run.stopped_at} by on_nonfinite"
     if exception is not None:
         kind, _, text = exception[0].partition(":")
         message = _message(text.strip())

@@ -71,7 +71,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
-    left = "" if evidence else '<p class="soft">Details of effects are left out for their size.</p>'
+    left = "" if evidence else '<p class="soft">Details of effects are left out to limit the size.</p>'
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -115,11 +115,20 @@ def _replay(document: Document) -> str:
     summary = document.summary
     if summary.replay is not None:
         lines = "\n".join(map(_safe, summary.replay.lines))
+<<<<<<< HEAD
         return f"<p>What a replay found:</p><pre>{lines}</pre>"
     root = document.stories[0][1] if document.stories else None
     called = summary.called or summary.run.id
     command = replay_command(called, summary.snapshots, Style(), root)
     return f"<p>Replay it:</p><pre>{_safe(command)}</pre>" if command else ""
+=======
+        parts.append(f"<p>Result of the replay:</p><pre>{lines}</pre>")
+    elif kept:
+        called = summary.called or summary.run.id
+        command = f"mothtrap replay {called} --step {kept[0].step}"
+        parts.append(f"<p>Replay this step:</p><pre>{_safe(command)}</pre>")
+    return "".join(parts)
+>>>>>>> l2
 
 
 def _where(finding: Finding) -> str:
@@ -143,7 +152,7 @@ def _stories(document: Document, effects: int, *, evidence: bool) -> str:
     left = count_of(known, "known finding")
     rest = f'<p class="soft">Left out: {left} of the baseline.</p>' if known else ""
     if not stories:
-        return f"<h2>Findings</h2><p>Nothing was found.</p>{rest}"
+        return f"<h2>Findings</h2><p>No findings.</p>{rest}"
     parts = [f"<h2>Findings ({len(document.summary.findings)})</h2>"]
     for _, root, followed in stories:
         inner = "".join(
@@ -171,7 +180,7 @@ def _finding(
         f"{_safe(fault_name(finding))}</h3>",
         f'<p class="soft">{kind}{began}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
-        *([f'<p class="soft">Went on for: {_safe(since)}</p>'] if since else []),
+        *([f'<p class="soft">Lasted: {_safe(since)}</p>'] if since else []),
     ]
     if finding.layers:
         more = len(finding.layers) - MAX_LAYERS
@@ -215,7 +224,7 @@ def _rules(document: Document) -> str:
         for rule in sorted(rules, key=lambda r: (list(STATE_SYMBOLS).index(r.state), r.code))
     )
     return (
-        f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was in force.'}</p>"
+        f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was selected.'}</p>"
         f"<details><summary>All rules</summary><table>{rows}</table></details>"
     )
 
@@ -252,7 +261,7 @@ def _conditions(document: Document) -> str:
         return ""
     rows = _rows(list(document.conditions.items())[:MAX_CONDITIONS])
     return (
-        "<h2>Conditions</h2><details><summary>What the run was started with</summary>"
+        "<h2>Conditions</h2><details><summary>Settings and environment of the run</summary>"
         f"<table>{rows}</table></details>"
     )
 

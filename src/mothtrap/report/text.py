@@ -133,7 +133,7 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
         lines += wrapped(f"  = why: {style.safe(finding.why)}", indent="    ")
     after = summary.after_of(finding)
     if after is not None and after.steps:
-        lines += wrapped(f"  = went on for: {in_words(after, summary.run.unit)}", indent="    ")
+        lines += wrapped(f"  = lasted: {in_words(after, summary.run.unit)}", indent="    ")
         if saved := saved_in_words(after, summary.run.unit):
             lines += wrapped(f"  = weights saved before it: {style.safe(saved)}", indent="    ")
     if finding.caused_by:  # what helps against the cause, helps

@@ -381,7 +381,7 @@ def _notes(summary: RunSummary) -> Iterator[str]:
     for failed in summary.tool_errors:
         yield f"mothtrap failed in {failed.part}: {failed.error}"
     for lost in summary.not_kept:
-        yield f"{lost.count:,} {lost.what} were not kept: {lost.reason}"
+        yield f"{lost.count:,} {lost.what} were not stored: {lost.reason}"
     for text in summary.damage:
         yield f"damaged: {text}"
     for ignored in summary.ignored:

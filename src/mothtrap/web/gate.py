@@ -128,7 +128,7 @@ class Gate:
             )
         site = headers.get("sec-fetch-site", "none")
         if path.startswith(API) and site not in ("same-origin", "none"):
-            return 403, "Requests of other sites are refused."
+            return 403, "Requests from other sites are refused."
         if method not in ("GET", "HEAD") and OURS not in headers:
             return 403, f"A request that changes something requires the header {OURS}."
         return None

@@ -58,7 +58,7 @@ class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Blind(Fact, frozen=True, kw_only=True, tag=True):
-    """Something that was not observed, and why."""
+    """Part of the training that was not observed, with the reason."""
 
     what: str
     reason: str
@@ -88,9 +88,10 @@ class Dropped(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class NumberLogged(Fact, frozen=True, kw_only=True, tag=True):
-    """A number that a script logged with the time at which it was measured.
+    """Number that a script logged with the time of its measurement.
 
-    `name` is that of the scalar of the step, which has it, too; `time_s` is in Unix seconds.
+    `name` is the name of the scalar, which is also recorded in the step. `time_s` is a Unix time in
+    seconds.
     """
 
     name: str

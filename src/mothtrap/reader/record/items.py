@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, table, image, artifact, figure, or predictions; see `facts.record.ItemLogged`.
+    """Logged text, table, image, artifact, figure, or predictions; see `facts.record.ItemLogged`.
 
-    `number` is that of the item in its run; `worker` and `attempt` are where it was logged.
+    `number` is the item's number in its run. `worker` and `attempt` say where it was logged.
     """
 
     number: int

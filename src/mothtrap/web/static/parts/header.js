@@ -66,18 +66,18 @@ const watchedSteps = (about) =>
 function Job({ about, state }) {
   const agreed = stopping.value?.run === run.value ? stopping.value.message : "";
   if (state !== "running") {
-    return agreed && html`<span role="status">stop: asked ✔ agreed ✔ ended ✔</span>`;
+    return agreed && html`<span role="status">stop: requested ✔ agreed ✔ ended ✔</span>`;
   }
-  if (agreed) return html`<span role="status">stop: asked ✔ agreed ✔ ${agreed} …</span>`;
+  if (agreed) return html`<span role="status">stop: requested ✔ agreed ✔ ${agreed} …</span>`;
   return html`${about.controls.includes("snapshot") && html`<${Ask} what="snapshot" body=${{}} shows>Snapshot</${Ask}>`}
     ${about.controls.includes("stop") && html`<${Ask} what="stop" body=${{}} sure="Stop the job now?"
-      waits="Stop asked …" done=${(answer) => { stopping.value = { run: run.value, message: answer.message }; }}>
+      waits="Stop requested …" done=${(answer) => { stopping.value = { run: run.value, message: answer.message }; }}>
       Stop</${Ask}>`}`;
 }
 
 function Connection() {
   if (connection.value === "lost") return html`<p class="problem" role="alert">
-    The server does not answer; the page goes on by itself when it is back.</p>`;
+    The server does not answer. The page reconnects automatically.</p>`;
   if (connection.value === "gone") return html`<p class="problem" role="alert">
     ${seen.value?.problem}</p>`;
   return null;

@@ -53,7 +53,7 @@ function Verdict({ about, found }) {
     <${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions">
       <a class="button first" href=${href("findings", { run: run.value, finding: first.root })}>
-        Why, and where in the source</a>
+        Explanation and source line</a>
       <a class="button" href=${href("curves", at)}>Show the first bad step</a>
       <${Next} about=${about} />
     </p>
@@ -140,8 +140,8 @@ function Loss({ about, found }) {
   });
   const title = names.length && !names[0].includes("/loss") ? "Metrics" : "Loss";
   return html`<section><h2>${title}</h2>
-    ${!names.length && html`<${Empty}>${!about.steps ? `No ${about.unit} was made.` : html`No loss was seen so far.
-      In a watch, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
+    ${!names.length && html`<${Empty}>${!about.steps ? `The job made no ${about.unit}s.` : html`No loss was recorded yet.
+      With <code>mothtrap.watch</code>, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
     ${answer.value && html`<${LineChart} curves=${answer.value.curves} gaps=${runAnswer.value.value?.gaps} title=${title} marks=${marks}
       scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
@@ -174,9 +174,14 @@ function Rules({ found }) {
   const ruled = (state) => found.rules.filter((rule) => rule.state === state).length;
   const told = STATES.filter((state) => state !== "not_applicable" && ruled(state));
   return html`<section><h2>Rules</h2>
+<<<<<<< HEAD
     ${!found.rules.length ? html`<${Empty}>No rule has judged so far.</${Empty}>` : html`
     <p>${told.map((state) => html`<span class="state" key=${state}>${ruled(state)} <${Status} of=${state} /></span> `)}</p>
     <details><summary>By family</summary><table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
+=======
+    ${!found.rules.length ? html`<${Empty}>No rule has been evaluated yet.</${Empty}>` : html`
+    <table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
+>>>>>>> l2
       html`<th scope="col" key=${state}><${Status} of=${state} quiet /></th>`)}</tr></thead>
     <tbody>${[...families].map(([family, counts]) => html`<tr key=${family}>
       <th scope="row">${FAMILIES[family] ?? family}</th>${STATES.map((state) =>
@@ -210,7 +215,7 @@ function Worst({ found }) {
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
     ${names.length > 0 && html`<p class="muted">${[...new Set(names.map(quantity))].join(", ")
-      }; the red line is the first bad step</p>`}
+      }; the red line marks the first bad step</p>`}
   </section>`;
 }
 
@@ -230,7 +235,7 @@ function Facts({ about }) {
   const took = (about.ended_s || about.active_s) - about.started_s;
   const rows = {
     Kind: about.kind === "train" ? "" : about.kind, Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
-    Took: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
+    Duration: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
     Workers: about.workers.length > 1 ? String(about.workers.length) : "",
     Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,
     Time: about.time,
@@ -239,8 +244,8 @@ function Facts({ about }) {
   return html`<section><h2>Run</h2>
     <dl class="facts">${Object.entries(rows).filter(([, text]) => text).map(([name, text]) =>
       html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
-    ${about.notes.length > 0 && html`<details><summary>${counted(about.notes.length, "thing")}
-      not observed, not kept or damaged</summary>
+    ${about.notes.length > 0 && html`<details><summary>${counted(about.notes.length, "part")}
+      not observed, not stored, or damaged</summary>
       <ul>${about.notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul></details>`}
   </section>`;
 }
