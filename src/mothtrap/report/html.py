@@ -115,20 +115,11 @@ def _replay(document: Document) -> str:
     summary = document.summary
     if summary.replay is not None:
         lines = "\n".join(map(_safe, summary.replay.lines))
-<<<<<<< HEAD
-        return f"<p>What a replay found:</p><pre>{lines}</pre>"
+        return f"<p>Result of the replay:</p><pre>{lines}</pre>"
     root = document.stories[0][1] if document.stories else None
     called = summary.called or summary.run.id
     command = replay_command(called, summary.snapshots, Style(), root)
-    return f"<p>Replay it:</p><pre>{_safe(command)}</pre>" if command else ""
-=======
-        parts.append(f"<p>Result of the replay:</p><pre>{lines}</pre>")
-    elif kept:
-        called = summary.called or summary.run.id
-        command = f"mothtrap replay {called} --step {kept[0].step}"
-        parts.append(f"<p>Replay this step:</p><pre>{_safe(command)}</pre>")
-    return "".join(parts)
->>>>>>> l2
+    return f"<p>Replay this step:</p><pre>{_safe(command)}</pre>" if command else ""
 
 
 def _where(finding: Finding) -> str:

@@ -174,14 +174,9 @@ function Rules({ found }) {
   const ruled = (state) => found.rules.filter((rule) => rule.state === state).length;
   const told = STATES.filter((state) => state !== "not_applicable" && ruled(state));
   return html`<section><h2>Rules</h2>
-<<<<<<< HEAD
-    ${!found.rules.length ? html`<${Empty}>No rule has judged so far.</${Empty}>` : html`
+    ${!found.rules.length ? html`<${Empty}>No rule has been evaluated yet.</${Empty}>` : html`
     <p>${told.map((state) => html`<span class="state" key=${state}>${ruled(state)} <${Status} of=${state} /></span> `)}</p>
     <details><summary>By family</summary><table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
-=======
-    ${!found.rules.length ? html`<${Empty}>No rule has been evaluated yet.</${Empty}>` : html`
-    <table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
->>>>>>> l2
       html`<th scope="col" key=${state}><${Status} of=${state} quiet /></th>`)}</tr></thead>
     <tbody>${[...families].map(([family, counts]) => html`<tr key=${family}>
       <th scope="row">${FAMILIES[family] ?? family}</th>${STATES.map((state) =>
