@@ -96,7 +96,7 @@ def test_another_address_is_served_with_a_warning(runs: Path) -> None:
     server = start(runs, "--host", "127.0.0.1", "--port", "0")
     first_line(server)
     _, said = ended(server)
-    assert "has the token sees these runs" in said
+    assert "has the token can see these runs" in said
 
 
 def test_a_folder_that_is_not_there_is_named(runs: Path) -> None:

@@ -125,8 +125,8 @@ def test_what_makes_no_sense_is_refused_before_it_is_sent(job: Job) -> None:
     for words, complaint in (
         (("--add", "gradiens"), "no built-in collection"),
         (("--add", "weights", "--every", "0"), "every must be 1 step or more"),
-        (("--add", "weights", "--list"), "--list changes nothing"),
-        ((), "nothing was asked for"),
+        (("--add", "weights", "--list"), "--list cannot be combined"),
+        ((), "nothing to do; give --add"),
     ):
         refused = job.ask(*words)
         assert (refused.returncode, complaint in refused.stderr) == (2, True), refused.stderr

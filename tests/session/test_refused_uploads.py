@@ -87,7 +87,7 @@ def test_a_store_that_is_down_from_the_start_to_the_end(
     assert capfd.readouterr().out == f"seen is at {s3_url}/seen\n"
     assert spooled() == []
     command("upload")
-    assert "nothing is to be sent" in capfd.readouterr().err
+    assert "nothing to upload" in capfd.readouterr().err
 
 
 def test_a_job_does_not_wait_for_a_store_that_does_not_answer(
