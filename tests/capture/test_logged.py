@@ -165,9 +165,9 @@ def test_a_name_that_is_no_text_is_left_out_and_told_once() -> None:
         logged.tensor(name, 1.0)  # type: ignore[arg-type]
     record = job.close(0)
     assert said == [
-        "mothtrap: log: a name must be a text, not a int",
-        "mothtrap: log: a name must be a text, not a NoneType",
-        "mothtrap: log: a name must be a text, not a list",
+        "mothtrap: log: a name must be a string, not a int",
+        "mothtrap: log: a name must be a string, not a NoneType",
+        "mothtrap: log: a name must be a string, not a list",
     ]
     told = [fact.what for fact in record.observations if isinstance(fact, Blind)]
     assert told[0] == "values of a int as a name"

@@ -102,7 +102,7 @@ def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
     )
     refused = job.ask("--remove", "mien")
     assert refused.returncode == 2
-    assert "no collection 'mien' is in force" in refused.stderr
+    assert "no collection 'mien' is active" in refused.stderr
     digests = job.end()
     stored = mothtrap.open_run(job.path)
     tensor = stored.tensor("gradient:0.weight")
@@ -123,7 +123,7 @@ def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
 def test_what_makes_no_sense_is_refused_before_it_is_sent(job: Job) -> None:
     job.opened()
     for words, complaint in (
-        (("--add", "gradiens"), "no built-in collection"),
+        (("--add", "gradiens"), "not a built-in collection"),
         (("--add", "weights", "--every", "0"), "every must be 1 step or more"),
         (("--add", "weights", "--list"), "--list cannot be combined"),
         ((), "nothing to do; give --add"),

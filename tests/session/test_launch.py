@@ -135,7 +135,7 @@ def test_a_name_that_is_too_long_for_a_folder_is_refused_in_one_sentence(tmp_pat
     seen = run([*MOTHTRAP, "run", "--name", "n" * 300, script], cwd=tmp_path)
     assert (seen.returncode, seen.stdout) == (2, "")
     assert seen.stderr.splitlines() == [
-        "error: --name has 300 bytes; the name of a run may have 200; choose a shorter one"
+        "error: --name has 300 bytes; the name of a run may have at most 200; choose a shorter one"
     ]
 
 
