@@ -187,4 +187,6 @@ def test_a_number_that_is_called_as_a_measured_one_is_kept_apart_from_it() -> No
         numbers = {scalar.name: scalar.value for scalar in record.scalars}
         assert numbers["log.loss"] == 1e6
         assert "loss" not in numbers
-    assert said == ["mothtrap: log: 'loss' is kept as 'log.loss': mothtrap measures it, too"]
+    assert said == [
+        "mothtrap: log: 'loss' is stored as 'log.loss', because mothtrap measures its own 'loss'"
+    ]

@@ -78,7 +78,11 @@ def test_a_message_that_fails_is_said_and_is_exit_1() -> None:
         ("", ["r1"], "no [[actions]] are configured"),
         ('[[actions]]\ndo = ["stop"]', ["test", "stp"], "did you mean 'stop'"),
         ('[[actions]]\ndo = ["stop"]', ["test"], "tables by name: stop"),
-        ('[[actions]]\ndo = ["stop"]', ["r1", "stop"], "to send a test message: mothtrap actions test stop"),
+        (
+            '[[actions]]\ndo = ["stop"]',
+            ["r1", "stop"],
+            "to send a test message: mothtrap actions test stop",
+        ),
         ('[[actions]]\ndo = ["stop"]', ["r2"], "r2"),
         ('[[actions]]\ndo = ["stpo"]', ["r1"], "did you mean 'stop'"),
         (f'[[actions]]\ndo = ["webhook"]\nwebhook = "{CANARY}"', ["r1"], "begins with http"),

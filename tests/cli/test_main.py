@@ -111,7 +111,10 @@ def test_version_is_that_of_the_package(tmp_path: Path) -> None:
         (["run", "--name", "a\\b", "x.py"], "is not a valid name of a run"),
         (["run", "--name", "..", "x.py"], "--name '..' is not a valid name of a run"),
         (["run", "--name", "", "x.py"], "--name '' is not a valid name of a run"),
-        (["upload", "x", "--to", "file:///x", "--name", "a/b"], "--name 'a/b' is not a valid name of a run"),
+        (
+            ["upload", "x", "--to", "file:///x", "--name", "a/b"],
+            "--name 'a/b' is not a valid name of a run",
+        ),
         (["run", "--overhead", "2", "-m", "x"], "it is a share of the training time"),
         (["run", "--overhead", "2%", "-m", "x"], "must be a number such as 0.02, not '2%'"),
         (["ls", "nosuchdir"], "the folder nosuchdir does not exist"),

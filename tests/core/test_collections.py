@@ -99,7 +99,11 @@ def test_a_collection_called_as_a_built_in_one_is_that_one() -> None:
             "'loss' is not a built-in .*(did you mean 'losses'?); for names",
         ),
         ("a", {"tensors": ("weigth",)}, "'weigth' is not a built-in .*(did you mean 'weights'?)"),
-        ("a", {"tensors": ("gradiens:x",)}, "'gradiens:x' has an unknown kind (did you mean 'gradients'"),
+        (
+            "a",
+            {"tensors": ("gradiens:x",)},
+            "'gradiens:x' has an unknown kind (did you mean 'gradients'",
+        ),
         ("a", {"tensors": ("re:(",)}, "'re:(' is not a valid regular expression"),
         ("weights", {"shape_only": True, "raw": True}, "shape_only cannot be combined with raw"),
         ("weights", {"statistics": ()}, "statistics is empty"),

@@ -61,7 +61,7 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     if run != "empty":
         page.get_by_role("img", name=re.compile("train.loss")).wait_for()
     page.get_by_role("link", name="Logs").click()
-    page.get_by_role("log").or_(page.get_by_text("No output was kept")).first.wait_for()
+    page.get_by_role("log").or_(page.get_by_text("No output was stored")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run, exact=True).wait_for()
 

@@ -59,7 +59,7 @@ def test_a_replay_is_started_only_where_that_was_allowed(
 
     def ran(run: Any, step: int) -> dict[str, Any]:
         asked.append((run, step))
-        with pytest.raises(ControlError, match="a replay is going on"):
+        with pytest.raises(ControlError, match="another replay is running"):
             replays.replay(site.runs / "values", body)
         return {"match": True}
 
