@@ -95,13 +95,13 @@ def test_with_few_bad_steps_nothing_is_claimed(path: Path) -> None:
 def test_steps_without_known_samples_are_said(path: Path) -> None:
     done = samples(path, "--step", "999")
     assert done.exit_code == 1
-    assert "step 999: its samples are not known" in done.output
+    assert "step 999: its samples are unknown" in done.output
 
 
 def test_a_rule_that_found_nothing_is_an_error(path: Path) -> None:
     done = samples(path, "--where", "loss_spike")
     assert done.exit_code == 2
-    assert "the run has no finding of 'loss_spike'" in done.output
+    assert "the run has no finding of the rule 'loss_spike'" in done.output
 
 
 def test_two_things_cannot_be_asked_for(path: Path) -> None:
@@ -164,4 +164,4 @@ def test_steps_that_are_named_are_all_shown(path: Path) -> None:
 
 def test_many_steps_without_known_samples_are_said_in_one_line(path: Path) -> None:
     done = samples(path, "--step", "998", "--step", "999")
-    assert "steps 998-999: their samples are not known" in done.output
+    assert "steps 998-999: their samples are unknown" in done.output

@@ -81,7 +81,7 @@ def test_replays_are_not_for_other_machines(site: Site) -> None:
     words = [str(site.runs), "--allow-replay", "--host", "127.0.0.1"]
     ran = CliRunner().invoke(command, words)
     assert ran.exit_code == 2
-    assert "for the loopback only" in ran.output
+    assert "cannot be combined with --host" in ran.output
 
 
 def test_runs_are_compared_with_the_first(site: Site) -> None:

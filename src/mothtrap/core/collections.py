@@ -143,24 +143,28 @@ def _complaint_of_pattern(pattern: str) -> str | None:
         try:
             re.compile(pattern.removeprefix(REGEX))
         except re.error as err:
-            return f"tensors: {pattern!r} is no regular expression: {err}"
+            return f"tensors: {pattern!r} is not a valid regular expression: {err}"
         return None
     if _kinds_of(pattern):
         return None
     kind, colon, _ = pattern.partition(":")
     if colon:
         hint = nearest(kind, [*known_kinds.plurals(), *known_kinds.names()])
-        return f"tensors: {pattern!r} is of no kind{hint}; kinds: {', '.join(known_kinds.names())}"
+        return (
+            f"tensors: {pattern!r} has an unknown kind{hint}; kinds: "
+            f"{', '.join(known_kinds.names())}"
+        )
     return (
-        f"tensors: {pattern!r} is no built-in collection{nearest(kind, known_kinds.plurals())}; "
-        f"for names write '*:{pattern}'; built-in: {', '.join(known_kinds.plurals())}"
+        f"tensors: {pattern!r} is not a built-in "
+        f"collection{nearest(kind, known_kinds.plurals())}; for names write '*:{pattern}'; "
+        f"built-in: {', '.join(known_kinds.plurals())}"
     )
 
 
 def _complaint_of_content(collection: Collection) -> str | None:
     kept = bool(collection.numbers or collection.raw or collection.reductions)
     if collection.shape_only and kept:
-        return "shape_only excludes raw, statistics and reductions; keep one of them"
+        return "shape_only cannot be combined with raw, statistics, or reductions; keep one of them"
     if not kept and not collection.shape_only:
         return 'statistics is empty: give statistics = ["all"], raw = true or shape_only = true'
     if not collection.modes and collection.eval is None and collection.predict is None:
@@ -175,11 +179,14 @@ def _complaint_of_content(collection: Collection) -> str | None:
         if not name:
             return "reductions has a function without a name"
         if name in MEASURED:
-            return f"reductions.{name} is the name of a number that mothtrap measures itself"
+            return (
+                f"reductions.{name}: mothtrap already measures a number of this name; choose "
+                "another name"
+            )
         if not callable(function):
             return (
                 f"reductions.{name} must be a function of one array, not {function!r}; functions "
-                "can be given from Python alone: mothtrap.watch(..., collections=...)"
+                "can be given only in Python: mothtrap.watch(..., collections=...)"
             )
     return None
 

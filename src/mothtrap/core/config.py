@@ -297,7 +297,8 @@ def _read(path: Path) -> dict[str, object]:
         top = _with_underscores(own)
         if twice := sorted(top.keys() & values.keys()):
             raise ConfigError(
-                f"{path}: {twice[0]} stands at the top and in [tool.mothtrap]; keep one of them"
+                f"{path}: {twice[0]} is set both at the top level and in [tool.mothtrap]; keep "
+                "one of them"
             )
         values |= top
     for key in values:
@@ -328,8 +329,8 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
     if not 0 <= config.overhead < 1:
         raise fault(
             where,
-            f"overhead cannot be {config.overhead:g}: overhead is a share of the training time: "
-            "0.02 is 2 %; it must be at least 0 (no limit) and below 1",
+            f"overhead cannot be {config.overhead:g}: it is a share of the training time (0.02 is "
+            "2 %), at least 0 (no limit) and below 1",
         )
     for key in ("max_run_mb", "cache_mb"):
         if not 0 <= (size := getattr(config, key)) < float("inf"):
@@ -339,8 +340,8 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
     if config.workers == "rank0" and config.on_nonfinite != "report":
         raise fault(
             where,
-            f"on_nonfinite = {config.on_nonfinite!r} cannot go with workers = 'rank0': all "
-            "workers must agree on a step; leave workers at 'all'",
+            f"on_nonfinite = {config.on_nonfinite!r} cannot be combined with workers = 'rank0', "
+            "because all workers must agree on a step; leave workers at 'all'",
         )
     if not 0 <= config.max_gradient_norm < float("inf"):
         given = f"{config.max_gradient_norm:g}"
@@ -353,7 +354,10 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
         raise fault(where, f"stop_exit_code must be 0 to 255, not {config.stop_exit_code}")
     stops = any("stop" in reaction.do for reaction in reactions(config.actions, where))
     if stops and config.workers == "rank0":
-        raise fault(where, "the action stop cannot go with workers = 'rank0'; leave it at 'all'")
+        raise fault(
+            where,
+            "the action `stop` cannot be combined with workers = 'rank0'; leave workers at 'all'",
+        )
     for name, collection in config.collections.items():
         found = complaint(name, collection)
         if found:

@@ -106,7 +106,7 @@ def _installed() -> tuple[dict[str, type[Fact]], tuple[PluginError, ...]]:
         try:
             kinds = dict(_facts_in(part))
             if twice := sorted(found.keys() & kinds.keys()):
-                raise part.fault(f"the fact {twice[0]} is installed already")
+                raise part.fault(f"the fact {twice[0]} is already installed")
         except PluginError as err:
             errors.append(err)
         else:

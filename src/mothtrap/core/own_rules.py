@@ -70,8 +70,8 @@ def rule(
 def _of_class(made: type, given: dict[str, Any]) -> type[Rule]:
     if not issubclass(made, Rule):
         raise ConfigError(
-            f"@rule stands above {made.__name__}, which must derive from mothtrap.Rule "
-            "and have a method check(window)"
+            f"@rule decorates {made.__name__}, which must derive from mothtrap.Rule and have a "
+            "method check(window)"
         )
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", made.__name__).lower()
     for key, value in (given | {"called": name}).items():
@@ -120,9 +120,9 @@ def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, 
         default = argument.default
         if argument.kind is not inspect.Parameter.KEYWORD_ONLY or not isinstance(default, SETTINGS):
             raise ConfigError(
-                f"the rule {name} has the argument {argument.name!r}; beside the window a rule "
-                "takes thresholds only: keyword-only arguments (after `*`) whose defaults are "
-                "numbers, texts or true or false"
+                f"the rule {name} has the argument {argument.name!r}; besides the window, a rule "
+                "takes only thresholds: keyword-only arguments (after `*`) whose defaults are "
+                "numbers, strings, True, or False"
             )
         check_threshold(f"the rule {name}", argument.name, default)
         found.append((argument.name, hints.get(argument.name, type(default)), default))

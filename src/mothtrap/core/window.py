@@ -84,7 +84,7 @@ class Series:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
         """Return the values as a numpy array, float64, shape (S,)."""
         if copy is False and dtype is not None and np.dtype(dtype) != self.values_S.dtype:
-            raise ValueError(f"float64 does not become {np.dtype(dtype)} without a copy")
+            raise ValueError(f"float64 cannot be converted to {np.dtype(dtype)} without a copy")
         values_S = self.values_S if dtype is None else self.values_S.astype(dtype, copy=False)
         return values_S.copy() if copy else values_S
 

@@ -161,8 +161,8 @@ class Plots:
             ]
         if not rows:
             raise UnknownNameError(
-                f"of {chosen.identity} no values and no exponents were captured: ask for them "
-                'with a collection of `statistics = ["exponents"]`'
+                f"no values and no exponents of {chosen.identity} were captured; capture them "
+                'with a collection that has `statistics = ["exponents"]`'
             )
         powers = [row["power"] for row in rows]
         every = list(range(max(powers), min(powers) - 1, -1))  # also those between without a value

@@ -209,7 +209,9 @@ class Run(RunFacts):
         """
         begin, end = step_number(begin), step_number(end)
         if end < begin:
-            raise ValueError(f"a view ends at its begin or later: not from {begin} to before {end}")
+            raise ValueError(
+                f"the end of a view must not be before its begin: got begin {begin} and end {end}"
+            )
         return Run(self._files, self._span.narrowed(begin, end))
 
     @property

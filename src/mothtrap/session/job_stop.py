@@ -240,7 +240,10 @@ class JobStop:
     def _call(self, call: CallRequest) -> None:
         """Call a function that the configuration of this job names; no other is ever called."""
         if call.function not in self._functions:
-            self._say(f"mothtrap: {call.function!r} is not called: it is not configured in_job")
+            self._say(
+                f"mothtrap: {call.function!r} was not called, because the configuration of this "
+                "job does not name it"
+            )
             return
         try:
             with self._heard():

@@ -203,8 +203,8 @@ def watch(
     for other in models[1:]:
         if adapters_of(other) != adapters:
             raise TypeError(
-                f"watch: a {type(models[0]).__qualname__} and a {type(other).__qualname__} are of "
-                "two frameworks; call watch for each of them"
+                f"watch: a {type(models[0]).__qualname__} and a {type(other).__qualname__} belong "
+                "to two frameworks; call watch once for each"
             )
     _check_known(settings)
     given = optimizer if isinstance(optimizer, list | tuple) else (optimizer,)
@@ -348,13 +348,13 @@ def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
     ]
     if left and worker is startup.process_worker():
         say_on_stderr(
-            f"mothtrap: watch: {', '.join(left)} of the call: not taken, since `mothtrap run` has "
-            "settings of its own; give it to that, or write it to mothtrap.toml"
+            f"mothtrap: watch: {', '.join(left)} ignored, because `mothtrap run` has its own "
+            "settings; pass it to `mothtrap run`, or set it in mothtrap.toml"
         )
     elif left:
         say_on_stderr(
-            f"mothtrap: watch: {', '.join(left)} of the call: not taken, since it takes part in "
-            "the run of a watch that is open; give it to that, or give this one a name"
+            f"mothtrap: watch: {', '.join(left)} ignored, because this call joins the run of a "
+            "watch that is still open; pass it to that watch, or give this watch a name"
         )
 
 

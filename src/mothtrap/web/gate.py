@@ -30,8 +30,8 @@ OURS = "x-mothtrap"
 """A header that a form or a link of another page cannot send."""
 
 NO_TOKEN = (
-    "This page requires its token. Open the address that `mothtrap ui` printed: it ends in "
-    "?token=... and is required once for each browser."
+    "This page requires a token. Open the address that `mothtrap ui` printed; it ends in "
+    "?token=... Each browser needs it once."
 )
 
 

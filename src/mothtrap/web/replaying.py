@@ -56,8 +56,8 @@ class Replays:
             raise ConfigError(f"the request cannot be read: {err}") from err
         if not self.allowed:
             raise ControlError(
-                "this server starts no replays, as they execute the run's script; copy the "
-                "command, or start the server with `mothtrap ui --allow-replay`"
+                "this server does not start replays, because they execute the run's script; copy "
+                "the command, or start the server with `mothtrap ui --allow-replay`"
             )
         if not self._lock.acquire(blocking=False):
             raise ControlError("another replay is running; try again when it has ended")

@@ -104,7 +104,7 @@ def _condition(
         what, curves = f"{kind}:{tensor}", [curve]
     if mode != Mode.TRAIN:
         raise ConfigError(
-            f"rules of this form evaluate train steps; {curve} has {mode.value} steps"
+            f"rules of this form evaluate training steps; {curve} has {mode.value} steps"
         )
     condition = Condition(
         what=what,

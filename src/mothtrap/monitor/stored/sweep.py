@@ -93,7 +93,7 @@ def _places(named: Named, runs_dir: str) -> list[str]:
         paths = [Path(path) for path in sorted(glob.glob(str(named)))]
         known = [str(path) for path in paths if layout.attempts(path)]
         if not known:
-            raise RunNotFoundError(f"no run found: {str(named)!r} fits none in {Path.cwd()}")
+            raise RunNotFoundError(f"no run found: {str(named)!r} matches none in {Path.cwd()}")
         return known
     if not layout.attempts(Path(named)) and (inside_here := layout.list_runs(Path(named))):
         return [str(path) for path in inside_here]

@@ -134,7 +134,9 @@ class Exponents:
         """
         if dtype not in NAMES or "float" not in dtype:
             floats = [name for name in NAMES if "float" in name]
-            raise UnknownNameError(f"{dtype!r} is no floating type{nearest(dtype, floats)}")
+            raise UnknownNameError(
+                f"{dtype!r} is not a floating-point type{nearest(dtype, floats)}"
+            )
         limits = ml_dtypes.finfo(dtype_of(dtype))  # type: ignore[no-untyped-call]
         power_B = np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
         # What is above half of the least number is rounded up to it.
