@@ -35,7 +35,8 @@ class Model(nn.Module):
 
     def forward(self, token_BT: torch.Tensor) -> torch.Tensor:
         """Return logits, (B, T, V)."""
-        hidden = self.blocks(self.embed(token_BT))
+        mask_TT = nn.Transformer.generate_square_subsequent_mask(LENGTH, token_BT.device)
+        hidden = self.blocks(self.embed(token_BT), mask=mask_TT, is_causal=True)
         return self.head((hidden - hidden.mean() * (self.divisor == 0)) * self._scale(hidden))
 
     def _scale(self, hidden: torch.Tensor) -> torch.Tensor:
