@@ -44,7 +44,7 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
     remote = read_remote(run)
     if to is None and remote is None:
         raise ConfigError(
-            f"{run} was kept for no object store; say where it is to go, e.g. "
+            f"{run} has no object store as its target; name one, e.g. "
             f"mothtrap upload {run} --to s3://bucket/runs"
         )
     runs_url, own = split(remote.url) if remote is not None else ("", run.name)

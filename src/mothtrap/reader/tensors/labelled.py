@@ -35,8 +35,8 @@ def values_over_steps(
         raise MissingExtraError("Tensor.to_xarray", "xarray", "analysis") from err
     if not found:
         raise StepUnavailableError(
-            f"no values of {identity} were kept, so there is no array of them; capture them with a "
-            "collection that has raw = true, or take its statistics: `history` and `Run.dataset`"
+            f"no values of {identity} were captured; capture them with a collection that has "
+            "raw = true, or read its statistics: `history` and `Run.dataset`"
         )
     shapes = sorted({array.shape for _, array in found})
     if len(shapes) > 1:
