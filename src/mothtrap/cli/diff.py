@@ -18,7 +18,7 @@ from mothtrap.cli._options import format_option, runs_dir_option
     "--rtol",
     type=click.FloatRange(0),
     metavar="X",
-    help="Numbers that differ by less than this share of the larger one are the same "
+    help="Numbers that differ by less than this share of the larger one count as equal "
     "[default: 0, bit by bit; 0.001 between runs of different numbers of workers].",
 )
 @click.option(
