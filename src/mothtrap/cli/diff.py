@@ -25,7 +25,7 @@ from mothtrap.cli._options import format_option, runs_dir_option
     "--atol",
     type=click.FloatRange(0),
     metavar="X",
-    help="Numbers that differ by less than this are the same [default: 0; 1e-7 between runs of "
+    help="Numbers that differ by less than this count as equal [default: 0; 1e-7 between runs of "
     "different numbers of workers].",
 )
 @click.option(
