@@ -28,9 +28,7 @@ def test_samples_of_a_step_where_else_they_were_and_its_replay(
 ) -> None:
     page = open_view(watched, site, "samples", "values", "&at=8")
     table = page.get_by_role("region", name="Samples")
-    table.get_by_role(
-        "row", name=re.compile("2 ✖ bad row.*26.*img026.png.*ImageFolder")
-    ).wait_for()
+    table.get_by_role("row", name=re.compile("2 ✖ bad row.*26.*img026.png.*ImageFolder")).wait_for()
     page.get_by_text("Step 8, replayed: bit-identical to the run").wait_for()
     for said in ("head.softmax", "torch.log", "2 (img026.png)"):
         page.get_by_role("listitem").filter(has_text=said).first.wait_for()

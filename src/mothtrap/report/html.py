@@ -69,7 +69,9 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
-    left = "" if evidence else '<p class="soft">Details of effects are left out to limit the size.</p>'
+    left = (
+        "" if evidence else '<p class="soft">Details of effects are left out to limit the size.</p>'
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'

@@ -89,7 +89,9 @@ def differences_here(
                 state="may",
                 what=f"{name.replace('_', ' ')}: {before[name]} then, {hardware[name]} here: sums "
                 "may be rounded differently",
-                fix="set OMP_NUM_THREADS as then" if name == "usable_cores" else "use the same hardware",
+                fix="set OMP_NUM_THREADS as then"
+                if name == "usable_cores"
+                else "use the same hardware",
             )
 
 

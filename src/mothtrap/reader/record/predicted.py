@@ -30,7 +30,8 @@ def predictions_of(
     if not common:
         raise StepUnavailableError(
             f"values of {labels.identity} and {scores.identity} were never captured at the same "
-            f"{mode} step: at {len(targets)} and {len(outputs)} steps; capture both with one collection"
+            f"{mode} step: at {len(targets)} and {len(outputs)} steps; "
+            "capture both with one collection"
         )
     found_targets, found_outputs, rows = [], [], 0
     for key in reversed(common):
