@@ -183,7 +183,7 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
         sending.send(attempt.parent, s3_url)
     os.close(held)
     layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))
-    with pytest.raises(ConfigError, match=r"say where it is to go, e\.g\. mothtrap upload"):
+    with pytest.raises(ConfigError, match=r"name one, e\.g\. mothtrap upload"):
         sending.send(attempt.parent)
     assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"
     assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it stays here, too
