@@ -142,7 +142,7 @@ def _answer(found: RunDifference, style: Style) -> list[str]:
         f"  A {safe(divergence.first)}  B {safe(divergence.second)}  ({divergence.method})"
     )
     if divergence.relative is not None:
-        lines.append(f"  {divergence.relative:.2g} apart, of the larger one")
+        lines.append(f"  relative difference {divergence.relative:.2g}")
     if divergence.location:
         lines.append(f"  {safe(divergence.location)}")
     if divergence.also:

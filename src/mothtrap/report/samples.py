@@ -156,7 +156,11 @@ _UNKNOWN: dict[str, Any] = {"data": -1, "index": -1, "name": "", "digest": ""}
 
 def _suspect(suspect: Suspect, style: Style) -> str:
     often = f"in {suspect.bad} bad of {count_of(suspect.steps, 'step')}"
-    chance = f"by chance {suspect.chance:.2g}" if suspect.chance < 1 else "chance explains it"
+    chance = (
+        f"probability {suspect.chance:.2g} by chance"
+        if suspect.chance < 1
+        else "chance explains it"
+    )
     return f"  {_sample(suspect.sample, style)}: {often}, {suspect.lift:.3g}x the rate; {chance}"
 
 

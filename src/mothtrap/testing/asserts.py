@@ -1,5 +1,7 @@
 """Assertions about a model, for tests; each runs one check of `mothtrap.check`.
 
+Unless they list their arguments, they take the arguments of `assert_gradients_reach_all`.
+
 An assertion raises `AssertionError` with the text of the finding, or with the reason if the check
 could not decide. Weights and random states are restored afterwards.
 """
