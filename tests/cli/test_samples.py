@@ -124,7 +124,7 @@ def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
     store_run(tmp_path / "bare")
     done = samples(tmp_path / "bare", "--step", "3")
     assert done.exit_code == 1
-    assert "no samples are known of these steps" in done.output
+    assert "no samples are known for these steps" in done.output
 
 
 def test_names_of_a_run_cannot_steer_the_terminal(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
             Overhead(ratio=0.03, seconds=0.3, capture_seconds=0.2, budget=0.02),
             400,
             "3.0 % of the training time (0.30 s: hooks 0.10 s, statistics 0.20 s); above the "
-            "budget of 2 %, as the first steps and the look for NaN at each step are not thinned",
+            "budget of 2 %, as the first steps and the NaN check of each step are never skipped",
         ),
         (
             Overhead(ratio=1.25, seconds=0.5, budget=0.02),

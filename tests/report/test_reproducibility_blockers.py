@@ -38,7 +38,7 @@ def judge(known: Ledger | None = None, source: Source | None = CLEAN) -> list[tu
 
 def test_a_seeded_run_of_a_clean_commit_has_no_obstacle() -> None:
     assert judge() == []
-    assert verdict([]).startswith("nothing that is known keeps it")
+    assert verdict([]).startswith("no known reason keeps it")
 
 
 @pytest.mark.parametrize(
@@ -153,8 +153,8 @@ def test_other_versions_and_another_processor_here_are_said() -> None:
     here: dict[str, LedgerValue] = {"torch": "2.13", "numpy": "2.0", "gone": None}
     found = list(differences_here(known, here, {"processor": "Y", "usable_cores": 4}))
     assert [each.what for each in found] == [
-        "other versions are installed here: torch 2.12 (here 2.13), gone 1 (here none)",
-        "processor: X then, Y here: sums may be rounded otherwise",
+        "different versions are installed here: torch 2.12 (here 2.13), gone 1 (here none)",
+        "processor: X in the run, Y here: sums may be rounded differently",
     ]
 
 
@@ -164,7 +164,7 @@ def test_changed_and_missing_sources_are_said() -> None:
     )
     assert [(each.state, each.what) for each in found] == [
         ("will", "1 file changed since the run: b.py"),
-        ("cannot tell", "whether files changed since that cannot be read here: c.py"),
+        ("cannot tell", "whether these files changed, which cannot be read here: c.py"),
     ]
 
 

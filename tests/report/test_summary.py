@@ -70,8 +70,8 @@ def test_a_note_is_no_fault() -> None:
             HandMadeRun(rules=JUDGED, tool_errors=(ToolError(step=1, part="writer", error="x"),)),
             "a part of mothtrap failed",
         ),
-        (HandMadeRun(), "no rule was in force"),
-        (HandMadeRun(damage=("1/run.json: torn",)), "what the rules found cannot be read"),
+        (HandMadeRun(), "no rule was active"),
+        (HandMadeRun(damage=("1/run.json: torn",)), "the findings cannot be read"),
         (HandMadeRun(rules=JUDGED[1:], steps=1), "judged in 1 step: no rule had enough data"),
         (
             HandMadeRun(tool_errors=(ToolError(step=1, part="rules", error="x"),)),
@@ -87,8 +87,8 @@ def test_a_note_is_no_fault() -> None:
             HandMadeRun(steps=0, blind=(Blind(step=0, what="job", reason="torch not imported"),)),
             "Nothing was observed: torch not imported.",
         ),
-        (HandMadeRun(steps=0, damage=("w0: torn",)), "what was stored cannot be read"),
-        (HandMadeRun(steps=0, state="running"), "no optimizer step has been made so far"),
+        (HandMadeRun(steps=0, damage=("w0: torn",)), "the stored data cannot be read"),
+        (HandMadeRun(steps=0, state="running"), "no optimizer step so far"),
         (
             HandMadeRun(steps=0, workers=(), state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
             "exit code 2 before any optimizer step",

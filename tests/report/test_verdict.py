@@ -208,7 +208,7 @@ def test_a_run_in_which_rules_were_switched_off_is_never_simply_fine() -> None:
     said = summary_of(rules=OFF).verdict
     assert said == (
         "All rules were switched off: ACT901 huge_output, ACT902 odd. "
-        "Nothing could be judged in 120 steps: no rule was active any more."
+        "Nothing could be judged in 120 steps: no rule was still active."
     )
 
 

@@ -93,7 +93,7 @@ def _ended(run: Run, when: str = "") -> str:
     if code is not None and code < 0:
         return f"was killed by signal {_signal(code)}{after}{when}"
     if run.stop_reason is not None:
-        return f"was stopped before step {run.stopped_at}, as asked"
+        return f"was stopped before step {run.stopped_at}, as requested"
     if run.stopped_at is not None:
         return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
     if exception is not None:

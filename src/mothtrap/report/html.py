@@ -206,8 +206,9 @@ def _rules(document: Document) -> str:
         for rule in sorted(rules, key=lambda r: (list(STATE_SYMBOLS).index(r.state), r.code))
     )
     return (
-        f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was in force.'}</p>"
-        f"<details><summary>All rules</summary><table>{rows}</table></details>"
+        "<h2>Rules "
+        f"({len(rules)})</h2><p>{said or 'No rule was active.'}</p><details><summary>All "
+        f"rules</summary><table>{rows}</table></details>"
     )
 
 

@@ -21,11 +21,13 @@ SHOWN = 5
 """Names in one line."""
 
 _GENERATORS = {
-    "torch": ("torch", "torch.manual_seed(0) before the model is made"),
+    "torch": ("torch", "torch.manual_seed(0) before the model is created"),
     "python": ("Python's random", "random.seed(0) at the top of the script"),
     "numpy": ("numpy.random", "numpy.random.seed(0) at the top of the script"),
 }
-_CONSEQUENCE = {"torch": ": first weights, dropout and the order of shuffled batches depend on it"}
+_CONSEQUENCE = {
+    "torch": (": initial weights, dropout, and the order of shuffled batches depend on it")
+}
 
 
 def blockers(
@@ -46,7 +48,8 @@ def blockers(
         yield Blocker(
             state="cannot tell",
             what="seeds, switches and versions: the run has no ledger",
-            fix="run it again with this version of mothtrap; a run without a step has none",
+            fix="record the run again with this version of mothtrap; a run without "
+            "steps has no ledger",
         )
     else:
         random = ledger.facts.get("random", {})
@@ -79,7 +82,7 @@ def differences_here(
         named = _named(others)
         yield Blocker(
             state="may",
-            what=f"other versions are installed here: {named}",
+            what=f"different versions are installed here: {named}",
             fix="install the versions of the ledger",
         )
     before = ledger.facts.get("hardware", {})
@@ -87,9 +90,11 @@ def differences_here(
         if name in before and name in hardware and before[name] != hardware[name]:
             yield Blocker(
                 state="may",
-                what=f"{name.replace('_', ' ')}: {before[name]} then, {hardware[name]} here: sums "
-                "may be rounded otherwise",
-                fix="OMP_NUM_THREADS as then" if name == "usable_cores" else "the same hardware",
+                what=f"{name.replace('_', ' ')}: {before[name]} in the run, "
+                f"{hardware[name]} here: sums may be rounded differently",
+                fix=("set OMP_NUM_THREADS as in the run")
+                if name == "usable_cores"
+                else "use the same hardware",
             )
 
 
@@ -108,13 +113,13 @@ def changed_sources(
             state="will",
             what=f"{count_of(len(changed), 'file')} changed since the run: {_named(changed)}",
             where=changed[0],
-            fix="check out what ran: `source.json` of the run has commit and changes",
+            fix="check out the code of the run: its `source.json` has the commit and the changes",
         )
     gone = [path for path in then if path not in now]
     if gone:
         yield Blocker(
             state="cannot tell",
-            what=f"whether files changed since that cannot be read here: {_named(gone)}",
+            what=f"whether these files changed, which cannot be read here: {_named(gone)}",
         )
 
 
@@ -140,8 +145,8 @@ def verdict(found: Sequence[Blocker]) -> str:
         return f"may give other numbers, for {count_of(counts['may'], 'reason')}"
     if counts["cannot tell"]:
         unknown = count_of(counts["cannot tell"], "thing")
-        return f"nothing known speaks against it; {unknown} cannot be told"
-    return "nothing that is known keeps it from giving the same numbers again"
+        return f"no known reason against reproducing it; {unknown} cannot be checked"
+    return "no known reason keeps it from giving the same numbers again"
 
 
 def _seeds(
@@ -155,13 +160,13 @@ def _seeds(
         if start == Start.UNSEEDED:
             # Before the framework was imported others may have been seeded unseen.
             state: State = "will" if name == "torch" else "may"
-            what = f"{called} was drawn from, and no seed was seen{more}"
+            what = f"{called} was used without a seed{more}"
             yield Blocker(state=state, what=what, fix=fix)
         elif start == Start.CLOCK:
-            what = f"the seed {random.get(f'seed.{name}')} of {called} is the time of the start"
-            yield Blocker(state="will", what=what, fix=f"a fixed number: {fix}")
+            what = f"the seed {random.get(f'seed.{name}')} of {called} is the start time"
+            yield Blocker(state="will", what=what, fix=f"use a fixed number: {fix}")
         elif start in (Start.UNKNOWN, None):
-            what = f"whether {called} was given a fixed seed"
+            what = f"whether {called} got a fixed seed"
             yield Blocker(state="cannot tell", what=what, fix=fix)
 
 
@@ -173,26 +178,26 @@ def _switches(ledger: Ledger) -> Iterator[Blocker]:
     if found.get("cudnn.benchmark"):
         yield Blocker(
             state="may",
-            what="cudnn.benchmark is on: which kernel computes a convolution depends on timing",
+            what="cudnn.benchmark is on: the choice of convolution kernels depends on timing",
             fix="torch.backends.cudnn.benchmark = False",
         )
     if not found.get("deterministic_algorithms"):
         yield Blocker(
             state="may",
-            what="operations may add up in any order (scatter, index_add, gradients of embedding)",
+            what="operations may sum in any order (scatter, index_add, embedding gradients)",
             fix="torch.use_deterministic_algorithms(True)",
         )
     elif found.get("deterministic_warn_only"):
         yield Blocker(
             state="may",
-            what="operations without a deterministic form only warn",
+            what="operations without a deterministic version only warn",
             fix="torch.use_deterministic_algorithms(True) without warn_only",
         )
     variables = ledger.facts.get("environment", {})
     if variables.get("CUBLAS_WORKSPACE_CONFIG") not in (":4096:8", ":16:8"):
         yield Blocker(
             state="may",
-            what="matrix products on several streams may add up in any order",
+            what="matrix products on several streams may sum in any order",
             where="CUBLAS_WORKSPACE_CONFIG",
             fix="CUBLAS_WORKSPACE_CONFIG=:4096:8 before the start",
         )
@@ -202,7 +207,7 @@ def _hashing(ledger: Ledger) -> Iterator[Blocker]:
     if ledger.facts.get("determinism", {}).get("python.hash_randomization"):
         yield Blocker(
             state="cannot tell",
-            what="whether the script goes through a set of texts: its order is another in each run",
+            what="whether the script iterates over a set of strings: its order differs in each run",
             where="PYTHONHASHSEED",
             fix="PYTHONHASHSEED=0 before the start, or sorted(...) around the set",
         )
@@ -222,22 +227,23 @@ def _of_loader(loader: LoaderBegan) -> Blocker | None:
     if loader.workers and not loader.in_order:
         return Blocker(
             state="will",
-            what=f"batches come from whichever of {loader.workers} processes is ready first",
+            what=f"each batch comes from whichever of {loader.workers} worker processes "
+            "is ready first",
             where=where,
             fix="DataLoader(..., in_order=True)",
         )
     if loader.sampler == "own":
         return Blocker(
             state="cannot tell",
-            what="in which order the script's own sampler takes samples",
+            what="in which order the script's own sampler draws samples",
             where=where,
             fix="give it a generator with a fixed seed",
         )
     if loader.sampler == "iterable" and loader.workers:
         return Blocker(
             state="cannot tell",
-            what=f"whether the data set has a fixed order in each of {loader.workers} processes; "
-            "with another number of them it is another one",
+            what=f"whether the dataset has a fixed order in each of {loader.workers} "
+            "worker processes; another number of processes changes the order",
             where=where,
         )
     return None
@@ -249,17 +255,17 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Blocker]:
         if seen.sorted_names is False:
             yield Blocker(
                 state="may",
-                what="files are not in the order of their names: that of a file system may change",
+                what="files are not sorted by name: the order of a file system may change",
                 where=f"{kind}.{seen.names_in}",
                 fix="sorted(...) around os.listdir or glob",
             )
         if seen.generators:
             yield Blocker(
                 state="cannot tell",
-                what="what the data set draws from a generator of its own; each process of a "
-                "loader has a copy of it",
+                what="what the dataset draws from its own generator; each loader "
+                "process has a copy of it",
                 where=f"{kind}.{seen.generators[0]}",
-                fix="give it a fixed seed, and in worker_init_fn another one for each process",
+                fix="give it a fixed seed, and a different one for each process in worker_init_fn",
             )
 
 
@@ -268,10 +274,10 @@ def _source(source: Source | None) -> Iterator[Blocker]:
         reason = f": {source.error}" if source is not None else ""
         yield Blocker(state="cannot tell", what=f"which commit ran{reason}", fix=_commit(source))
     elif source.changed_count:
-        kept = "only the beginning of them was kept" if source.cut else "they are in source.json"
+        kept = "only the beginning of them was stored" if source.cut else "they are in source.json"
         yield Blocker(
             state="may",
-            what=f"{count_of(source.changed_count, 'file')} had changes that are in no commit; "
+            what=f"{count_of(source.changed_count, 'file')} had uncommitted changes; "
             f"{kept}: {_named(source.changed)}",
             where=f"commit {source.commit[:12]}",
             fix="commit before a run",

@@ -63,15 +63,15 @@ def steps_text(
                 lines.append(f"  and {more} more: --limit {len(rows)}")
             missing = max(0, batch.told.rows - len(rows))
             if missing:
-                lines.append(f"  of {count_of(missing, 'further row')} nothing was kept")
+                lines.append(f"  nothing was stored about {count_of(missing, 'further row')}")
         if step.left_out:
-            lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not kept")
+            lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not stored")
     more_steps = len(steps[most_steps:]) if most_steps is not None else 0
     if more_steps:
         of_all = "s, of all workers" if len({step.worker for step in steps}) > 1 else "s"
         word = "step" + of_all * (more_steps > 1)
         lines.append(f"and {more_steps:,} more {word}: --limit {len(steps)}")
-    return "\n".join(lines) or "no samples are known of these steps"
+    return "\n".join(lines) or "no samples are known for these steps"
 
 
 def sightings(samples: Samples, wanted: str) -> list[dict[str, Any]]:
@@ -95,8 +95,8 @@ def sightings_text(
     """The steps that trained on a sample."""
     if not found:
         return (
-            f"no step with known samples trained on {style.safe(wanted)!r}; give a file's name "
-            "or the end of one, an index, or the digest of a row"
+            f"no step with known samples trained on {style.safe(wanted)!r}; give a file name or "
+            "its end, an index, or the digest of a row"
         )
     lines = []
     for sample in found:
@@ -137,8 +137,8 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     out = [suspect for suspect in found.ranked if suspect.stands_out]
     if not out:
         lines.append(
-            "no sample stands out: chance puts some of so many samples into bad steps as often "
-            "as this; more passes over the data, or more bad steps, would tell them apart"
+            "no sample stands out: with this many samples, some are in bad steps this often by "
+            "chance; more epochs or more bad steps are needed"
         )
         sit = "sits" if len(found.ranked) == 1 else "sit"
         held = f"{count_of(len(found.ranked), 'sample')} {sit} in bad steps"
@@ -147,7 +147,7 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     if len(out) > limit:
         lines.append(f"and {len(out) - limit:,} more that stand out: --limit {len(out)}")
     if rest := len(found.ranked) - len(out):
-        lines.append(f"{rest:,} more sit in bad steps no more often than by chance")
+        lines.append(f"{rest:,} more are in bad steps no more often than by chance")
     return "\n".join(lines)
 
 
@@ -185,13 +185,13 @@ def _about(batch: BatchOfSamples, style: Style) -> str:
     if told.loader:
         parts[0] += f" of {style.safe(told.loader)}, pass {told.pass_number}, batch {told.number}"
     else:
-        parts[0] += f" given to the model by hand ({style.safe(told.place) or 'its input'})"
+        parts[0] += f" passed to the model directly ({style.safe(told.place) or 'its input'})"
     if told.worker is not None:
         seed = f" (seed {told.seed})" if told.seed is not None else ""
         parts.append(f"made by loader worker {told.worker}{seed}")
     parts += [f"from {_kind(seen.kind, style)} {seen.data}" for seen in batch.data]
     if not told.sure:
-        parts.append("taken for the batch of this step by its size and the order of loading")
+        parts.append("assumed to be the batch of this step, from its size and the loading order")
     return ", ".join(parts)
 
 
@@ -202,7 +202,7 @@ def _kind(kind: str, style: Style) -> str:
 def _sample(sample: Sample, style: Style) -> str:
     parts: Iterable[str] = (
         f"index {sample.index}" if sample.index >= 0 else "",
-        f"of data set {sample.data}" if sample.index >= 0 and sample.data > 0 else "",
+        f"of dataset {sample.data}" if sample.index >= 0 and sample.data > 0 else "",
         style.safe(sample.name),
         f"digest {sample.digest}" if sample.digest else "",
     )

@@ -243,7 +243,7 @@ def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known:
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was seen: pass it with dbg.step(loss=loss)"
     if lost := sum(seen.count for seen in run.observations(Dropped) if _was_captured(seen)):
-        text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
+        text += f"; {count_of(lost, 'step')} lost, because mothtrap could not store them"
     if run.state == "running":
         text += "; the job is still running"
     if any(not error.part.startswith("rule") for error in run.tool_errors):
@@ -331,28 +331,28 @@ def _why_nothing(run: Run) -> str:
     if run.blind:
         return run.blind[0].reason.rstrip(".")
     if run.damage:
-        return "what was stored cannot be read"
+        return "the stored data cannot be read"
     if run.state == "running":
-        return "no optimizer step has been made so far"
+        return "no optimizer step so far"
     if stepped:
         return (
-            "a process made steps, but none of them was stored: "
-            "mothtrap could not write there, or was ended before it did"
+            "a process made steps, but none was stored: mothtrap could not write there, or was "
+            "killed before it did"
         )
     if run.state == "crashed":
         return f"the job {how_it_ended(run, UNSTEPPED)}"
-    return "no process of the job made an optimizer step of a framework that mothtrap knows"
+    return "no process of the job made an optimizer step in a framework that mothtrap supports"
 
 
 def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
     if not rules and run.tool_errors:
         return f"mothtrap failed in {run.tool_errors[0].part} ({run.tool_errors[0].error})"
     if not rules and run.damage:
-        return "what the rules found cannot be read, as files are damaged or missing"
+        return "the findings cannot be read, because files are damaged or missing"
     if not rules:
-        return "no rule was in force"
+        return "no rule was active"
     if all(rule.state == RuleState.RULE_FAILED for rule in rules):
-        return "no rule was active any more"
+        return "no rule was still active"
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):
         return "no rule had enough data"
     return "no rule that applies had enough data"

@@ -63,9 +63,7 @@ def _embedding(
         wrong = (index < 0) | (index >= size)
         sentence += _rows(wrong, sources)
         if least < 0:
-            fixes = [
-                "if -1 or -100 means padding: masked_fill(ids < 0, 0), and mask them later"
-            ]
+            fixes = ["if -1 or -100 means padding: masked_fill(ids < 0, 0), and mask them later"]
         elif greatest == size:
             fixes = [f"count from 0, or make it nn.Embedding({size + 1}, ...)", *fixes]
     made = sources.told(index, scene)

@@ -46,8 +46,8 @@ def test_what_is_unsound_on_one_rank_is_left_out_on_all(tmp_path: Path, kind: st
     told = seen.observations(StepGuarded)
     assert sorted(o.fault for o in told) == sorted([kind, "worker"])
     assert {o.step for o in told} == {3}
-    assert "left out by the guard: 1 step (3): " in outcome.stderr
-    assert "another worker" not in outcome.stderr.rpartition("left out by the guard")[2]
+    assert "skipped by the guard: 1 step (3): " in outcome.stderr
+    assert "another worker" not in outcome.stderr.rpartition("skipped by the guard")[2]
 
 
 def test_a_stop_on_one_rank_stops_all_with_exit_code_3(tmp_path: Path) -> None:
