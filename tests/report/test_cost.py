@@ -27,8 +27,8 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
         (
             Overhead(ratio=0.01, seconds=0.4, asked_ratio=0.2, asked_seconds=8.0, budget=0.02),
             120,
-            "1.0 % of the training time (0.40 s); captures that you asked for took 20.0 % (8.00 s) "
-            "more",
+            "1.0 % of the training time (0.40 s); captures that you asked for took another "
+            "20.0 % (8.00 s)",
         ),
         (
             Overhead(ratio=0.03, seconds=0.3, capture_seconds=0.2, budget=0.02),
@@ -58,15 +58,15 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
         (
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),
             10_000,
-            "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were not watched, too "
-            "short for that (overhead = 0 watches each); thinned: a",
+            "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were not watched, "
+            "because they are too short (overhead = 0 watches every step); thinned: a",
         ),
         (
             Overhead(ratio=0.03, seconds=0.6, budget=0.02, unwatched=7840),
             10_000,
-            "3.0 % of the training time (0.60 s); above the budget of 2 %, as the first steps are "
-            "all watched; 7,840 of 10,000 steps were not watched, too short for that (overhead = 0 "
-            "watches each)",
+            "3.0 % of the training time (0.60 s); above the budget of 2 %, as all of the first "
+            "steps are watched; 7,840 of 10,000 steps were not watched, because they are too short "
+            "(overhead = 0 watches every step)",
         ),
         (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),
     ],

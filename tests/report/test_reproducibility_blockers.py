@@ -83,7 +83,7 @@ def test_uncommitted_changes_and_unknown_commits_are_said() -> None:
     dirty = Source(commit="0123456789abcdef", changed=("a.py", "b.py"), changed_count=2)
     [(state, what)] = judge(source=dirty)
     assert state == "may"
-    assert "2 files had changes that are in no commit" in what
+    assert "2 files had uncommitted changes" in what
     assert "a.py, b.py" in what
     [(state, what)] = judge(source=Source(error="git is not installed"))
     assert (state, "git is not installed" in what) == ("cannot tell", True)

@@ -82,7 +82,7 @@ def test_a_note_is_no_fault() -> None:
             HandMadeRun(steps=0, workers=(), end=RunEnd(exit_code=1, ended_s=0.0)),
             "Nothing was observed: exit code 1 before any optimizer step.",
         ),
-        (HandMadeRun(steps=0), "Nothing was observed: a process made steps, but none of them"),
+        (HandMadeRun(steps=0), "Nothing was observed: a process made steps, but none was stored"),
         (
             HandMadeRun(steps=0, blind=(Blind(step=0, what="job", reason="torch not imported"),)),
             "Nothing was observed: torch not imported.",
