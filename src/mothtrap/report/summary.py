@@ -246,7 +246,7 @@ def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known:
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was recorded: pass it with dbg.step(loss=loss)"
     if lost := sum(seen.count for seen in run.observations(Dropped) if _was_captured(seen)):
-        text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
+        text += f"; {count_of(lost, 'step')} lost, because mothtrap could not store them"
     if run.state == "running":
         text += "; the job is still running"
     if any(not error.part.startswith("rule") for error in run.tool_errors):
@@ -336,7 +336,7 @@ def _why_nothing(run: Run) -> str:
     if run.damage:
         return "the stored data cannot be read"
     if run.state == "running":
-        return "no optimizer step has been made so far"
+        return "no optimizer step so far"
     if stepped:
         return (
             "a process trained, but no step was stored: "
@@ -344,7 +344,7 @@ def _why_nothing(run: Run) -> str:
         )
     if run.state == "crashed":
         return f"the job {how_it_ended(run, UNSTEPPED)}"
-    return "no process of the job made an optimizer step of a framework that mothtrap knows"
+    return "no process of the job made an optimizer step in a framework that mothtrap supports"
 
 
 def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:

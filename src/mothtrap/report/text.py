@@ -76,7 +76,7 @@ def state_lines(
         lines += [f"  {style.safe(line)}" for line in summary.replay.lines]
     lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, first)
     if summary.known:
-        lines.append(f"  left out: {count_of(summary.known, 'finding')} of the baseline")
+        lines.append(f"  left out: {count_of(summary.known, 'finding')} in the baseline")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA)
     other = summary.in_state(RuleState.NOT_APPLICABLE)
     if everything:

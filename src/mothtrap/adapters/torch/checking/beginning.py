@@ -146,7 +146,7 @@ class Checking:
         if not in_time:
             return self._unmade(check, f"the check did not end within {left:.0f} s")
         if not data:
-            return self._unmade(check, "the process that made the check crashed")
+            return self._unmade(check, "the process that ran the check crashed")
         return decode(data, CheckResult)
 
     def _report(self, check: Check, pipe: int, deadline: float) -> None:

@@ -91,7 +91,7 @@ class ExplicitStep:
         """
         batches = [trees.copied(batch) for batch in itertools.islice(loader, MAX_BATCHES)]
         if not batches:
-            raise MothtrapError("check: the loader gives no batch")
+            raise MothtrapError("check: the loader yields no batch")
         owned = [p for p in model.parameters() if p.requires_grad]
         return cls(
             model,
@@ -284,6 +284,6 @@ def _loss_of(model: nn.Module, loss: Callable[..., Any] | None, batch: Any) -> t
         result: torch.Tensor = loss(model(*batch[:-1]), batch[-1])
         return result
     raise MothtrapError(
-        f"check: it is not known how the loss of a batch of type {type(batch).__name__} is "
-        "computed; pass step=, a function that takes a batch and returns its loss"
+        f"check: cannot compute the loss of a batch of type {type(batch).__name__}; pass step=, a "
+        "function that takes a batch and returns its loss"
     )

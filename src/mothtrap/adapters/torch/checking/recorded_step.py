@@ -46,7 +46,7 @@ class RecordedStep:
         """
         turn = self._recording.last
         if turn is not None and len(turn.optimizers) > 1 and turn.backwards > 1:
-            raise NotApplicable("several optimizers step in turn, each for a loss of its own")
+            raise NotApplicable("several optimizers step in turn, each for its own loss")
         pid, pipe = copies.copy_process()
         if pid == 0:
             playing = Playing(self._recording, change, steps, pipe)
