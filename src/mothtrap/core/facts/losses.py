@@ -145,3 +145,19 @@ class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
     argument: str
     count: int
     shares: dict[int, float]
+
+
+class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
+    """A term of a loss that trained nothing at each look, while another term did.
+
+    `term` is how the source writes it, `values` are its values at the `looks`. At `without_graph`
+    of them it had no graph. At the others it reached parameters, but none that the `optimizers`
+    (their classes) stepped. `location` is the line that adds it.
+    """
+
+    term: str
+    looks: int
+    without_graph: int
+    values: tuple[float, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    location: str | None = None

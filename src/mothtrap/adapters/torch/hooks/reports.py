@@ -39,7 +39,13 @@ from mothtrap.core.facts.layers import (
     SequenceAxes,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
+from mothtrap.core.facts.losses import (
+    DetachedTerm,
+    FailedLoss,
+    LossCall,
+    LossSeries,
+    TokenShares,
+)
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     FrozenParameters,
@@ -82,7 +88,7 @@ IN_EACH_STEP: Final = (
 """Facts that are looked for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
+    *(DetachedTerm, LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),

@@ -129,7 +129,31 @@ def output_shape(node: Node) -> Shape | None:
 def leaves(roots: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors to which a backward from a tensor, or several, will add a gradient."""
     several = roots if isinstance(roots, tuple | list) else (roots,)
-    waiting, seen = [root.grad_fn for root in several if isinstance(root, torch.Tensor)], 0
+    for node in _nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            yield variable
+
+
+def reachable_leaves(root: torch.Tensor) -> tuple[list[torch.Tensor], bool]:
+    """Return the tensors that a backward gives a gradient, and whether these are all.
+
+    Behind a reentrant checkpoint, and in a graph of more than `MAX_NODES` nodes, others can be.
+    """
+    found: list[torch.Tensor] = []
+    count, hides = 0, False
+    for node in _nodes([root.grad_fn]):
+        count += 1
+        hides = hides or "Checkpoint" in node.name()
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            found.append(variable)
+    return found, count < MAX_NODES and not hides
+
+
+def _nodes(waiting: list[Node]) -> Iterator[Node]:
+    """Yield the first nodes, and those behind them, `MAX_NODES` at most."""
+    seen = 0
     known: set[int] = set()
     while waiting and seen < MAX_NODES:
         node = waiting.pop()
@@ -137,9 +161,7 @@ def leaves(roots: Any) -> Iterator[torch.Tensor]:
             continue
         known.add(id(node))
         seen += 1
-        variable = getattr(node, "variable", None)
-        if isinstance(variable, torch.Tensor):
-            yield variable
+        yield node
         waiting += [following for following, _ in node.next_functions]
 
 
