@@ -161,3 +161,18 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
     values: tuple[float, ...] = ()
     optimizers: tuple[str, ...] = ()
     location: str | None = None
+
+
+class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
+    """The target of a loss has a gradient.
+
+    Of `looks` at backwards of a line, at `trained` of them the target was a number plus a weighted
+    prediction (`reward + gamma * value`) and its gradient changed parameters that were stepped. At
+    `idle` of them it reached parameters, but none that the prediction reaches or that was stepped.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    trained: int = 0
+    idle: int = 0
+    location: str | None = None

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
+from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.layers import AttentionLook
-from mothtrap.core.facts.losses import DetachedTerm
+from mothtrap.core.facts.losses import DetachedTerm, TrainedTarget
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -26,4 +27,5 @@ def add_loss_observers(job: Job, observers: Observers, targets: TargetOrderObser
     """
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
+    observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)

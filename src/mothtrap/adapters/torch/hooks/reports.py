@@ -45,6 +45,7 @@ from mothtrap.core.facts.losses import (
     LossCall,
     LossSeries,
     TokenShares,
+    TrainedTarget,
 )
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
@@ -88,7 +89,15 @@ IN_EACH_STEP: Final = (
 """Facts that are looked for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    *(DetachedTerm, LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
+    *(
+        DetachedTerm,
+        LossCall,
+        TokenShares,
+        TrainedTarget,
+        HalfPrecision,
+        OptimizerFacts,
+        RoundedUpdates,
+    ),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),

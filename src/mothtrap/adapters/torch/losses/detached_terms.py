@@ -136,7 +136,7 @@ def _reached(value: Any) -> frozenset[int] | None:
         return frozenset()
     if value.grad_fn is None:
         return frozenset({id(value)} if value.requires_grad else ())
-    found, complete = graph.reachable_leaves(value)
+    found, complete = graph.leaves_behind(value.grad_fn)
     return frozenset(id(leaf) for leaf in found) if complete else None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from mothtrap.adapters.torch.source.evaluation import Scope
 from mothtrap.adapters.torch.source.names import NOTHING, attribute_of, item_of
 from mothtrap.adapters.torch.source.scopes import AnyScope, FrameScope, running_call
 
@@ -47,13 +48,10 @@ def summands(frame: FrameType) -> list[Summand]:
     call = running_call(frame)
     if call is None:
         return []
-    scope = FrameScope(frame, call.lineno, lambda node, inner: NOTHING)
-    function = call.func
-    given: ast.expr | None = call.args[0] if call.args else None
-    if isinstance(function, ast.Attribute) and (given is None or function.attr not in _PASSES):
-        given = function.value
-    elif isinstance(function, ast.Attribute) and is_number(_value(function.value, scope)):
-        given = function.value
+    scope = FrameScope(frame, call.lineno, _unknown)
+    given = call.func.value if isinstance(call.func, ast.Attribute) else None
+    if call.args and not isinstance(given, ast.Call) and not is_number(_value(given, scope)):
+        given = call.args[0]  # `accelerator.backward(loss)`
     found = list(_terms(given, scope, MAX_DEPTH)) if given is not None else []
     return found[:MAX_TERMS] if len(found) > 1 else []
 
@@ -61,6 +59,11 @@ def summands(frame: FrameType) -> list[Summand]:
 def is_number(value: Any) -> bool:
     """Return whether a value is a number, or a tensor of numbers."""
     return isinstance(value, torch.Tensor | float | int) and not isinstance(value, bool)
+
+
+def _unknown(_node: ast.AST, _scope: Scope) -> Any:
+    """An earlier value of a name is not worked out: the terms are the variables of now."""
+    return NOTHING
 
 
 def _terms(node: ast.expr, scope: AnyScope, depth: int) -> Iterator[Summand]:
@@ -166,7 +169,7 @@ def _elements(node: ast.expr, scope: AnyScope) -> Iterator[Summand]:
             yield Summand(f"{name}[{key}]", one, place)
 
 
-def _value(node: ast.expr, scope: AnyScope) -> Any:
+def _value(node: ast.expr | None, scope: AnyScope) -> Any:
     """The value of a name, `a.b` or `a[0]`, or `NOTHING`."""
     if isinstance(node, ast.Name):
         return scope.lookup(node.id)
