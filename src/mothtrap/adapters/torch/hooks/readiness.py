@@ -13,6 +13,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
+    EqualStates,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -57,19 +58,20 @@ OF_FORWARDS: Final = frozenset(
     (
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept),
-        *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets),
+        *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, SequenceAxes),
     )
 )
 """Facts that only a forward of a model can show."""
-OF_BACKWARDS: Final = frozenset(
-    (DetachedTerm, LossCall, TokenShares, TrainedTarget, LossesKept, GradientsCleared)
-)
+OF_BACKWARDS: Final = frozenset((LossCall, TokenShares, LossesKept, GradientsCleared))
 """Facts that only a backward can show."""
 OF_OPTIMIZERS: Final = frozenset(
-    (ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection)
+    (
+        *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
+        *(DetachedTerm, TrainedTarget),
+    )
 )
 """Facts that only a step of an optimizer, or an update by hand, can show."""
 

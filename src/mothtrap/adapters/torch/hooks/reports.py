@@ -18,6 +18,7 @@ from mothtrap.core.facts.data import (
 )
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
+    EqualStates,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -89,6 +90,7 @@ IN_EACH_STEP: Final = (
 """Facts that are looked for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
+    EqualStates,
     *(
         DetachedTerm,
         LossCall,

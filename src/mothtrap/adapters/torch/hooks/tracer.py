@@ -297,6 +297,7 @@ class Tracer(Parts):
             return
         self._backwards += 1
         self.forwards.close_path()  # a backward may run modules again
+        self.forwards.bootstraps.states.backward_began()
         if self.recorder.depths.in_group:
             self._pace.backward_began()
         self.recording.backward_began()
