@@ -74,6 +74,7 @@ PLANTED = (
     exactly("detached_term", "LOS415", 0, severity="warning"),
     exactly("trained_target", "LOS416", 0, severity="warning"),
     near("equal_states", "DAT520", 0, severity="info"),
+    near("end_never_a_target", "DAT521", 0, severity="info"),
     near("learning_rate_too_high", "OPT602", 0),
     near("learning_rate_too_low", "OPT603", 0, severity="warning"),
     near("weight_decay_dominates", "OPT607", 0, severity="warning"),

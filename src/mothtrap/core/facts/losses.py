@@ -98,6 +98,9 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     not of tokens.
     `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
     `row_sums`: least and greatest sum of a row of labels that has 0 or 1 for each class.
+    `endings`: of sequences that predict their next token and are shorter than others of the
+    batch: their number, the most frequent last label and its rows, the most frequent token after
+    that, which is no label, and its rows.
     """
 
     dtype: str
@@ -116,6 +119,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     confusion: tuple[int, ...] | None = None
     normalized: bool | None = None
     row_sums: tuple[float, float] | None = None
+    endings: tuple[int, int, int, int, int] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
