@@ -135,7 +135,7 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
 def _row_sums(called: Called) -> tuple[float, float] | None:
     if called.operation != "cross_entropy" or called.target.shape != called.prediction.shape:
         return None
-    if not np.isin(called.target, (0, 1)).all():
+    if not called.target.size or not np.isin(called.target, (0, 1)).all():
         return None
     sums_R = called.target.sum(axis=-1, dtype=np.float64)
     return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
