@@ -284,8 +284,8 @@ class ForwardObserver:
         light = self._job.light and self._trains
         self._was_light = light
         if not self._job.light:
-            bootstraps = self.bootstraps
-            self._job.contain_part("modes", bootstraps.root_called, module, owned, self._trains)
+            called = self.bootstraps.root_called
+            self._job.contain_part("modes", called, module, args, owned, self._trains)
         if not light:
             self.reach.root_called()
             self.narrow.root_called()
