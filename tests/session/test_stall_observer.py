@@ -18,10 +18,16 @@ class Job:
     """A job whose steps, clock, and work the test sets; its training thread is the test's."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s, self.steps, self.work = 0.0, 1, (0.0, 0.0)
+        self.now_s, self.steps, self.work, self.reads = 0.0, 1, (0.0, 0.0), ""
         monkeypatch.setattr(stall_observer, "_work", lambda: self.work)
         self.watch = StallObserver(
-            folder, 3, lambda: self.steps, self.call, lambda: self.now_s, begins=False
+            folder,
+            3,
+            lambda: self.steps,
+            self.call,
+            lambda: self.reads,
+            lambda: self.now_s,
+            begins=False,
         )
         self._reader = StallReader(folder)
 
@@ -98,3 +104,17 @@ def test_steps_that_come_again_are_reported(job: Job) -> None:
 def test_a_damaged_state_is_none(job: Job, tmp_path: Path) -> None:
     (tmp_path / "stalled.json").write_text("no")
     assert StallReader(tmp_path).poll() is None
+
+
+def test_the_record_that_is_read_is_stored_and_since_when(job: Job) -> None:
+    job.train(0.5)
+    job.reads = "record 1"
+    job.wait(9)
+    job.reads = "record 2"
+    state = job.wait(4)
+    assert state is not None
+    assert (state.waited_s, state.reading, state.reading_s) == (13.0, "record 2", 3.0)
+    job.steps += 1
+    state = job.wait(1)
+    assert state is not None
+    assert (state.has_resumed, state.reading, state.reading_s) == (True, "", 0.0)

@@ -141,5 +141,11 @@ class AttachedAdapters:
                 return each.adapter.collective
         return no_collective
 
+    @property
+    def reading(self) -> Callable[[], str] | None:
+        """Return what tells the files that input pipelines work on; see `AdapterSpec`."""
+        found = (each.adapter.reading for each in self._by_steps())
+        return next((each for each in found if each is not None), None)
+
     def _by_steps(self) -> list[_Attached]:
         return sorted(self._attached, key=lambda each: each.job.framework != self._job.stepping)

@@ -36,6 +36,8 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
         has_resumed: a step was made since; the worker is not stalled any more.
         at_s: Unix time of this state, which is renewed every second.
         stack: of the training thread, the innermost call first: `function file:line`.
+        reading: the file and record that the input pipeline works on, in words; "" = not known.
+        reading_s: seconds for which it has worked on them.
     """
 
     rank: int
@@ -48,3 +50,5 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
     has_resumed: bool = False
     at_s: float = 0.0
     stack: tuple[str, ...] = ()
+    reading: str = ""
+    reading_s: float = 0.0
