@@ -57,7 +57,7 @@ def test_warns_early_when_a_pipeline_stays_at_a_record() -> None:
     [finding] = StalledTraining().check(waited(70.0, seen))
     assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
     assert finding.message == (
-        "no step or evaluation for 70 s since step 4 (limit 60 s): in the input pipeline, "
+        "no step or evaluation for 70 s since step 4 (limit 60 s): "
         "`parse` runs on record 3 of a.tfrecord, in line train.py:5"
     )
     [finding] = StalledTraining().check(waited(2000.0, seen))

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from mothtrap.core.facts.stalls import CollectiveCall, WorkerStalled
+from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
 from mothtrap.session import stall_observer
 from mothtrap.session.stall_observer import StallObserver
 from mothtrap.store.stalls import StallReader
@@ -19,13 +19,14 @@ class Job:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now_s, self.steps, self.work, self.reads = 0.0, 1, (0.0, 0.0), ""
+        self.is_blocked = True
         monkeypatch.setattr(stall_observer, "_work", lambda: self.work)
         self.watch = StallObserver(
             folder,
             3,
             lambda: self.steps,
             self.call,
-            lambda: self.reads,
+            lambda: InputState(self.reads, is_blocked=self.is_blocked),
             lambda: self.now_s,
             begins=False,
         )
@@ -114,6 +115,10 @@ def test_the_record_that_is_read_is_stored_and_since_when(job: Job) -> None:
     state = job.wait(4)
     assert state is not None
     assert (state.waited_s, state.reading, state.reading_s) == (13.0, "record 2", 3.0)
+    job.is_blocked = False
+    state = job.wait(2)
+    assert state is not None
+    assert (state.reading, state.reading_s) == ("record 2", 0.0)
     job.steps += 1
     state = job.wait(1)
     assert state is not None

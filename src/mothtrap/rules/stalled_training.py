@@ -101,5 +101,5 @@ def _place(state: WorkerStalled | None) -> str:
     if state is None:
         return ""
     place = f": the training is in `{state.function}`" if state.function else ""
-    reading = f": in the input pipeline, {state.reading}" if state.reading else ""
+    reading = f": {state.reading}" if state.reading else ""
     return reading or place

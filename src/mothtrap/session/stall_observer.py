@@ -19,7 +19,7 @@ from types import FrameType
 import psutil
 
 from mothtrap.capture.recorder import Recorder
-from mothtrap.core.facts.stalls import CollectiveCall, WorkerStalled
+from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
 from mothtrap.session.attached import AttachedAdapters
 from mothtrap.store.layout import worker_folder
 from mothtrap.store.stalls import write_stall
@@ -64,7 +64,7 @@ class StallObserver:
         rank: int,
         steps: Callable[[], int],
         collective: Callable[[FrameType], CollectiveCall | None],
-        reading: Callable[[], str] | None = None,
+        reading: Callable[[], InputState] | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
         begins: bool = True,
@@ -79,7 +79,7 @@ class StallObserver:
         self._worked_s = clock()
         self._place: tuple[object, int, int] | None = None
         self._placed_s = clock()
-        self._read, self._read_s = "", clock()
+        self._read, self._read_s = InputState(), clock()
         self._is_written = False
         self._ends = threading.Event()
         if begins:
@@ -153,7 +153,7 @@ class StallObserver:
 
     def _look_at_input(self, now_s: float) -> None:
         """Take what the input pipelines work on, and since when."""
-        before, self._read = self._read, ""
+        before, self._read = self._read, InputState()
         if self._reading is not None:
             with suppress(Exception):  # private parts of a framework; the state says the rest
                 self._read = self._reading()
@@ -174,8 +174,8 @@ class StallObserver:
             has_resumed=frame is None,
             at_s=time.time(),
             stack=_stack(frame),
-            reading=self._read if frame is not None else "",
-            reading_s=now_s - self._read_s if frame is not None and self._read else 0.0,
+            reading=self._read.text if frame is not None else "",
+            reading_s=now_s - self._read_s if frame and self._read.is_blocked else 0.0,
         )
         write_stall(self._folder, state)
 

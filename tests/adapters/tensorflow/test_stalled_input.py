@@ -63,11 +63,12 @@ class Reader:
     def said(self, part: str) -> str:
         """Return what is said of the pipeline, once it has a part."""
         until = time.monotonic() + DEADLINE_S
-        said = ""
+        said, is_blocked = "", False
         while part not in said and time.monotonic() < until:
             time.sleep(0.02)
-            said = self._said()
+            said, is_blocked = self._said()
         assert part in said
+        assert is_blocked
         return said
 
 
@@ -80,7 +81,7 @@ def test_a_file_that_does_not_open_is_named(files: list[str], name: str) -> None
     assert said == f"a thread waits for {files[1]} to open, before its first record"
     os.close(os.open(files[1], os.O_WRONLY))
     reader.thread.join()
-    assert StalledInput()() == ""
+    assert not StalledInput()().is_blocked
 
 
 @pytest.fixture
@@ -140,4 +141,24 @@ def test_the_record_at_a_byte_that_is_waited_for_is_named(
     monkeypatch.setattr(
         "mothtrap.adapters.tensorflow.stalled_input.blocked_files", lambda: [waited]
     )
-    assert StalledInput()() == f"a thread waits for byte 101 of {files[2]}, in record 3"
+    assert StalledInput()().text == f"a thread waits for byte 101 of {files[2]}, in record 3"
+
+
+def test_files_are_only_open_while_another_part_of_the_script_waits(
+    files: list[str], gate: threading.Event
+) -> None:
+    def read() -> None:
+        elements = iter(data)
+        next(elements)
+        gate.wait()
+
+    data = tf.data.TFRecordDataset(files)
+    DRAWN.opens(None, (data,), {})
+    thread = threading.Thread(target=read)
+    thread.start()
+    said, until = StalledInput(), time.monotonic() + DEADLINE_S
+    while not said().text and time.monotonic() < until:
+        time.sleep(0.02)
+    assert said() == (f"{files[0]} is open", False)
+    gate.set()
+    thread.join()

@@ -14,19 +14,23 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import islice
 from types import FrameType
 from typing import Final
 
 import numpy as np
 import tensorflow as tf
 
+from mothtrap.adapters.tensorflow import names
 from mothtrap.adapters.tensorflow.batches import opened_data
-from mothtrap.adapters.tensorflow.broken_records import files_of
+from mothtrap.core.facts.stalls import InputState
 from mothtrap.core.working_folder import shown
 from mothtrap.tracing import frames
 from mothtrap.tracing.blocked_files import BlockedFile, blocked_files
 
 MAX_NAMED: Final = 3
+MAX_FILES: Final = 10_000
+"""Files of pipelines that are looked at; chosen by hand."""
 SECONDS: Final = 10.0
 """Time for which files are searched for a record; chosen by hand."""
 _WAIT_S: Final = 1.0
@@ -47,15 +51,29 @@ class StalledInput:
 
     def __init__(self) -> None:
         self._found: dict[object, str] = {}
+        self._files_of: tuple[list[int], Files] = [], ()
 
-    def __call__(self) -> str:
-        """Return what pipelines wait for and work on, in words; '' where nothing is known."""
-        files = _files()
-        found = [self._waits(one) for one in blocked_files() if one.opens or one.path in files]
+    def __call__(self) -> InputState:
+        """Return what pipelines wait for and work on."""
+        files = self._files()
+        blocked = [one for one in blocked_files() if os.path.realpath(one.path) in files]
+        found = [self._waits(one) for one in blocked]
         found += [self._works(*each, files) for each in _running_functions()]
+        is_blocked = bool(found)
         if not found:
             found = [f"{shown(path)} is open" for path in _open(files)]
-        return "; ".join(dict.fromkeys(found[:MAX_NAMED]))
+        return InputState("; ".join(dict.fromkeys(found[:MAX_NAMED])), is_blocked)
+
+    def _files(self) -> Files:
+        """Return the files of the pipelines over which iterators were made lately."""
+        opened = opened_data()
+        known = [id(data) for data in opened]
+        if known != self._files_of[0]:
+            parts = [part for data in opened for part in names.every_part(data)]
+            given = (path for part in parts for path in names.paths_given(part))
+            paths = (os.path.realpath(os.fsdecode(path)) for path in islice(given, MAX_FILES))
+            self._files_of = known, tuple(dict.fromkeys(paths))
+        return self._files_of[1]
 
     def _waits(self, file: BlockedFile) -> str:
         if file.opens:
@@ -89,12 +107,6 @@ class StalledInput:
             thread.start()
             thread.join(_WAIT_S)
         return self._found[key]
-
-
-def _files() -> Files:
-    """Return the files of the pipelines over which iterators were made lately."""
-    paths = [path for data in opened_data() for path in files_of(data)]
-    return tuple(dict.fromkeys(map(os.path.realpath, paths)))
 
 
 def _open(files: Files) -> Iterator[str]:
@@ -142,7 +154,7 @@ def _record_of(given: Iterable[bytes], files: Files) -> str:
     for text in given:
         if len(text) < _MAX_PATH and b"\0" not in text and os.path.isfile(text):
             return f" on {shown(os.fsdecode(text))}"
-    for path in files:
+    for path in filter(os.path.isfile, files):
         for word, number, found in _elements(path):
             if found in given:
                 return f" on {word} {number} of {shown(path)}"

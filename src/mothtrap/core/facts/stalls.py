@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from mothtrap.core.fact import Fact
@@ -18,6 +20,18 @@ class CollectiveCall(msgspec.Struct, frozen=True, kw_only=True):
     number: int = 0
     group: str = ""
     waits: bool = False
+
+
+class InputState(NamedTuple):
+    """State of the input pipelines of a process.
+
+    Attributes:
+        text: the file and record that they work on, in words; "" = not known.
+        is_blocked: a pipeline cannot go on before this file or record is done.
+    """
+
+    text: str = ""
+    is_blocked: bool = False
 
 
 class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
@@ -37,7 +51,7 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
         at_s: Unix time of this state, which is renewed every second.
         stack: of the training thread, the innermost call first: `function file:line`.
         reading: the file and record that the input pipeline works on, in words; "" = not known.
-        reading_s: seconds for which it has worked on them.
+        reading_s: seconds for which they have blocked the pipeline.
     """
 
     rank: int
