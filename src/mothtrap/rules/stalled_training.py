@@ -71,9 +71,8 @@ class StalledTraining(Rule):
         if any(window.seen(WorkerEnded)):
             return []
         waited_s = window.now_s - window.seen_s
-        *_, state = None, *window.seen(WorkerStalled)
-        if state is not None and state.has_resumed:
-            state = None
+        states = list(window.seen(WorkerStalled))
+        state = states[-1] if states and not states[-1].has_resumed else None
         input_s = state.reading_s if state is not None else 0.0
         if waited_s >= self.seconds:
             severity, limit_s = Severity.ERROR, self.seconds

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import psutil
 
@@ -88,7 +89,7 @@ class StallObserver:
 
     @classmethod
     def of(
-        cls, attempt: Path, rank: int, recorder: Recorder, adapters: AttachedAdapters
+        cls, attempt: Path, rank: int, recorder: Recorder[Any], adapters: AttachedAdapters
     ) -> StallObserver:
         """Observe a worker of an attempt."""
         folder, collective = worker_folder(attempt, rank), adapters.collective

@@ -1,12 +1,8 @@
-"""Programs of ten kinds; `python unchanged_programs.py NAME` trains one and prints its weights.
-
-Each returns the models whose weights are compared, and numbers that were printed on the way.
-"""
+"""Ten programs of different kinds, trained one after the other; the script prints their weights."""
 
 from __future__ import annotations
 
 import hashlib
-import sys
 from collections.abc import Iterator
 
 import keras
@@ -222,6 +218,7 @@ def half_precision() -> keras.Model:
     scaled = keras.optimizers.LossScaleOptimizer(inner, dynamic_growth_steps=4)
     model.compile(scaled, "mse")
     model.fit(X, Y, batch_size=16, epochs=3, verbose=0)
+    keras.config.set_dtype_policy("float32")
     return model
 
 
@@ -254,9 +251,10 @@ PROGRAMS = (
 )
 
 if __name__ == "__main__":
-    keras.utils.set_random_seed(5)
-    [train] = [each for each in PROGRAMS if each.__name__ == sys.argv[1]]
-    for weight in train().weights:
-        value = np.asarray(weight)
-        print(weight.path, hashlib.sha256(value.tobytes()).hexdigest(), np.isfinite(value).all())
-    print(float(np.random.random()).hex(), float(tf.random.uniform(())).hex())
+    for train in PROGRAMS:
+        keras.utils.set_random_seed(5)
+        print(train.__name__)
+        for number, weight in enumerate(train().weights):
+            value = np.asarray(weight)
+            print(number, hashlib.sha256(value.tobytes()).hexdigest(), np.isfinite(value).all())
+        print(float(np.random.random()).hex(), float(tf.random.uniform(())).hex())
