@@ -16,7 +16,7 @@ from mothtrap.core.adapters import (
     SnapshotTaker,
     Surroundings,
 )
-from mothtrap.core.facts.stalls import CollectiveCall
+from mothtrap.core.facts.stalls import CollectiveCall, InputState
 from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
@@ -125,6 +125,8 @@ class AdapterSpec:
             first step. Default: a process that is alone, and the version of the framework.
         collective: returns the last collective operation that this process has called, given
             the innermost frame of its training thread; None = the framework has none.
+        reading: returns the file and record that input pipelines of this process work on; asked
+            while no step is made. None = the framework has no such pipelines.
     """
 
     framework: str
@@ -143,6 +145,7 @@ class AdapterSpec:
     explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
     place: Callable[[], Environment] | None = None
     collective: Callable[[FrameType], CollectiveCall | None] | None = None
+    reading: Callable[[], InputState] | None = None
 
     def accepts(self, target: object) -> bool:
         """Return whether an object can be watched."""
