@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     help="Steps of the script that are watched before the trials.",
 )
 @click.option("--select", metavar="CODES", help="Rules and checks in force: PRE1,PRE104.")
+@click.option(
+    "--restart", is_flag=True, help="Start the script again for each trial, rather than copy it."
+)
 @click.option("--network", is_flag=True, help="Let the script connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html.")
@@ -60,6 +63,7 @@ def command(
     budget: float,
     steps: int,
     select: str | None,
+    restart: bool,
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
@@ -106,7 +110,14 @@ def command(
         "overhead": 0.0,
     }
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
-    options = CheckOptions(steps=steps, budget_s=budget, network=network, name=name, report=report)
+    options = CheckOptions(
+        steps=steps,
+        budget_s=budget,
+        restarts=restart,
+        network=network,
+        name=name,
+        report=report,
+    )
     files = _Files(layers=layers, as_test=as_test)
     ctx.exit(_checked(arguments, config, options, files, fail_on, warnings, descriptors))
 
