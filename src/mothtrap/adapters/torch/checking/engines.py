@@ -1,4 +1,4 @@
-"""Make a trial: in a copy of the process, or in the script started again up to the recorded step."""
+"""Make a trial: in a copy of the process, or in a script that is started again."""
 
 from __future__ import annotations
 
