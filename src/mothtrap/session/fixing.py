@@ -69,11 +69,13 @@ def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
         if finding is None or finding.severity is Severity.INFO:
             continue
         if not catalogue.is_known(finding):
-            yield Undecided(finding=finding, reason="there is no certain repair for this rule")
+            yield Undecided(finding=finding, reason="this rule has no certain fix")
             continue
         try:
             file = catalogue.place_of(finding)
-            text, problem = unchanged_source(run, file) if file else (None, "it names no file")
+            text, problem = (
+                unchanged_source(run, file) if file else (None, ("the finding names no file"))
+            )
             if text is None:
                 raise NoCertainRepairError(problem)
             yield catalogue.patch(finding, file, text)
@@ -119,10 +121,10 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
             check=False,
         )
     except subprocess.TimeoutExpired as err:
-        raise ReplayError(f"the repaired script did not end within {timeout_s:g} s") from err
+        raise ReplayError(f"the patched script did not end within {timeout_s:g} s") from err
     made = scratch / "runs" / "repaired"
     if not attempts(made):
-        raise ReplayError("the repaired script made no run; apply the patch and run it yourself")
+        raise ReplayError("the patched script recorded no run; apply the patch and run it yourself")
     return _compared(run, open_run(made), patch.finding)
 
 
