@@ -116,6 +116,8 @@ class AdapterSpec:
         replay: replays a recorded step in this process, instead of `attach`.
         check: makes the checks of `mothtrap check` in the script of this process; None = it
             cannot (see `session.checked_process`).
+        trial: makes one trial of a check in a script that was started again for it; None = it
+            cannot.
         tables: starts to report the tables that models are fitted to, for the checks of data;
             None = its models are trained step by step.
         explicit_step: returns the step that `mothtrap.check` checks; None = it cannot.
@@ -140,6 +142,7 @@ class AdapterSpec:
     steps: Literal["own", "base", "none"] = "own"
     replay: Callable[[ReplayPlan], None] = _replay_nothing
     check: Callable[..., None] | None = None
+    trial: Callable[..., None] | None = None
     tables: Callable[[Callable[[Any], None]], None] | None = None
     explicit_step: Callable[..., Any] | None = None
     explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None

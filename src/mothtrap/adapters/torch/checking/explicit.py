@@ -26,6 +26,7 @@ from mothtrap.adapters.torch.checking.playing import (
 )
 from mothtrap.adapters.torch.checking.recorded_step import called_parts, loss_seen
 from mothtrap.adapters.torch.checking.recording import Gradient, loss_inputs
+from mothtrap.adapters.torch.checking.unsaved import unsaved_state
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.adapters.torch.losses.loss_calls import FUNCTIONS, LossInputs
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
@@ -185,6 +186,7 @@ class ExplicitStep:
                     args=copied_args,
                     kwargs=copied_kwargs,
                     rng=dict(states.read()),
+                    unsaved=unsaved_state(self._model),
                 )
             )
 
