@@ -5,12 +5,20 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name, only
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    last_name,
+    line_of,
+    only,
+    with_keyword,
+)
 
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `shuffle=True` in the DataLoader that the finding names."""
-    line = int((finding.location or ":0").rpartition(":")[2])
+    line = line_of(finding)
     if "sequential" not in str(finding.evidence.get("sampler", "")):
         raise NoCertainRepairError("the batches do not come from a DataLoader without shuffling")
     loader = _loader(script, line)
@@ -27,7 +35,7 @@ def repair(script: Script, finding: Finding) -> str:
         return script.replaced(shuffle.value, cst.Name("True"))
     if sum(one.keyword is None for one in loader.args) > 2:
         raise NoCertainRepairError("`shuffle` is given by its place")
-    return script.replaced(loader, _with_shuffle(loader))
+    return script.replaced(loader, with_keyword(loader, "shuffle", "True"))
 
 
 def _loader(script: Script, line: int) -> cst.Call:
@@ -48,15 +56,3 @@ def _names(script: Script, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the names and attributes in an expression."""
     inside = [*script.every(cst.Name), *script.every(cst.Attribute)]
     return [one for one in inside if one is node or node in script.parents(one)]
-
-
-def _with_shuffle(loader: cst.Call) -> cst.Call:
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    more = cst.Arg(cst.Name("True"), keyword=cst.Name("shuffle"), equal=equal)
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    last = loader.args[-1]
-    if isinstance(last.comma, cst.Comma):
-        more = more.with_changes(comma=last.comma)
-        comma = loader.args[0].comma if len(loader.args) > 1 else last.comma  # type: ignore[assignment]
-    args = [*loader.args[:-1], last.with_changes(comma=comma), more]
-    return loader.with_changes(args=args)

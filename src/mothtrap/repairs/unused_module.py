@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of, only
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -13,7 +13,7 @@ def repair(script: Script, finding: Finding) -> str:
     if "is a plain list" not in finding.message:
         raise NoCertainRepairError("the module is not in a plain list; decide whether it is needed")
     name = finding.layers[0].rpartition(".")[2] if finding.layers else ""
-    line = int((finding.location or ":0").rpartition(":")[2])
+    line = line_of(finding)
     made = [
         one
         for one in script.at(line, cst.Assign)

@@ -61,6 +61,14 @@ def source_lines(run: Run, finding: Finding) -> SourceAnswer:
     return SourceAnswer(location=location, first=first, line=line, lines=lines)
 
 
+def source_files(run: Run) -> list[str]:
+    """Return the source files of the script whose digests the run noted."""
+    try:
+        return list(run.ledger().facts.get("sources", {}))
+    except MothtrapError:
+        return []
+
+
 def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
     """Return the text of a file if it is as it was in the run, else None and the reason."""
     try:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from mothtrap.core.errors import ReplayError
@@ -17,7 +18,7 @@ from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import Run, open_run
 from mothtrap.repairs import catalogue
 from mothtrap.repairs.catalogue import Patch
-from mothtrap.report.source_lines import unchanged_source
+from mothtrap.report.source_lines import source_files, unchanged_source
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.session.own_runs import is_own
 from mothtrap.store.layout import attempts
@@ -72,13 +73,49 @@ def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
             yield Undecided(finding=finding, reason="there is no certain repair for this rule")
             continue
         try:
-            file = catalogue.place_of(finding)
-            text, problem = unchanged_source(run, file) if file else (None, "it names no file")
-            if text is None:
-                raise NoCertainRepairError(problem)
-            yield catalogue.patch(finding, file, text)
+            if catalogue.is_anywhere(finding):
+                yield _searched(run, finding)
+            else:
+                yield _patched(run, finding, catalogue.place_of(finding))
         except NoCertainRepairError as err:
             yield Undecided(finding=finding, reason=str(err))
+
+
+def _patched(run: Run, finding: Finding, file: str) -> Patch:
+    """Return the repair of one file.
+
+    Raises:
+        NoCertainRepairError: the file is not as it was in the run, or cannot be repaired.
+    """
+    from mothtrap.repairs.script import NoCertainRepairError
+
+    text, problem = unchanged_source(run, file) if file else (None, "it names no file")
+    if text is None:
+        raise NoCertainRepairError(problem)
+    return catalogue.patch(finding, file, text)
+
+
+def _searched(run: Run, finding: Finding) -> Patch:
+    """Return the repair of the only file of the run that can be repaired.
+
+    Raises:
+        NoCertainRepairError: no file can be repaired, or several can.
+    """
+    from mothtrap.repairs.script import NoCertainRepairError
+
+    named = (finding.location or "").rpartition(":")[0]
+    files = sorted(source_files(run), key=lambda file: file != named)
+    found, reasons = [], []
+    for file in files:
+        here = finding if file == named else msgspec.structs.replace(finding, location=None)
+        try:
+            found.append(_patched(run, here, file))
+        except NoCertainRepairError as err:
+            reasons.append(str(err))
+    if len(found) != 1:
+        several = f"{len(found)} files could be repaired; decide which one"
+        raise NoCertainRepairError(several if found else (reasons or ["it names no file"])[0])
+    return found[0]
 
 
 def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bool) -> Trial:
