@@ -62,6 +62,12 @@ from mothtrap.core.run_names import check_name
     default=None,
     help="Replay the first bad step at the end: starts the script once more, up to there.",
 )
+@click.option(
+    "--recheck",
+    is_flag=True,
+    default=None,
+    help="Recompute the first bad step while the job runs: does it give the same bits?",
+)
 @click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html, at the end.")
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print findings and nothing else.")
 @click.pass_context

@@ -71,7 +71,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `actions` are reactions to findings and other events of the run (see `core.actions`);
     `stop_exit_code` is the exit code of a job that was stopped on request.
     `replay_at_end`: `mothtrap run` replays the first step that was not finite or raised when the
-    script has ended.
+    script has ended. `recheck`: the first bad step is recomputed while the job runs, to say whether
+    the same bits come out.
     `digests`: those of gradients, weights and buffers are taken at every step, so that
     `mothtrap diff` can name the first tensor in which two runs differ.
     `quiet`: findings are printed and nothing else: no word on snapshots, no verdict on a run
@@ -111,6 +112,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     snapshot_every: int = 0
     snapshot_at: tuple[int, ...] = ()
     replay_at_end: bool = False
+    recheck: bool = False
     redact: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}

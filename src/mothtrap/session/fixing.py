@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -20,11 +19,10 @@ from mothtrap.repairs import catalogue
 from mothtrap.repairs.catalogue import Patch
 from mothtrap.report.source_lines import source_files, unchanged_source
 from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.session.folder_copy import command_in, copy_folder
 from mothtrap.session.own_runs import is_own
 from mothtrap.store.layout import attempts
 
-MAX_BYTES = 500 << 20
-"""Size of a folder that is copied for a trial. Chosen by hand: seconds on a disk."""
 LAST_SHARE = 0.1
 """Share of the steps whose losses are averaged for the comparison."""
 
@@ -141,9 +139,9 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
         )
     folder = Path(info.cwd)
     copy = scratch / "copy"
-    _copy(folder, copy, run.path.parent)
+    copy_folder(folder, copy, run.path.parent)
     (copy / patch.file).write_text(patch.text, encoding="utf-8")
-    command = [word.replace(str(folder), str(copy)) for word in info.command]
+    command = command_in(info.command, folder, copy)
     options = ["--runs-dir", str(scratch / "runs"), "--name", "repaired", "--"]
     try:
         subprocess.run(
@@ -183,25 +181,3 @@ def _loss(run: Run, steps: int) -> float | None:
         if len(values):
             return float(values.mean())
     return None
-
-
-def _copy(folder: Path, target: Path, runs: Path) -> None:
-    """Copy the folder of a script, without runs, hidden folders, and environments."""
-
-    def left_out(place: str, names: list[str]) -> set[str]:
-        here = Path(place)
-        return {
-            name
-            for name in names
-            if name.startswith(".")
-            or name == "__pycache__"
-            or (here / name).resolve() == runs.resolve()
-            or (here / name / "pyvenv.cfg").exists()
-        }
-
-    files = [one for one in folder.rglob("*") if one.is_file()]
-    if sum(one.stat().st_size for one in files) > MAX_BYTES:
-        raise ReplayError(
-            f"{folder} has more than {MAX_BYTES >> 20} MB; apply the patch and run it yourself"
-        )
-    shutil.copytree(folder, target, ignore=left_out, symlinks=True)
