@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import indent
+
 from mothtrap.core.findings import Severity
 
 LOOP = """\
@@ -197,6 +199,30 @@ FAULTY = {
         {"location": "train.py:3", "layers": ("parts",), "message": "parts is a plain list of 1"},
         LISTED,
         LISTED.replace("[nn.Linear(2, 2)]", "nn.ModuleList([nn.Linear(2, 2)])"),
+    ),
+    "list by name": (
+        "unused_module",
+        {"location": "train.py:3", "layers": ("parts",), "message": "parts is a plain list of 1"},
+        LISTED.replace("self.parts = ", "parts = ") + "        self.parts = parts\n",
+        LISTED.replace("self.parts = ", "parts = ") + "        self.parts = nn.ModuleList(parts)\n",
+    ),
+    "cleared once per epoch": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        "for epoch in epochs:\n    opt.zero_grad()\n" + indent(LOOP, "    "),
+        "for epoch in epochs:\n" + indent(LOOP + "    opt.zero_grad()\n", "    "),
+    ),
+    "rate of a variable": (
+        "learning_rate_too_high",
+        {**RATE, "location": "train.py:2"},
+        "rate = 0.5\n" + ADAM.format("rate"),
+        "rate = 0.001\n" + ADAM.format("rate"),
+    ),
+    "rate of an argument": (
+        "learning_rate_too_high",
+        {**RATE, "location": "train.py:2"},
+        'parser.add_argument("--lr", type=float, default=0.5)\n' + ADAM.format("args.lr"),
+        'parser.add_argument("--lr", type=float, default=0.001)\n' + ADAM.format("args.lr"),
     ),
     "cleared before the step": (
         "step_without_backward",
@@ -530,7 +556,12 @@ LOOK_ALIKES = {
         ADAM.format("0.003"),
         "not far above the usual",
     ),
-    "rate of arguments": ("learning_rate_too_high", RATE, ADAM.format("args.lr"), "not a number"),
+    "rate of arguments": (
+        "learning_rate_too_high",
+        RATE,
+        ADAM.format("args.lr"),
+        "no argument --lr found",
+    ),
     "high rate that learns": (
         "learning_rate_too_high",
         {**RATE, "severity": Severity.WARNING},

@@ -8,6 +8,7 @@ from mothtrap.core.findings import Finding
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
+    assigned,
     code,
     keyword,
     line_of,
@@ -57,21 +58,35 @@ def with_rate(script: Script, finding: Finding, rate: float) -> str:
     value = given.value if given is not None else _second(optimizer)
     now = finding.evidence.get("learning_rate")
     if isinstance(value, cst.Name):
-        name = value.value
-        made = [
-            one.value
-            for one in script.every(cst.Assign)
-            if any(code(target.target) == name for target in one.targets)
-        ]
-        uses = [one for one in script.every(cst.Name) if one.value == name]
-        value = only(made, f"assignment of {name}")
-        if len(uses) != 2:
-            raise NoCertainRepairError(f"`{name}` is used in several places")
+        value = _assigned_once(script, value.value)
+    elif isinstance(value, cst.Attribute):
+        value = _default(script, value.attr.value)
     if not _is_number(value) or not isinstance(now, int | float):
         raise NoCertainRepairError("the learning rate is not a number in the line of the optimizer")
     if abs(float(code(value)) - now) > 1e-6 * abs(now):
         raise NoCertainRepairError(f"the learning rate was {now:g} when it was judged")
     return script.replaced(value, cst.parse_expression(f"{rate:g}"))
+
+
+def _assigned_once(script: Script, name: str) -> cst.BaseExpression:
+    """Return the value of a variable that is only assigned, and used here."""
+    made = only(assigned(script, name), f"assignment of {name}")
+    if len([one for one in script.every(cst.Name) if one.value == name]) != 2:
+        raise NoCertainRepairError(f"`{name}` is used in several places")
+    return made.value
+
+
+def _default(script: Script, name: str) -> cst.BaseExpression:
+    """Return the default of a command-line argument: of `--lr` for `args.lr`."""
+    options = [
+        one
+        for one in script.calls("add_argument")
+        if any(code(arg.value).strip("\"'") == f"--{name.replace('_', '-')}" for arg in one.args)
+    ]
+    given = keyword(only(options, f"argument --{name}"), "default")
+    if given is None:
+        raise NoCertainRepairError(f"--{name} has no default")
+    return given.value
 
 
 def _second(call: cst.Call) -> cst.BaseExpression:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from mothtrap.core.findings import Finding
 from mothtrap.repairs._activations import refuse_thresholds
-from mothtrap.repairs.script import NoCertainRepairError, Script, last_name, only
+from mothtrap.repairs.script import NoCertainRepairError, Script, last_name
 
 ANYWHERE = True
 
@@ -22,7 +22,7 @@ _OF_SCORES = {
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the loss that takes raw scores.
 
-    Only where a loss of probabilities gets raw scores, and is named in one place of the file.
+    Only where a loss of probabilities gets raw scores. All its calls in the file are changed.
     """
     if "nll" in finding.message or "negative log-likelihood" in finding.message:
         names = ("NLLLoss", "nll_loss")
@@ -34,8 +34,13 @@ def repair(script: Script, finding: Finding) -> str:
             "decide whether the activation must go or the targets must be scaled into its range"
         )
     calls = [one for one in script.every(cst.Call) if last_name(one.func) in names]
-    call = only(calls, "loss of probabilities")
+    if not calls:
+        raise NoCertainRepairError("this file calls no loss of probabilities")
+    return script.replaced_all([_renamed(call) for call in calls])
+
+
+def _renamed(call: cst.Call) -> tuple[cst.CSTNode, cst.CSTNode]:
+    """Return the name of a loss of probabilities, and of the loss that takes raw scores."""
     if not isinstance(call.func, cst.Attribute):
         raise NoCertainRepairError("the loss is imported by its name; change it with its import")
-    name = cst.Name(_OF_SCORES[last_name(call.func)])
-    return script.replaced(call.func.attr, name)
+    return call.func.attr, cst.Name(_OF_SCORES[last_name(call.func)])
