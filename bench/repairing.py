@@ -98,8 +98,8 @@ def tried(case: Case, folder: Path, seeds: int) -> Repaired:
     """Run a faulty program, repair it, and run the result and the twin."""
     copy = written(case.script, folder)
     runs = ["--runs-dir", str(folder / "runs")]
-    first = _python(["-m", "mothtrap", "run", *runs, "--name", "faulty", copy.name], folder)
-    fix = _python(["-m", "mothtrap", "fix", *runs, "faulty"], folder)
+    first = python(["-m", "mothtrap", "run", *runs, "--name", "faulty", copy.name], folder)
+    fix = python(["-m", "mothtrap", "fix", *runs, "faulty"], folder)
     if fix.returncode:
         return Repaired(name=case.name, patched=False, said=fix.stderr.strip().splitlines()[0])
     done = subprocess.run(
@@ -108,8 +108,8 @@ def tried(case: Case, folder: Path, seeds: int) -> Repaired:
     if done.returncode:
         return Repaired(name=case.name, patched=False, said=f"does not apply: {done.stdout}")
     codes = {line.split()[0] for line in fix.stderr.splitlines() if line[:1].isupper()}
-    again = _python(["-m", "mothtrap", "run", *runs, "--name", "repaired", copy.name], folder)
-    shown = _python(["-m", "mothtrap", "show", *runs, "repaired", "--format", "json"], folder)
+    again = python(["-m", "mothtrap", "run", *runs, "--name", "repaired", copy.name], folder)
+    shown = python(["-m", "mothtrap", "show", *runs, "repaired", "--format", "json"], folder)
     still = {one["code"] for one in json.loads(shown.stdout).get("findings", [])}
     return Repaired(
         name=case.name,
@@ -118,15 +118,15 @@ def tried(case: Case, folder: Path, seeds: int) -> Repaired:
         gone=not codes & still,
         score=score(again.stdout),
         faulty=score(first.stdout),
-        healthy=tuple(_twin(case, seeds)),
+        healthy=tuple(twin_scores(case, seeds)),
     )
 
 
-def _twin(case: Case, seeds: int) -> Iterator[float]:
+def twin_scores(case: Case, seeds: int) -> Iterator[float]:
     """Yield the score of the healthy twin for each seed."""
     for seed in range(seeds):
         words = [str(case.twin), *case.arguments, "--seed", str(seed)]
-        value = score(_python(words, case.twin.parent).stdout)
+        value = score(python(words, case.twin.parent).stdout)
         if value is not None:
             yield value
 
@@ -138,7 +138,7 @@ def score(printed: str) -> float | None:
     return float(found[-1]) if found else None
 
 
-def _python(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+def python(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [PYTHON, *words], cwd=cwd, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
@@ -157,8 +157,8 @@ def healthy_patches(only: Sequence[str]) -> int:
             continue
         with tempfile.TemporaryDirectory() as name:
             runs = ["--runs-dir", name]
-            _python(["-m", "mothtrap", "run", *runs, str(script), *arguments], script.parent)
-            fix = _python(["-m", "mothtrap", "fix", *runs], script.parent)
+            python(["-m", "mothtrap", "run", *runs, str(script), *arguments], script.parent)
+            fix = python(["-m", "mothtrap", "fix", *runs], script.parent)
         offered += not fix.returncode
         said = "PATCH\n" + fix.stdout if not fix.returncode else fix.stderr.strip()[:200]
         print(f"{script.stem}: {said}", flush=True)

@@ -9,11 +9,14 @@ from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
     code,
+    keyword,
     last_name,
     line_of,
     only,
     with_keyword,
 )
+
+ANYWHERE = True
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -39,7 +42,7 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _loader(script: Script, line: int) -> cst.Call:
-    """Return the call that makes the loader of the innermost loop around a line."""
+    """Return the call that makes the loader of the loop around a line, or the only loader."""
     loops = script.at(line, cst.For)
     wanted = {code(name) for loop in loops[-1:] for name in _names(script, loop.iter)}
     made = [
@@ -49,6 +52,11 @@ def _loader(script: Script, line: int) -> cst.Call:
         and last_name(one.value.func) == "DataLoader"
         and any(code(target.target) in wanted for target in one.targets)
     ]
+    if not made:
+        made = [one for one in script.every(cst.Call) if "loader" in last_name(one.func).lower()]
+        alone = only(made, "call that makes a loader")
+        if keyword(alone, "shuffle") is None:
+            raise NoCertainRepairError("decide where the loader of the training gets its order")
     return only(made, f"DataLoader of the loop at line {line}")
 
 
