@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import MothtrapError, ReplayError
-from mothtrap.core.replays import StoredReplay
+from mothtrap.core.replays import ReplayResult, StoredReplay
 from mothtrap.report.replays import all_match, as_json, as_text
 from mothtrap.session.folder_copy import command_in, copy_folder
 from mothtrap.session.repeatability import NOT_DETERMINISTIC, REPEATABLE, TRANSIENT
@@ -79,8 +79,9 @@ class Rechecker:
             with tempfile.TemporaryDirectory(prefix="mothtrap-recheck-") as scratch:
                 beside = not self._job_ended.is_set()
                 found = rechecked(self._run, bad, Path(scratch), beside=beside)
-            self._say(f"mothtrap: recheck of step {bad.step}: {conclusion(found)}")
-            _store(self._run, bad.step, found)
+            said = conclusion(found.results, found.warnings)
+            self._say(f"mothtrap: recheck of step {bad.step}: {said}")
+            _store(self._run, bad.step, found, said)
         except (MothtrapError, OSError, ValueError) as err:
             self._say(f"mothtrap: cannot recheck step {bad.step} ({in_one_line(err)})")
 
@@ -114,23 +115,28 @@ def rechecked(run: Path, bad: Stored, scratch: Path, *, beside: bool) -> Replaye
     return replay(run, options, starting=_refuse_foreign)
 
 
-def conclusion(found: Replayed) -> str:
-    """Say whether the fault of a replayed step is repeatable, transient, or neither."""
-    if all_match(found.results):
+def conclusion(results: Sequence[ReplayResult], warnings: Sequence[str]) -> str:
+    """Say whether the fault of a replayed step is repeatable, transient, or neither.
+
+    Args:
+        results: of the replay, by rank.
+        warnings: of the replay; a second replay adds what it means.
+    """
+    if all_match(results):
         return REPEATABLE
-    said = [text for text in found.warnings if text in (TRANSIENT, NOT_DETERMINISTIC)]
+    said = [text for text in warnings if text in (TRANSIENT, NOT_DETERMINISTIC)]
     if said:
         return said[0]
-    why = "; ".join(found.warnings) or "the step could not be compared with the run"
+    why = "; ".join(warnings) or "the step could not be compared with the run"
     return f"no conclusion: {why}"
 
 
-def _store(run: Path, step: int, found: Replayed) -> None:
+def _store(run: Path, step: int, found: Replayed, said: str) -> None:
     """Keep the result in the run, where `show` and the page read it."""
     lines = as_text(found.snapshot, found.results, run.name, warnings=found.warnings)
     told = StoredReplay(
         step=step,
-        lines=(*lines.splitlines(), f"recheck: {conclusion(found)}"),
+        lines=(*lines.splitlines(), f"recheck: {said}"),
         result=as_json(found.snapshot, found.results, found.warnings),
     )
     write_replay(attempt_folder(run, attempts(run)[-1]), told)
