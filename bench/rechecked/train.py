@@ -3,7 +3,7 @@
 `flip` flips the highest bit of the exponent of one number, but only where the file MARK does not
 exist yet: a start of the same script later does not repeat it. `bug` computes the logarithm of a
 negative number. `noise` adds an operation that draws from the randomness of the operating system,
-as a kernel without a fixed order of additions would, and overflows.
+as a kernel without a fixed order of additions would, beside a term that overflows.
 """
 
 import os
@@ -21,7 +21,8 @@ torch.set_num_threads(1)
 torch.manual_seed(SEED)
 x, y = torch.randn(640, 8), torch.randn(640, 1)
 first, second = nn.Linear(8, 16), nn.Linear(16, 1)
-opt = torch.optim.SGD([*first.parameters(), *second.parameters()], lr=0.01)
+scale = nn.Parameter(torch.ones(()))
+opt = torch.optim.SGD([*first.parameters(), *second.parameters(), scale], lr=0.01)
 bad, in_gradient = draw.randrange(10, 60), draw.random() < 0.5
 
 
@@ -56,8 +57,10 @@ for step, rows in enumerate(torch.arange(640).split(8)):
     if step == bad and KIND == "bug":
         hidden = torch.log(hidden)
     if step == bad and KIND == "noise":
-        hidden = hidden * (1e38 * (9 + os_noise()))
-    loss = nn.functional.mse_loss(second(hidden), y[rows])
+        hidden = hidden * (1 + 1e-3 * os_noise())
+    loss = nn.functional.mse_loss(second(hidden), y[rows]) + 0 * scale
+    if step == bad and KIND == "noise":
+        loss = loss + scale * 1e38 * 10
     opt.zero_grad()
     loss.backward()
     opt.step()
