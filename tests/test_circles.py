@@ -86,6 +86,22 @@ def test_packages_inside_of_one_do_not_import_one_another(of: str) -> None:
     assert package_offences(SOURCE, of) == []
 
 
+def test_folders_of_the_torch_adapter_do_not_import_one_another() -> None:
+    """A folder is one, with all folders in it."""
+    prefix = f"{PACKAGE}.adapters.torch."
+    used: dict[str, set[str]] = {}
+    for module, names in _imports(_trees(SOURCE)).items():
+        if module.startswith(prefix):
+            folder = _folder(module, prefix)
+            inside = {_folder(name, prefix) for name in names if name.startswith(prefix)}
+            used.setdefault(folder, set()).update(inside - {folder})
+    assert _on_circles(used) == []
+
+
+def _folder(module: str, prefix: str) -> str:
+    return module.removeprefix(prefix).partition(".")[0]
+
+
 def test_package_check_sees_aplanted_circle(tmp_path: Path) -> None:
     plant(tmp_path, "adapters/torch/job/names.py", "import torch")
     plant(tmp_path, "adapters/torch/data/rows.py", "from mothtrap.adapters.torch.job import names")

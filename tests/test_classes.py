@@ -16,7 +16,7 @@ KNOWN = {
     "adapters/torch/job/naming.py:NameBook": 12,
     "adapters/torch/losses/backwards.py:LossObserver": 12,
     "adapters/torch/optimization/optimizers.py:OptimizerObserver": 23,
-    "adapters/torch/reproduce/recording/recording.py:Recording": 15,
+    "adapters/torch/recording/recording.py:Recording": 15,
     "tracing/adapter_job.py:AdapterJob": 21,  # `core.adapters.Job`
 }
 """Classes that have more, and how many: they may only become fewer."""

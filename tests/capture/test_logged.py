@@ -165,9 +165,9 @@ def test_a_name_that_is_no_text_is_left_out_and_told_once() -> None:
         logged.tensor(name, 1.0)  # type: ignore[arg-type]
     record = job.close(0)
     assert said == [
-        "mothtrap: log: a name must be a text, not a int",
-        "mothtrap: log: a name must be a text, not a NoneType",
-        "mothtrap: log: a name must be a text, not a list",
+        "mothtrap: log: a name must be a string, not a int",
+        "mothtrap: log: a name must be a string, not a NoneType",
+        "mothtrap: log: a name must be a string, not a list",
     ]
     told = [fact.what for fact in record.observations if isinstance(fact, Blind)]
     assert told[0] == "values of a int as a name"
@@ -187,4 +187,6 @@ def test_a_number_that_is_called_as_a_measured_one_is_kept_apart_from_it() -> No
         numbers = {scalar.name: scalar.value for scalar in record.scalars}
         assert numbers["log.loss"] == 1e6
         assert "loss" not in numbers
-    assert said == ["mothtrap: log: 'loss' is kept as 'log.loss': mothtrap measures it, too"]
+    assert said == [
+        "mothtrap: log: 'loss' is stored as 'log.loss', because mothtrap measures its own 'loss'"
+    ]

@@ -194,7 +194,7 @@ def test_what_is_removed_is_captured_no_more() -> None:
 @pytest.mark.parametrize(
     ("asked", "error"),
     [
-        (request(remove=("gradient",)), "no collection 'gradient' is in force (did you mean"),
+        (request(remove=("gradient",)), "no collection 'gradient' is active (did you mean"),
         (request(add={"a": Collection()}), "collection 'a': tensors is missing"),
         (request(add={"weights": Collection()}, for_steps=0), "for_steps must be 1 step or more"),
     ],

@@ -209,7 +209,7 @@ def test_a_full_ring_whose_reader_is_gone_does_not_hold_the_training(
         pair.channel.put(record(step))
     assert pair.channel.close()
     (error,) = pair.errors
-    assert "ended from outside" in str(error)
+    assert "killed from outside" in str(error)
 
 
 def test_a_reader_that_is_gone_is_seen_while_there_is_room(

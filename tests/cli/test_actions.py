@@ -54,7 +54,7 @@ def test_a_test_message_is_sent_by_the_named_table() -> None:
         result = invoke("test", "page")
     assert result.exit_code == 0
     assert result.output.splitlines() == [
-        "snapshot: acts on a job; nothing to send",
+        "snapshot: acts on a job, so there is nothing to send",
         "webhook: the webhook answered 204",
     ]
     (request,) = server.received
@@ -78,7 +78,11 @@ def test_a_message_that_fails_is_said_and_is_exit_1() -> None:
         ("", ["r1"], "no [[actions]] are configured"),
         ('[[actions]]\ndo = ["stop"]', ["test", "stp"], "did you mean 'stop'"),
         ('[[actions]]\ndo = ["stop"]', ["test"], "tables by name: stop"),
-        ('[[actions]]\ndo = ["stop"]', ["r1", "stop"], "to test: mothtrap actions test stop"),
+        (
+            '[[actions]]\ndo = ["stop"]',
+            ["r1", "stop"],
+            "to send a test message: mothtrap actions test stop",
+        ),
         ('[[actions]]\ndo = ["stop"]', ["r2"], "r2"),
         ('[[actions]]\ndo = ["stpo"]', ["r1"], "did you mean 'stop'"),
         (f'[[actions]]\ndo = ["webhook"]\nwebhook = "{CANARY}"', ["r1"], "begins with http"),
@@ -95,4 +99,4 @@ def test_what_is_wrong_is_named(config: str, words: list[str], said: str) -> Non
 def test_nothing_is_left_to_send_where_nothing_was_noted() -> None:
     configure('[[actions]]\ndo = ["stop"]')
     result = invoke("r1", "--send")
-    assert (result.exit_code, result.output) == (0, "r1: no message was ever noted\n")
+    assert (result.exit_code, result.output) == (0, "r1: no messages are recorded\n")

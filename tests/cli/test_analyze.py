@@ -130,8 +130,8 @@ def test_a_baseline_leaves_out_what_is_known(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (["--set", "ZZZ901"], "--set 'ZZZ901' sets nothing; expected CODE.THRESHOLD=VALUE"),
-        (["--set", "limit=3"], "sets nothing"),
+        (["--set", "ZZZ901"], "--set 'ZZZ901' is not a setting; expected CODE.THRESHOLD=VALUE"),
+        (["--set", "limit=3"], "is not a setting"),
         (["--set", "ZZZ901.limi=3"], "--set: ZZZ901 has no 'limi' (did you mean 'limit'?)"),
         (["--set", "ZZZ901.limit=high"], "--set: ZZZ901 limit = 'high' is str, expected float"),
         (["--set", "NUM01.foo=3"], "--set: NUM01 names no rule (did you mean 'NUM0"),

@@ -27,8 +27,8 @@ def test_a_sound_environment_has_no_problem(folder: Path) -> None:
     assert done.exit_code == 0
     assert "problem" not in done.output
     assert f"configuration: {folder / 'mothtrap.toml'}" in done.output
-    assert "start-up hook: children of this Python are reached" in done.output
-    assert "in force" in done.output
+    assert "start-up hook: child processes of this Python are watched" in done.output
+    assert " active" in done.output
 
 
 def test_a_typo_in_the_configuration_is_a_problem(folder: Path) -> None:
@@ -85,5 +85,5 @@ def test_a_runs_folder_that_cannot_be_written_is_a_problem(
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     done = doctor("--runs-dir", str(folder / "runs"))
     assert done.exit_code == 1
-    assert "cannot be written to" in done.output
-    assert "choose --runs-dir" in done.output
+    assert "is not writable" in done.output
+    assert "choose another folder with --runs-dir" in done.output

@@ -39,7 +39,7 @@ def test_a_patch_is_printed_applied_and_tried(tmp_path: Path) -> None:
     assert outcome.returncode == 0, outcome
     assert "GRD105 stale gradient: " in outcome.stderr
     diff, _, tried = outcome.stdout.partition("the finding is gone\n")
-    assert "verdict of the repaired script: " in tried
+    assert "verdict of the patched script: " in tried
     assert script.read_text(encoding="utf-8") == SCRIPT, "the file of the user stays"
 
     if shutil.which("patch"):

@@ -117,4 +117,4 @@ def test_what_cannot_be_followed_is_refused(tmp_path: Path, other: tuple[str, ..
     store_run(tmp_path / "x")
     done = CliRunner().invoke(main, ["show", str(tmp_path / "x"), "--follow", *other])
     assert done.exit_code == 2
-    assert "leave --format and --save-baseline out" in done.stderr
+    assert "cannot be combined with --format or --save-baseline" in done.stderr

@@ -120,7 +120,7 @@ def test_links_and_what_is_no_run_stay(runs: Path, tmp_path: Path) -> None:
     (runs / "link").symlink_to(tmp_path / "elsewhere")
     (runs / "notes").mkdir()
     done = gc("--keep", "0", "--yes")
-    assert "kept link: it is a link" in done.stderr
+    assert "kept link: it is a symbolic link" in done.stderr
     assert names(runs) == ["link", "notes"]
     assert (tmp_path / "elsewhere" / "1" / "run.json").exists()
 
@@ -128,7 +128,7 @@ def test_links_and_what_is_no_run_stay(runs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((), "say what may go: --keep N"),
+        ((), "say which runs to remove: --keep N"),
         (("--older-than", "30"), "'30' cannot be read; expected a number with one of m, h, d, w"),
         (("--max-size", "3 parsecs"), "e.g. 20GB"),
         (("--keep", "1", "--runs-dir", "s3://bucket/runs"), "lifecycle rules"),

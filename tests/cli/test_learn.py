@@ -41,7 +41,7 @@ def test_writes_a_file_that_can_be_read() -> None:
 
 def test_the_same_run_twice_is_one() -> None:
     done = learn("a", "a", "-o", "x.toml")
-    assert "warning: of one run bounds are very wide" in done.stderr
+    assert "warning: bounds learned from one run are very wide" in done.stderr
     assert read("x.toml")[0] == Range(of="loss", at_least=0.0, at_most=100.0)
 
 
@@ -57,7 +57,7 @@ def test_warns_of_a_run_that_is_not_healthy(folder: Path) -> None:
     [
         (("gone", "-o", "x.toml"), "gone"),
         (("short", "-o", "x.toml"), "nothing can be learned from short: .* 20 steps"),
-        (("a", "-o", "there.toml"), r"there\.toml exists already; remove it"),
+        (("a", "-o", "there.toml"), r"there\.toml already exists; remove it"),
         (("-o", "x.toml"), r"Missing argument 'RUN\.\.\.'"),
         (("a",), "Missing option '-o'"),
     ],

@@ -80,7 +80,7 @@ def test_settings_set_thresholds_severities_and_silence_of_layers(folder: Path) 
 @pytest.mark.parametrize(
     ("text", "options", "message"),
     [
-        ("", ["--rules", "gone.py"], "no file of rules"),
+        ("", ["--rules", "gone.py"], "cannot read the rule file"),
         ("", ["--rules", "notes.txt"], "its name must end in .py"),
         ("[severity]\nNOPE = 'info'\n", [], "severity holds 'NOPE', which no rule code begins"),
         ("[severity]\nGRD = 'loud'\n", [], "severity.GRD cannot be 'loud'"),

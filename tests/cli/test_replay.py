@@ -34,7 +34,7 @@ def test_a_command_of_another_machine_is_shown_and_not_executed_unasked(
 ) -> None:
     done = replay(run)
     assert done.exit_code == 2
-    assert f"mothtrap: starts `touch executed` in {tmp_path}" in done.output
+    assert f"mothtrap: starting `touch executed` in {tmp_path}" in done.output
     assert "recorded on another machine (elsewhere)" in done.output
     assert not (tmp_path / "executed").exists()
     done = replay(run, "--anyway")
@@ -47,18 +47,18 @@ def test_a_test_is_not_written_over_a_file(run: Path, tmp_path: Path, there: str
     (tmp_path / there).write_text("mine")
     done = replay(run, "--as-test", str(tmp_path / "test_x.py"))
     assert done.exit_code == 2
-    assert f"--as-test would write over {tmp_path / there}" in done.output
+    assert f"--as-test would overwrite {tmp_path / there}" in done.output
     assert (tmp_path / there).read_text() == "mine"
 
 
 def test_a_test_is_a_python_file(run: Path) -> None:
     done = replay(run, "--as-test", "arrays.npz")
     assert done.exit_code == 2
-    assert "--as-test arrays.npz is no Python file" in done.output
+    assert "--as-test arrays.npz is not a Python file" in done.output
 
 
 @pytest.mark.parametrize("option", ["--pdb", "--no-narrow"])
 def test_a_test_needs_the_search_for_what_went_wrong(run: Path, option: str) -> None:
     done = replay(run, "--as-test", "test_x.py", option)
     assert done.exit_code == 2
-    assert f"--as-test looks for what went wrong; leave {option} out" in done.output
+    assert f"--as-test needs the search for the failure; leave {option} out" in done.output

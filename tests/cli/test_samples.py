@@ -77,7 +77,7 @@ def test_the_guilty_sample_is_ranked_first(path: Path) -> None:
     done = samples(path, "--rank")
     assert done.exit_code == 0
     lines = done.output.splitlines()
-    assert "steps with known samples are bad; 40 different samples were seen" in lines[0]
+    assert "steps with known samples are bad; 40 distinct samples were used" in lines[0]
     assert lines[1].startswith("  index 13 a/thirteen.png: in ")
     ranked = json.loads(samples(path, "--rank", "--format", "json").output)["ranked"]
     assert ranked[0]["index"] == 13
@@ -95,13 +95,13 @@ def test_with_few_bad_steps_nothing_is_claimed(path: Path) -> None:
 def test_steps_without_known_samples_are_said(path: Path) -> None:
     done = samples(path, "--step", "999")
     assert done.exit_code == 1
-    assert "step 999: its samples are not known" in done.output
+    assert "step 999: its samples are unknown" in done.output
 
 
 def test_a_rule_that_found_nothing_is_an_error(path: Path) -> None:
     done = samples(path, "--where", "loss_spike")
     assert done.exit_code == 2
-    assert "the run has no finding of 'loss_spike'" in done.output
+    assert "the run has no finding of the rule 'loss_spike'" in done.output
 
 
 def test_two_things_cannot_be_asked_for(path: Path) -> None:
@@ -124,7 +124,7 @@ def test_a_run_without_samples_says_so(tmp_path: Path) -> None:
     store_run(tmp_path / "bare")
     done = samples(tmp_path / "bare", "--step", "3")
     assert done.exit_code == 1
-    assert "no samples are known of these steps" in done.output
+    assert "the samples of these steps are unknown" in done.output
 
 
 def test_names_of_a_run_cannot_steer_the_terminal(tmp_path: Path) -> None:
@@ -164,4 +164,4 @@ def test_steps_that_are_named_are_all_shown(path: Path) -> None:
 
 def test_many_steps_without_known_samples_are_said_in_one_line(path: Path) -> None:
     done = samples(path, "--step", "998", "--step", "999")
-    assert "steps 998-999: their samples are not known" in done.output
+    assert "steps 998-999: their samples are unknown" in done.output

@@ -117,7 +117,7 @@ def test_without_any_run_it_is_said_how_to_make_one(
     listed = mothtrap("ls")
     assert listed.exit_code == 0
     assert listed.stdout == ""
-    assert "no runs in runs; make one with: mothtrap run train.py" in listed.stderr
+    assert "no runs in runs; record one with: mothtrap run train.py" in listed.stderr
 
 
 def test_ls_lists_the_latest_last_with_counts_and_verdict(runs: Path) -> None:

@@ -25,4 +25,4 @@ def test_the_skill_is_written_once(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == CliRunner().invoke(main, ["skill"]).output
     again = CliRunner().invoke(main, args)
     assert again.exit_code == 2
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr

@@ -93,4 +93,4 @@ def test_a_run_that_cannot_be_read_is_named_and_ends_with_2(folder: Path) -> Non
 def test_a_reference_is_for_one_run() -> None:
     done = analyze("runs/sweep-*", "--reference", "x")
     assert done.exit_code == 2
-    assert "--reference is for one run" in done.output
+    assert "--reference works with one run only" in done.output

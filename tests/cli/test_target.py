@@ -69,7 +69,7 @@ def test_a_program_beside_our_python_needs_no_activated_environment(
     assert command_of(["--", "torchrun", "train.py"]) == [str(beside / "torchrun"), "train.py"]
     with pytest.raises(Refusal, match="write: mothtrap run -- torchrun"):
         command_of(["torchrun", "train.py"])
-    with pytest.raises(Refusal, match=rf"'accelerate' is on PATH, nor in {beside}"):
+    with pytest.raises(Refusal, match=rf"'accelerate' is not on PATH, nor in {beside}"):
         command_of(["--", "accelerate"])
 
 
@@ -96,8 +96,8 @@ def test_a_folder_with_a_main_is_a_script(folder: Path) -> None:
         ("trian.py", r"no script 'trian\.py' in .*did you mean 'train\.py'"),
         ("other/train.py", r"no script 'other/train\.py' in /"),
         ("-- nope.py", r"no script 'nope\.py'"),
-        ("-- no-such-program x", "no program 'no-such-program' is on PATH"),
-        ("sh x", "to start the program 'sh' write: mothtrap run -- sh"),
+        ("-- no-such-program x", "program 'no-such-program' is not on PATH"),
+        ("sh x", "to run the program 'sh', write: mothtrap run -- sh"),
         ("-m", "-m needs a module"),
         ("--", "-- needs a command"),
     ],

@@ -75,7 +75,7 @@ def test_a_port_that_is_taken_gives_the_next_or_a_sentence(runs: Path) -> None:
         server = start(runs, "--port", port)
         _, said = server.communicate(timeout=30)
         assert server.returncode == 2
-        assert f"cannot serve at 127.0.0.1:{port}: another program has it" in said
+        assert f"cannot serve at 127.0.0.1:{port}: another program uses it" in said
 
 
 def test_a_socket_of_the_user_serves_too(runs: Path) -> None:
@@ -96,7 +96,7 @@ def test_another_address_is_served_with_a_warning(runs: Path) -> None:
     server = start(runs, "--host", "127.0.0.1", "--port", "0")
     first_line(server)
     _, said = ended(server)
-    assert "has the token sees these runs" in said
+    assert "has the token can see these runs" in said
 
 
 def test_a_folder_that_is_not_there_is_named(runs: Path) -> None:

@@ -94,5 +94,5 @@ def test_what_a_child_needs_is_handed_down() -> None:
 
 def test_stop_goes_with_all_workers(tmp_path: Path) -> None:
     (tmp_path / "mothtrap.toml").write_text('workers = "rank0"\n[[actions]]\ndo = ["stop"]\n')
-    with pytest.raises(ConfigError, match="stop cannot go with workers = 'rank0'"):
+    with pytest.raises(ConfigError, match="`stop` cannot be combined with workers = 'rank0'"):
         load_config(start=tmp_path, environ={})

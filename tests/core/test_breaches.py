@@ -162,5 +162,5 @@ def test_a_weight_that_was_zero_before_its_first_change_breaks_no_bound() -> Non
     ],
 )
 def test_says_that_nothing_is_there_to_judge(invariant: Invariant) -> None:
-    with pytest.raises(NotEnoughData, match="nothing was captured of"):
+    with pytest.raises(NotEnoughData, match="was not captured"):
         judge(invariant, window(series("lr", FLAT), gradients("l2", {"a": FLAT})))

@@ -91,17 +91,21 @@ def test_a_collection_called_as_a_built_in_one_is_that_one() -> None:
     ("name", "fields", "words"),
     [
         ("gradiens", {}, "tensors is missing: .* (did you mean 'gradients'?)"),
-        ("a", {"tensors": ("gradiens",)}, "tensors: 'gradiens' is no built-in .*'gradients'"),
+        ("a", {"tensors": ("gradiens",)}, "tensors: 'gradiens' is not a built-in .*'gradients'"),
         ("a", {"tensors": ("head",)}, "for names write '*:head'"),
         (
             "a",
             {"tensors": ("loss",)},
-            "'loss' is no built-in .*(did you mean 'losses'?); for names",
+            "'loss' is not a built-in .*(did you mean 'losses'?); for names",
         ),
-        ("a", {"tensors": ("weigth",)}, "'weigth' is no built-in .*(did you mean 'weights'?)"),
-        ("a", {"tensors": ("gradiens:x",)}, "'gradiens:x' is of no kind (did you mean 'gradients'"),
-        ("a", {"tensors": ("re:(",)}, "'re:(' is no regular expression"),
-        ("weights", {"shape_only": True, "raw": True}, "shape_only excludes raw"),
+        ("a", {"tensors": ("weigth",)}, "'weigth' is not a built-in .*(did you mean 'weights'?)"),
+        (
+            "a",
+            {"tensors": ("gradiens:x",)},
+            "'gradiens:x' has an unknown kind (did you mean 'gradients'",
+        ),
+        ("a", {"tensors": ("re:(",)}, "'re:(' is not a valid regular expression"),
+        ("weights", {"shape_only": True, "raw": True}, "shape_only cannot be combined with raw"),
         ("weights", {"statistics": ()}, "statistics is empty"),
         ("weights", {"modes": ()}, "modes is empty"),
         ("weights", {"for_steps": 0}, "for_steps must be 1 step or more"),
@@ -110,7 +114,7 @@ def test_a_collection_called_as_a_built_in_one_is_that_one() -> None:
         ("weights", {"reductions": {"p99": "np"}}, "reductions.p99 must be a function"),
         ("weights", {"every": 0}, "every must be"),
         ("weights", {"reductions": {"": max}}, "reductions has a function without a name"),
-        ("weights", {"reductions": {"loss": max}}, "reductions.loss is the name of a number that"),
+        ("weights", {"reductions": {"loss": max}}, "reductions.loss: mothtrap already measures"),
     ],
 )
 def test_what_makes_no_sense_is_said(name: str, fields: dict[str, object], words: str) -> None:

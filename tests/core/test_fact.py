@@ -94,7 +94,7 @@ def test_a_fact_of_another_distribution_cannot_replace_ours(
     assert fact.fact_types()["Blind"] is Blind
     (error,) = fact.unusable()
     assert "their-plugins 1.2" in str(error)
-    assert "the fact Blind is installed already" in str(error)
+    assert "the fact Blind is already installed" in str(error)
 
 
 def test_every_fact_of_ours_is_stored_under_the_name_of_its_class() -> None:

@@ -147,7 +147,7 @@ class Changing(mothtrap.Rule):
     ("made", "message"),
     [
         (no_window, "must take the window as its first argument"),
-        (no_default, "has the argument 'limit'; .*thresholds only"),
+        (no_default, "has the argument 'limit'; .*only thresholds"),
         (positional, "has the argument 'limit'; .*keyword-only"),
         (NoRule, r"must derive from mothtrap\.Rule"),
         (NoCheck, r"has no method check\(window\)"),

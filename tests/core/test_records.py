@@ -51,5 +51,5 @@ def test_what_is_called_as_a_measured_number_gets_a_name_of_its_own() -> None:
         "log.loss",
         "log.lr",
     ]
-    with pytest.raises(TypeError, match="a name must be a text, not a int"):
+    with pytest.raises(TypeError, match="a name must be a string, not a int"):
         logged_name(3)  # type: ignore[arg-type]

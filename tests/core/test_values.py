@@ -21,13 +21,13 @@ from mothtrap.core.values import to_struct
         (
             {"capture": "evrything"},
             "capture cannot be 'evrything' (did you mean 'everything'?); "
-            "possible: default, everything, off",
+            "expected one of: default, everything, off",
         ),
         ({"overhead": "2%"}, "overhead must be a number such as 0.02, not '2%'"),
         ({"overhead": True}, "overhead must be a number such as 0.02, not True"),
-        ({"runs_dir": 3}, "runs_dir must be a text such as 'runs', not 3"),
-        ({"select": "NUM"}, "select must be a list of texts, not 'NUM'"),
-        ({"ignore": ["NUM", 3]}, "ignore must be a list of texts, not ['NUM', 3]"),
+        ({"runs_dir": 3}, "runs_dir must be a string such as 'runs', not 3"),
+        ({"select": "NUM"}, "select must be a list of strings, not 'NUM'"),
+        ({"ignore": ["NUM", 3]}, "ignore must be a list of strings, not ['NUM', 3]"),
         (
             {"overhed": 1},
             "unknown key 'overhed' (did you mean 'overhead'?); known keys: actions, cache_mb, ",
@@ -36,7 +36,7 @@ from mothtrap.core.values import to_struct
         ({"rules": {"GRD101": 3}}, "rules.GRD101 must be a table, not 3"),
         (
             {"rules": {"GRD101": {"limit": [1]}}},
-            "rules.GRD101.limit must be a number, a whole number, a text, true or false, not [1]",
+            "rules.GRD101.limit must be a number, a whole number, a string, true or false, not [1]",
         ),
         ({"collections": {"a": 3}}, "collections.a must be a table, not 3"),
         (
@@ -49,7 +49,7 @@ from mothtrap.core.values import to_struct
         ),
         (
             {"collections": {"a": {"modes": ["trian"]}}},
-            "collections.a.modes cannot be 'trian' (did you mean 'train'?); possible: train, ",
+            "collections.a.modes cannot be 'trian' (did you mean 'train'?); expected one of: train, ",
         ),
         (
             {"collections": {"a": {"eval": {"stopp": 3}}}},
@@ -73,14 +73,14 @@ def test_what_does_not_fit_is_said_in_words(values: dict[str, object], complaint
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ({"tensors": "gradients"}, "tensors must be a list of texts, not 'gradients'"),
-        ({"modules": "blocks.0"}, "modules must be a list of texts, not 'blocks.0'"),
+        ({"tensors": "gradients"}, "tensors must be a list of strings, not 'gradients'"),
+        ({"modules": "blocks.0"}, "modules must be a list of strings, not 'blocks.0'"),
         ({"statistics": ("medain",)}, "statistics cannot be 'medain' (did you mean 'mean'?)"),
-        ({"statistics": "l2"}, "statistics must be a list of texts, not 'l2'"),
+        ({"statistics": "l2"}, "statistics must be a list of strings, not 'l2'"),
         ({"modes": ("tain",)}, "modes cannot be 'tain' (did you mean 'train'?)"),
         ({"every": 1.5}, "every must be a whole number, not 1.5"),
         ({"steps": 3}, "steps must be a list of whole numbers, not 3"),
-        ({"on": "GRD"}, "on must be a list of texts, not 'GRD'"),
+        ({"on": "GRD"}, "on must be a list of strings, not 'GRD'"),
         ({"eval": 10}, "eval must be a table, not 10"),
         ({"eval": Schedule(every="often")}, "eval.every must be a whole number, not 'often'"),  # type: ignore[arg-type]
         ({"reductions": [max]}, "reductions must be a table, not "),
@@ -111,7 +111,7 @@ def test_functions_of_a_collection_stay_what_they_are() -> None:
 
 
 def test_names_are_texts() -> None:
-    with pytest.raises(ConfigError, match=r"^collections must have texts as names, not 3"):
+    with pytest.raises(ConfigError, match=r"^collections must have strings as keys, not 3"):
         to_struct({"collections": {3: Collection()}}, Config, "")
 
 

@@ -28,7 +28,7 @@ FAILURES = {
             "(square_root_before_the_loss.py:15) got predictions that contain NaN",
             "torch.sqrt at square_root_before_the_loss.py:13 made them from finite values (scores",
         ),
-        fix="Keep what `torch.sqrt` is given above 0",
+        fix="Keep the input of `torch.sqrt` above 0",
     ),
     "square_root_inside_the_model": Expected(
         kind="label",
@@ -39,7 +39,7 @@ FAILURES = {
             "torch.sqrt at square_root_inside_the_model.py:",
             "made them from finite values",
         ),
-        fix="Keep what `torch.sqrt` is given above 0",
+        fix="Keep the input of `torch.sqrt` above 0",
     ),
     "smaller_last_batch": Expected(
         kind="shape",

@@ -44,7 +44,7 @@ class Stage:
     capture: str = "default"
 
 
-UNSTORED = "Nothing was observed: a process made steps, but none of them was stored"
+UNSTORED = "Nothing was observed: a process trained, but no step was stored"
 NOT_WRITTEN = "Nothing was observed: mothtrap failed in writer"
 NOT_WATCHED = "Nothing was observed: mothtrap failed in start-up hook for torch"
 NOT_SEEN = "Nothing was observed: mothtrap failed in observation of the training"
@@ -124,13 +124,13 @@ STAGES = [
         "all rules",
         "mothtrap.monitor.monitor:Monitor.feed",
         ("rules",),
-        verdict="Nothing could be judged in 150 steps: mothtrap failed in rules",
+        verdict="Nothing was evaluated in 150 steps: mothtrap failed in rules",
     ),
     Stage(
         "storing of findings",
         "mothtrap.store.finding_log:FindingLog.append",
         ("rules",),
-        verdict="Nothing could be judged in 150 steps: mothtrap failed in rules",
+        verdict="Nothing was evaluated in 150 steps: mothtrap failed in rules",
     ),
     Stage(
         "last facts",

@@ -105,7 +105,7 @@ def test_what_has_passed_is_an_info_and_an_error_again_when_it_returns() -> None
     book.passed("GRD101", 40)
     [case] = book.findings
     assert case.severity is Severity.INFO
-    assert case.message.endswith("this had passed by step 40")
+    assert case.message.endswith("it had ended by step 40")
     assert case.evidence["passed_at_step"] == 40
     book.add(found(60, 70), window(steps=80))
     assert book.findings[0].severity is ERROR
@@ -133,7 +133,7 @@ def test_what_comes_again_says_that_it_had_passed() -> None:
     book.add(found(60, 70), window(steps=71))
     [case] = book.findings
     assert case.severity is ERROR
-    assert case.message == "until 70; what began at step 3 had passed by step 40"
+    assert case.message == "until 70; the problem that began at step 3 had ended by step 40"
 
 
 def test_what_filled_most_of_the_training_stays_a_warning_when_it_passes() -> None:
@@ -143,7 +143,7 @@ def test_what_filled_most_of_the_training_stays_a_warning_when_it_passes() -> No
     book.passed("GRD101", 390)
     assert book.findings[0].severity is WARNING
     book.passed("GRD101", 400)
-    assert book.findings[0].message.endswith("this had passed by step 390")
+    assert book.findings[0].message.endswith("it had ended by step 390")
     book.passed("GRD101", 900)
     [case] = book.findings
     assert (case.severity, case.evidence["passed_at_step"]) == (Severity.INFO, 390)
@@ -158,7 +158,7 @@ def test_what_comes_back_holds_again_from_then_on() -> None:
     [case] = book.findings
     assert (case.severity, case.step) == (WARNING, 3)
     assert "passed_at_step" not in case.evidence
-    assert case.message == "until 399; what began at step 3 had passed by step 310"
+    assert case.message == "until 399; the problem that began at step 3 had ended by step 310"
 
 
 def test_what_came_and_went_has_not_filled_the_training() -> None:

@@ -214,7 +214,7 @@ def test_a_rule_that_judged_once_stays_judged() -> None:
 
 def test_the_reason_why_a_rule_cannot_judge_is_told() -> None:
     monitor = Monitor([Choosy()], clock=Clock())
-    assert monitor.statuses()[0].reason == "no step was judged"
+    assert monitor.statuses()[0].reason == "no step was evaluated"
     monitor.feed(record(0))
     assert monitor.statuses()[0].reason == "step 0 is not step 1"
 

@@ -53,7 +53,10 @@ def test_a_rule_of_another_distribution_is_in_force_and_takes_settings(
     [
         ("1 / 0\n", "ZeroDivisionError"),
         ("", "holds 0 rules"),
-        (GOOD.replace("DAT901", "NUM001"), "NUM001 is the code of nonfinite_loss already"),
+        (
+            GOOD.replace("DAT901", "NUM001"),
+            "the code NUM001 is already used by the rule nonfinite_loss",
+        ),
         (GOOD.replace("limit: float = 2.0", "limit: float"), "required positional argument"),
         (GOOD.replace('    code: ClassVar[str] = "DAT901"\n', ""), "a `code`"),
     ],

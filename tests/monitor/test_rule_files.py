@@ -141,7 +141,7 @@ def test_ctrl_c_while_a_file_is_run_is_no_fault_of_the_file(written) -> None:
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"no file of rules .*gone\.py"):
+    with pytest.raises(ConfigError, match=r"cannot read the rule file .*gone\.py"):
         rules_in(tmp_path / "gone.py")
 
 

@@ -70,8 +70,8 @@ def test_it_is_written_tried_and_added_to(tmp_path: Path, run: Run) -> None:
     [
         ({"for_steps": 0}, "1 step or more"),
         ({"limit": float("nan")}, "must be a number"),
-        ({"code": "X1"}, "capitals and three digits"),
-        ({"what": "  "}, "names no scalar"),
+        ({"code": "X1"}, "capital letters and three digits"),
+        ({"what": "  "}, "is not the name of a scalar"),
         ({"what": "gradient:head"}, "needs a statistic"),
     ],
 )

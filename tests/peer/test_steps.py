@@ -221,11 +221,11 @@ def test_what_is_not_there_has_an_error_of_its_own(tmp_path: Path) -> None:
     tensor = run.tensor("layer1")
     with pytest.raises(StepUnavailableError, match="raw = true"):
         tensor.at(1)
-    with pytest.raises(StepNotYetError, match="has not come to it"):
+    with pytest.raises(StepNotYetError, match="has not reached it"):
         tensor.at(9)
     with pytest.raises(StepUnavailableError, match="the job has passed it"):
         run.wait_for(2, timeout_s=30)
-    with pytest.raises(StepNotYetError, match="did not come within 0 s"):
+    with pytest.raises(StepNotYetError, match="was not recorded within 0 s"):
         run.wait_for(9, timeout_s=0)
     layout.write_end(run.path / "1", RunEnd(exit_code=0, ended_s=1.0))
     run.refresh()

@@ -76,7 +76,7 @@ def test_unknown_words_are_told_with_the_nearest(run: Run) -> None:
         ({"kind": "gradiant"}, "no kind 'gradiant'.*did you mean 'gradient'"),
         ({"mode": "evla"}, "no mode 'evla'"),
         ({"worker": 4}, "no worker 4; this run has: 0"),
-        ({"pattern": "re:("}, "no regular expression"),
+        ({"pattern": "re:("}, "not a valid regular expression"),
     ]:
         with pytest.raises(UnknownNameError, match=words):
             names(run, **filters)

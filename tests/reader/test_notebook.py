@@ -53,5 +53,5 @@ def test_a_run_and_its_tensors_show_themselves_whatever_their_names(
 def test_a_healthy_run_says_so(tmp_path: Path) -> None:
     layout.create_run(tmp_path / "x", info())
     text = seen(open_run(tmp_path / "x")._repr_html_()).text
-    assert "Nothing was found." in text
+    assert "No findings." in text
     assert "none yet" in text

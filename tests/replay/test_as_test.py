@@ -100,6 +100,6 @@ def test_a_layer_that_raises_by_itself_gives_a_test_and_a_step_in_order_a_reason
     script.write_text(LAST_BATCH.replace("(1, 8, 4)", "(1, len(x), 4)"), encoding="utf-8")
     outcome = run([*again, tmp_path / "test_mended.py"], cwd=tmp_path)
     assert outcome.returncode == 2, outcome
-    assert "in order here, unlike in the run" in outcome.stdout
-    assert "error: no test was written: the step is in order here" in outcome.stderr
+    assert "no fault here, unlike in the run" in outcome.stdout
+    assert "error: no test was written: the step has no fault here" in outcome.stderr
     assert not (tmp_path / "test_mended.py").exists()

@@ -11,7 +11,7 @@ from tests.harness.running import PYTHON, environment, observed, run
 from tests.replay.test_loops import LOOPS, told
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.replaying.played import PlayedStep
+from mothtrap.adapters.torch.replaying.played import PlayedStep
 from mothtrap.core.snapshots import RecordedStep
 from mothtrap.snapshot.format import folder_of, load, write
 

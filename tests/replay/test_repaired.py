@@ -48,7 +48,7 @@ def test_a_repair_that_moves_lines_is_tried_on_the_recorded_step(
     rewrite(tmp_path / "log_of_zero.py", FAULT, mended)
     outcome = replayed(path)
     head, loss, *notes = outcome.stdout.splitlines()
-    assert head == "step 157 of seen, replayed: in order here, unlike in the run", outcome
+    assert head == "step 157 of seen, replayed: no fault here, unlike in the run", outcome
     assert loss.startswith("  loss: nan in the run, ")
     assert loss.endswith(" here; it and all gradients are finite")
     assert "  = note: log_of_zero.py was changed after the run began" in notes

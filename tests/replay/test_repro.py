@@ -60,4 +60,4 @@ def test_a_step_in_order_gives_a_reason(tmp_path: Path) -> None:
     again = [*MOTHTRAP, "replay", tmp_path / "runs" / "seen", "--anyway", "--repro"]
     outcome = run([*again, tmp_path / "repro.py"], cwd=tmp_path)
     assert outcome.returncode == 2, outcome
-    assert "error: no script was written: the step is in order here" in outcome.stderr
+    assert "error: no script was written: the step has no fault here" in outcome.stderr

@@ -62,7 +62,7 @@ def test_a_finding_says_what_came_after_it_and_what_was_saved_before() -> None:
     assert in_words(after) == "20,000 of 40,000 steps, 7.7 h, cost 15.49"
     assert saved_in_words(after) == "after 18,000 steps (m-18000.pt)"
     assert clause_lines(after, PLAIN) == [
-        "  went on for: 20,000 of 40,000 steps, 7.7 h, cost 15.49",
+        "  lasted: 20,000 of 40,000 steps, 7.7 h, cost 15.49",
         "  last weights saved before it: after 18,000 steps (m-18000.pt)",
     ]
 

@@ -27,14 +27,14 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
         (
             Overhead(ratio=0.01, seconds=0.4, asked_ratio=0.2, asked_seconds=8.0, budget=0.02),
             120,
-            "1.0 % of the training time (0.40 s); captures that you asked for took 20.0 % (8.00 s) "
+            "1.0 % of the training time (0.40 s); captures that you requested took 20.0 % (8.00 s) "
             "more",
         ),
         (
             Overhead(ratio=0.03, seconds=0.3, capture_seconds=0.2, budget=0.02),
             400,
             "3.0 % of the training time (0.30 s: hooks 0.10 s, statistics 0.20 s); above the "
-            "budget of 2 %, as the first steps and the look for NaN at each step are not thinned",
+            "budget of 2 %, as the first steps and the NaN check at each step are never skipped",
         ),
         (
             Overhead(ratio=1.25, seconds=0.5, budget=0.02),
@@ -58,15 +58,15 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
         (
             Overhead(ratio=0.02, seconds=0.6, budget=0.02, unwatched=7840, shed=("a",)),
             10_000,
-            "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were not watched, too "
-            "short for that (overhead = 0 watches each); thinned: a",
+            "2.0 % of the training time (0.60 s); 7,840 of 10,000 steps were too short to "
+            "observe (overhead = 0 observes each); thinned: a",
         ),
         (
             Overhead(ratio=0.03, seconds=0.6, budget=0.02, unwatched=7840),
             10_000,
             "3.0 % of the training time (0.60 s); above the budget of 2 %, as the first steps are "
-            "all watched; 7,840 of 10,000 steps were not watched, too short for that (overhead = 0 "
-            "watches each)",
+            "all watched; 7,840 of 10,000 steps were too short to observe (overhead = 0 "
+            "observes each)",
         ),
         (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),
     ],
@@ -85,5 +85,5 @@ def test_all_that_made_the_job_longer_is_named() -> None:
         launcher_seconds=0.7,
     )
     assert cost_in_words(cost, 400).endswith(
-        "; mothtrap added 1.90 s in all: imports 0.30 s, threads 0.50 s, launcher 0.70 s"
+        "; mothtrap added 1.90 s in total: imports 0.30 s, threads 0.50 s, launcher 0.70 s"
     )

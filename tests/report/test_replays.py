@@ -56,7 +56,7 @@ def test_workers_of_which_nothing_could_be_compared_are_no_doubt_on_the_others()
         msgspec.structs.replace(BAD, rank=1, match=None),
     ]
     head = as_text(SNAPSHOT, results, "seen").splitlines()[0]
-    assert head.endswith("bit-identical in worker 0; of the others nothing could be compared")
+    assert head.endswith("bit-identical in worker 0; the others could not be compared")
 
 
 def test_what_was_compared_is_said() -> None:
@@ -90,7 +90,7 @@ def test_what_went_bad_in_the_run_and_is_in_order_here_is_said_first() -> None:
     mended = ReplayResult(reached=True, match=False, difference=difference, losses=(0.5633141,))
     text = as_text(SNAPSHOT, [mended], "seen", warnings=["train.py was changed"])
     assert text.splitlines() == [
-        "step 4771 of seen, replayed: in order here, unlike in the run",
+        "step 4771 of seen, replayed: no fault here, unlike in the run",
         "  loss: nan in the run, 0.563314 here; it and all gradients are finite",
         "  = note: train.py was changed",
     ]
@@ -167,6 +167,6 @@ def test_of_several_workers_the_one_that_tells_most_is_shown() -> None:
 def test_why_there_is_no_test_is_said() -> None:
     fine = ReplayResult(reached=True, match=True)
     refused = msgspec.structs.replace(BAD, untested="torch.log alone does not go wrong")
-    assert why_untested([fine]).startswith("the step is in order here")
+    assert why_untested([fine]).startswith("the step has no fault here")
     assert why_untested([fine, refused]) == "torch.log alone does not go wrong"
     assert why_untested([BAD]) == "the failure could not be narrowed down"

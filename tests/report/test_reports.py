@@ -106,7 +106,7 @@ def test_the_page_has_no_script_and_asks_for_nothing() -> None:
 
 def test_a_healthy_run_has_a_page_too() -> None:
     page = Page(html.page(document(losses=())))
-    assert "Nothing was found." in page.text
+    assert "No findings." in page.text
     assert "No loss was seen." in page.text
 
 
@@ -156,7 +156,7 @@ def test_a_huge_run_stays_below_its_limit_and_the_page_says_what_is_left_out() -
     ]
     text = html.page(document(exploding(fingerprint="root"), *effects))
     assert len(text.encode()) <= html.MAX_BYTES
-    assert "left out for their size" in text
+    assert "left out to limit the size" in text
 
 
 def test_sarif_names_rules_places_and_fingerprints() -> None:

@@ -38,7 +38,7 @@ def judge(known: Ledger | None = None, source: Source | None = CLEAN) -> list[tu
 
 def test_a_seeded_run_of_a_clean_commit_has_no_obstacle() -> None:
     assert judge() == []
-    assert verdict([]).startswith("nothing that is known keeps it")
+    assert verdict([]).startswith("no known reason keeps it")
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_uncommitted_changes_and_unknown_commits_are_said() -> None:
     dirty = Source(commit="0123456789abcdef", changed=("a.py", "b.py"), changed_count=2)
     [(state, what)] = judge(source=dirty)
     assert state == "may"
-    assert "2 files had changes that are in no commit" in what
+    assert "2 files had uncommitted changes" in what
     assert "a.py, b.py" in what
     [(state, what)] = judge(source=Source(error="git is not installed"))
     assert (state, "git is not installed" in what) == ("cannot tell", True)
@@ -154,7 +154,7 @@ def test_other_versions_and_another_processor_here_are_said() -> None:
     found = list(differences_here(known, here, {"processor": "Y", "usable_cores": 4}))
     assert [each.what for each in found] == [
         "other versions are installed here: torch 2.12 (here 2.13), gone 1 (here none)",
-        "processor: X then, Y here: sums may be rounded otherwise",
+        "processor: X then, Y here: sums may be rounded differently",
     ]
 
 
@@ -164,7 +164,7 @@ def test_changed_and_missing_sources_are_said() -> None:
     )
     assert [(each.state, each.what) for each in found] == [
         ("will", "1 file changed since the run: b.py"),
-        ("cannot tell", "whether files changed since that cannot be read here: c.py"),
+        ("cannot tell", "whether these files changed, which cannot be read here: c.py"),
     ]
 
 
@@ -181,4 +181,4 @@ def test_the_certain_ones_come_first() -> None:
         "cannot tell third",
         "run: will not give the same numbers again, for 1 reason",
     ]
-    assert verdict(found[:2]) == "may give other numbers, for 1 reason"
+    assert verdict(found[:2]) == "may give different numbers, for 1 reason"

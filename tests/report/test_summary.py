@@ -70,24 +70,24 @@ def test_a_note_is_no_fault() -> None:
             HandMadeRun(rules=JUDGED, tool_errors=(ToolError(step=1, part="writer", error="x"),)),
             "a part of mothtrap failed",
         ),
-        (HandMadeRun(), "no rule was in force"),
-        (HandMadeRun(damage=("1/run.json: torn",)), "what the rules found cannot be read"),
-        (HandMadeRun(rules=JUDGED[1:], steps=1), "judged in 1 step: no rule had enough data"),
+        (HandMadeRun(), "no rule was selected"),
+        (HandMadeRun(damage=("1/run.json: torn",)), "the findings cannot be read"),
+        (HandMadeRun(rules=JUDGED[1:], steps=1), "evaluated in 1 step: no rule had enough data"),
         (
             HandMadeRun(tool_errors=(ToolError(step=1, part="rules", error="x"),)),
-            "judged in 120 steps: mothtrap failed in rules (x)",
+            "evaluated in 120 steps: mothtrap failed in rules (x)",
         ),
         (HandMadeRun(steps=0, workers=()), "Nothing was observed: no process of the job"),
         (
             HandMadeRun(steps=0, workers=(), end=RunEnd(exit_code=1, ended_s=0.0)),
             "Nothing was observed: exit code 1 before any optimizer step.",
         ),
-        (HandMadeRun(steps=0), "Nothing was observed: a process made steps, but none of them"),
+        (HandMadeRun(steps=0), "Nothing was observed: a process trained, but no step"),
         (
             HandMadeRun(steps=0, blind=(Blind(step=0, what="job", reason="torch not imported"),)),
             "Nothing was observed: torch not imported.",
         ),
-        (HandMadeRun(steps=0, damage=("w0: torn",)), "what was stored cannot be read"),
+        (HandMadeRun(steps=0, damage=("w0: torn",)), "the stored data cannot be read"),
         (HandMadeRun(steps=0, state="running"), "no optimizer step has been made so far"),
         (
             HandMadeRun(steps=0, workers=(), state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
@@ -217,7 +217,7 @@ def test_findings_of_a_baseline_are_not_called_nothing_wrong(count: int, told: s
 def test_a_run_without_a_loss_says_how_to_hand_it_over() -> None:
     unseen = Blind(step=0, what="the loss", reason="it was not named")
     verdict = summary_of(HandMadeRun(rules=JUDGED, blind=(unseen,))).verdict
-    assert "no loss was seen: pass it with dbg.step(loss=loss)" in verdict
+    assert "no loss was recorded: pass it with dbg.step(loss=loss)" in verdict
 
 
 def test_an_unknown_signal_is_named_by_its_number() -> None:

@@ -37,7 +37,7 @@ def test_an_exception_before_the_inputs_of_a_step_is_told_with_what_show_says() 
     assert why_unkept(run(ENDED, FAILED, snapshots=4), "seen") == (
         "it ended with RuntimeError at conv.py:67: Caught RuntimeError in DataLoader worker "
         "process 1, before the next step had any inputs (in a loader, or between two steps), so "
-        "there is no step to do again; `mothtrap show seen` says of it: the samples of loader 1 "
+        "there is no step to replay; `mothtrap show seen` says of it: the samples of loader 1 "
         "(conv.py:67) do not fit into one batch"
     )
 
@@ -45,14 +45,14 @@ def test_an_exception_before_the_inputs_of_a_step_is_told_with_what_show_says() 
 def test_one_that_nothing_is_known_of_is_told_without() -> None:
     said = why_unkept(run(ENDED), "seen")
     assert said is not None
-    assert said.endswith("so there is no step to do again")
+    assert said.endswith("so there is no step to replay")
 
 
 def test_a_step_that_could_not_be_kept_is_told_with_the_reason() -> None:
     refused = SnapshotKept(step=39, reason="exception", error="weights are larger than 4 MB")
     said = why_unkept(run(ENDED, refused), "seen")
     assert said is not None
-    assert said.endswith("; step 39 could not be kept: weights are larger than 4 MB")
+    assert said.endswith("; step 39 could not be stored: weights are larger than 4 MB")
 
 
 @pytest.mark.parametrize(
@@ -76,5 +76,5 @@ def test_the_first_step_that_was_refused_is_told_with_the_reason() -> None:
     kept = SnapshotKept(step=1, reason="step", folder="1")
     refused = SnapshotKept(step=16, reason="unsound step: the loss is NaN", error="no batch")
     later = SnapshotKept(step=40, reason="finding NUM001", error="no room")
-    assert why_refused(run(kept, refused, later)) == "step 16 could not be kept: no batch"
+    assert why_refused(run(kept, refused, later)) == "step 16 could not be stored: no batch"
     assert why_refused(run(kept)) is None

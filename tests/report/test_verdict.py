@@ -134,7 +134,7 @@ def test_color_changes_nothing_but_the_color() -> None:
 
 def test_an_unobserved_run_has_neither_counts_nor_overhead() -> None:
     text = verdict(summary_of(steps=0))
-    assert text.startswith("mothtrap: Nothing was observed: a process made steps")
+    assert text.startswith("mothtrap: Nothing was observed: a process trained")
     assert "overhead" not in text
     assert "error" not in text
 
@@ -208,7 +208,7 @@ def test_a_run_in_which_rules_were_switched_off_is_never_simply_fine() -> None:
     said = summary_of(rules=OFF).verdict
     assert said == (
         "All rules were switched off: ACT901 huge_output, ACT902 odd. "
-        "Nothing could be judged in 120 steps: no rule was active any more."
+        "Nothing was evaluated in 120 steps: all rules failed."
     )
 
 

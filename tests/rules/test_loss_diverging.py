@@ -150,7 +150,7 @@ RISEN = np.concatenate([FALLING[:200], 2.4 + noise(150, scale=0.1)])
 def test_has_passed_when_the_loss_came_back() -> None:
     finding = judged(np.concatenate([RISEN, 2.3 * np.exp(-np.arange(300) / 40) + 0.1]))
     assert finding.severity is Severity.INFO
-    assert "this had passed by step" in finding.message
+    assert "it had ended by step" in finding.message
 
 
 @pytest.mark.parametrize("scale", [0.1, 0.8])

@@ -68,7 +68,7 @@ def test_names_the_operation_of_the_module_and_what_to_do_about_it(ran_in: str) 
     )
     [finding] = NonfiniteActivation().check(window(broken(5, "layers.2"), operation))
     assert finding.message.endswith("from finite inputs, in torch.log (input from -0.04 to 1)")
-    assert finding.fixes[0].startswith("Keep what `torch.log` is given above 0")
+    assert finding.fixes[0].startswith("Keep the input of `torch.log` above 0")
 
 
 def test_an_operation_of_another_module_is_not_named() -> None:

@@ -70,7 +70,7 @@ def test_the_configuration_names_the_tensors() -> None:
 
 
 def test_a_pattern_that_matches_nothing_is_an_error_before_the_start() -> None:
-    with pytest.raises(ConfigError, match=r"NUM010.*'gradent:\*' is of no kind"):
+    with pytest.raises(ConfigError, match=r"NUM010.*'gradent:\*' has an unknown kind"):
         ZeroAll(tensors="gradent:*")
 
 

@@ -75,7 +75,7 @@ def first_step(answer: subprocess.CompletedProcess[str]) -> int:
     """The step at which a change came into force, as the command says."""
     assert answer.returncode == 0, answer.stderr
     # Its steps may be over when the answer is read.
-    said = re.match(r"job: (?:in force from step|steps) (\d+) ", answer.stdout)
+    said = re.match(r"job: (?:active from step|steps) (\d+) ", answer.stdout)
     assert said, answer.stdout
     return int(said[1])
 
@@ -102,7 +102,7 @@ def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
     )
     refused = job.ask("--remove", "mien")
     assert refused.returncode == 2
-    assert "no collection 'mien' is in force" in refused.stderr
+    assert "no collection 'mien' is active" in refused.stderr
     digests = job.end()
     stored = mothtrap.open_run(job.path)
     tensor = stored.tensor("gradient:0.weight")
@@ -123,10 +123,10 @@ def test_what_is_asked_for_is_captured_from_the_next_step_on(job: Job) -> None:
 def test_what_makes_no_sense_is_refused_before_it_is_sent(job: Job) -> None:
     job.opened()
     for words, complaint in (
-        (("--add", "gradiens"), "no built-in collection"),
+        (("--add", "gradiens"), "not a built-in collection"),
         (("--add", "weights", "--every", "0"), "every must be 1 step or more"),
-        (("--add", "weights", "--list"), "--list changes nothing"),
-        ((), "nothing was asked for"),
+        (("--add", "weights", "--list"), "--list cannot be combined"),
+        ((), "nothing to do; give --add"),
     ):
         refused = job.ask(*words)
         assert (refused.returncode, complaint in refused.stderr) == (2, True), refused.stderr
@@ -163,13 +163,13 @@ def test_what_was_asked_for_some_steps_is_not_in_force_when_they_are_over(
 @pytest.mark.parametrize(
     ("steps", "for_steps", "modes", "over", "said"),
     [
-        ((225,), None, ("train",), False, "in force from step 225 on"),
-        ((225,), 20, ("train",), False, "in force from step 225 on, until step 244"),
+        ((225,), None, ("train",), False, "active from step 225 on"),
+        ((225,), 20, ("train",), False, "active from step 225 on, until step 244"),
         ((225,), 20, ("train",), True, "steps 225 to 244, done"),
         ((225,), 1, ("train",), True, "step 225, done"),
-        ((225, 227), 20, ("train",), False, "in force from steps 225 to 227 on, until step 246"),
+        ((225, 227), 20, ("train",), False, "active from steps 225 to 227 on, until step 246"),
         ((225, 227), 20, ("train",), True, "steps 225 to 246, done"),
-        ((225,), 20, ("eval",), False, "in force from step 225 on"),
+        ((225,), 20, ("eval",), False, "active from step 225 on"),
         ((225,), 20, ("train", "eval"), True, "from step 225 on, done"),
     ],
 )
@@ -192,6 +192,8 @@ def test_it_is_said_when_a_request_counts_and_whether_it_is_done(
 def test_a_job_that_makes_no_step_gives_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "digits"
     layout.create_run(path, info())
-    with pytest.raises(ControlError, match=r"no answer from digits within 0\.1 s: .* it stays"):
+    with pytest.raises(
+        ControlError, match=r"no answer from digits within 0\.1 s: .* the request stays"
+    ):
         ask(path, CaptureRequest(id="1", attempt=1), 0.1)
     assert (path / "control" / "1.json").is_file()

@@ -27,14 +27,32 @@ def test_the_line_is_the_users_not_that_of_a_library(
     script = tmp_path / "train.py"
     script.write_text("import json\n\njson.loads('{')\n")
     monkeypatch.chdir(tmp_path)
-    error, place = told(raised(script))
-    assert error is not None
-    assert error.startswith("JSONDecodeError: ")
-    assert place == "train.py:3"
+    end = told(raised(script))
+    assert end["exception"].startswith("JSONDecodeError: ")
+    assert end["location"] == "train.py:3"
 
 
 def test_without_an_exception_there_is_nothing_to_tell() -> None:
-    assert told(None) == (None, None)
+    assert told(None) == {}
+
+
+def test_a_traceback_has_the_lines_of_code_but_no_frame_of_mothtrap_and_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def trained() -> None:
+        raise ValueError("refused: token=ghp_" + "a1B2" * 9)
+
+    try:
+        mothtrap.open_run("no such run")
+    except Exception:
+        with pytest.raises(ValueError, match="refused") as caught:
+            trained()
+    text = told(caught.value)["traceback"]
+    assert text.startswith("Traceback (most recent call last):\n")
+    assert 'raise ValueError("refused' in text
+    assert "During handling of the above exception, another exception occurred" in text
+    assert str(Path(mothtrap.__file__).parent) not in text
+    assert "ghp_" not in text.rpartition("\n    raise")[2].partition("\n")[2]
 
 
 def made() -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -80,7 +98,7 @@ def test_a_model_that_made_no_step_is_said_to_have_no_run(
         watch = mothtrap.watch(model, optimizer, name="x", runs_dir=str(tmp_path))
         watch.close()
         watch.close()
-        assert capfd.readouterr().err.count("nothing was recorded: no step was made") == 1
+        assert capfd.readouterr().err.count("nothing was recorded, because no step was seen") == 1
     with mothtrap.watch(*other, name="y", runs_dir=str(tmp_path)):
         step(*other)
     assert "nothing was recorded" not in capfd.readouterr().err

@@ -313,7 +313,7 @@ def test_a_fault_stops_one_process_and_the_command_to_go_on_is_printed(tmp_path:
     assert stopped.stopped_at == stopped.steps > 42
     assert f"saved {''.join(outcome.stdout.split('saved ')[1:]).split()[0]}" in outcome.stdout
     assert f"after {stopped.steps}" in outcome.stdout
-    assert "to go on from there: mothtrap run --name" in outcome.stderr
+    assert "to continue from there: mothtrap run --name" in outcome.stderr
     assert "was stopped before step" in outcome.stderr
 
 

@@ -135,7 +135,7 @@ def test_a_name_that_is_too_long_for_a_folder_is_refused_in_one_sentence(tmp_pat
     seen = run([*MOTHTRAP, "run", "--name", "n" * 300, script], cwd=tmp_path)
     assert (seen.returncode, seen.stdout) == (2, "")
     assert seen.stderr.splitlines() == [
-        "error: --name has 300 bytes; the name of a run may have 200; choose a shorter one"
+        "error: --name has 300 bytes; the name of a run may have at most 200; choose a shorter one"
     ]
 
 
@@ -179,7 +179,7 @@ def test_a_crash_in_a_folder_that_the_script_has_deleted_is_explained(
     assert why in told
     assert "nothing wrong was found in 2 steps" in told or "in 3 steps" in told
     assert "switched off" not in seen.stderr
-    assert "cannot sum up" not in seen.stderr
+    assert "cannot summarize" not in seen.stderr
 
 
 def test_a_job_may_start_in_a_folder_that_is_gone(tmp_path: Path) -> None:
@@ -259,7 +259,7 @@ def test_a_child_that_the_hook_does_not_reach_is_explained(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(launch, "SITE", tmp_path)
-    assert "keeps it out" in str(launch.probe())
+    assert "prevents it from loading" in str(launch.probe())
 
 
 def test_a_folder_whose_name_is_no_utf_8_harms_neither_the_job_nor_the_run(tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_a_verdict_that_cannot_be_made_does_not_change_the_exit_code(tmp_path: P
     command = [*MOTHTRAP, "run", "--name", "seen", "--", *python(code)]
     seen = run(command, cwd=tmp_path, env=environment())
     assert seen.returncode == 6
-    assert seen.stderr.count("mothtrap: cannot sum up") == 1
+    assert seen.stderr.count("mothtrap: cannot summarize") == 1
     assert "Traceback" not in seen.stderr
 
 

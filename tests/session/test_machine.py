@@ -63,7 +63,7 @@ def test_a_sampler_that_fails_says_so_once_and_ends(
     sampler = MachineSampler(tmp_path, said.append)
     wait_until(lambda: bool(said))
     sampler.close()
-    assert said == ["mothtrap: the machine is not sampled any more (RuntimeError)"]
+    assert said == ["mothtrap: stopped sampling the machine (RuntimeError)"]
 
 
 def test_numbers_are_summed_up_in_words(tmp_path: Path) -> None:

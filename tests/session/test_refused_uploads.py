@@ -80,14 +80,14 @@ def test_a_store_that_is_down_from_the_start_to_the_end(
     finally:
         s3_server.start()
     err = capfd.readouterr().err
-    assert "the job goes on, what is captured is kept in" in err
+    assert "the job goes on; its data is stored in" in err
     assert "`mothtrap upload" in err
     assert spooled() == ["seen"]
     command("upload")
     assert capfd.readouterr().out == f"seen is at {s3_url}/seen\n"
     assert spooled() == []
     command("upload")
-    assert "nothing is to be sent" in capfd.readouterr().err
+    assert "nothing to upload" in capfd.readouterr().err
 
 
 def test_a_job_does_not_wait_for_a_store_that_does_not_answer(
@@ -183,7 +183,7 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
         sending.send(attempt.parent, s3_url)
     os.close(held)
     layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))
-    with pytest.raises(ConfigError, match=r"say where it is to go, e\.g\. mothtrap upload"):
+    with pytest.raises(ConfigError, match=r"give one, e\.g\. mothtrap upload"):
         sending.send(attempt.parent)
     assert sending.send(attempt.parent, s3_url) == f"{s3_url}/here"
     assert layout.read_info(attempt) == open_run(f"{s3_url}/here").info  # it stays here, too

@@ -282,7 +282,7 @@ def test_a_snapshot_whose_base_is_gone_is_refused_in_words(
 ) -> None:
     own = writing()
     own.put(taken(6, state=None, state_step=4))
-    why = "the state of step 4, from which it is played, is gone; training goes on"
+    why = "the state of step 4, from which its replay starts, is gone; training goes on"
     assert [told.error for told in own.told] == [why]
 
 

@@ -29,7 +29,7 @@ def test_a_stall_is_told_and_becomes_a_note_when_steps_come_again(tmp_path: Path
     record = show(tmp_path / "seen", cwd=tmp_path)
     [finding] = [f for f in record["findings"] if f["code"] == "RUN901"]
     assert (finding["severity"], finding["step"]) == ("info", 1)
-    assert "this had passed by step" in finding["message"]
+    assert "it had ended by step" in finding["message"]
 
 
 def test_without_a_stall_nothing_is_told(tmp_path: Path) -> None:

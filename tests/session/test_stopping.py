@@ -78,7 +78,7 @@ def test_a_stopped_job_ends_with_3(tmp_path: Path, kind: str, printed: list[str]
     assert outcome.returncode == 3
     assert outcome.stdout.splitlines() == printed
     assert "mothtrap: stopped at step 3 (on_nonfinite = stop): the loss is NaN" in outcome.stderr
-    assert "The job was stopped at step 3 as on_nonfinite asks." in outcome.stderr
+    assert "The job was stopped at step 3 by on_nonfinite." in outcome.stderr
     assert "Traceback" not in outcome.stderr
     (found,) = record["guarded"]
     assert (found["action"], found["steps"], found["faults"]) == ("stopped", [3], {"loss": 1})

@@ -174,7 +174,7 @@ def test_an_outage_costs_neither_the_training_nor_a_step(
     outcome = finish(job.process)
     assert outcome.returncode == 0
     assert f"{s3_url}/seen" in said
-    assert "the job goes on, what is captured is kept in" in said
+    assert "the job goes on; its data is stored in" in said
     assert "answers again" in outcome.stderr
     before.refresh()
     after = open_run(f"{s3_url}/seen")
@@ -253,7 +253,7 @@ def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[
         job.train(1)
     answer = finish(asking)
     assert answer.returncode == 0, answer.stderr
-    first = int(answer.stdout.partition("in force from step ")[2].partition(" ")[0])
+    first = int(answer.stdout.partition("active from step ")[2].partition(" ")[0])
     for environ in (elsewhere, here()):
         listed = run([*command, "--list"], cwd=tmp_path, env=environ)
         assert listed.stdout.startswith('w: {"tensors":["weights:0.*"]'), listed.stderr

@@ -289,7 +289,7 @@ def test_without_a_loss_the_verdict_says_how_to_hand_it_over(
     with mothtrap.watch(*setup, runs_dir=str(tmp_path)):
         train(setup, 3, lambda _: None)
     said = " ".join(capfd.readouterr().err.split())
-    assert "no loss was seen: pass it with dbg.step(loss=loss)" in said
+    assert "no loss was recorded: pass it with dbg.step(loss=loss)" in said
 
 
 def test_numbers_are_given_by_keyword_and_bad_ones_cost_themselves_alone(tmp_path: Path) -> None:

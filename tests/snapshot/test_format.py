@@ -113,7 +113,7 @@ def test_files_whose_checksums_were_made_to_fit_are_refused_too(folder: Path) ->
         form.load(folder)
     head = form._read_head(folder)[0]
     digest = form.xxhash.xxh3_64_hexdigest(b"\xff" * 100)
-    with pytest.raises(DamagedSnapshotError, match="no safetensors file"):
+    with pytest.raises(DamagedSnapshotError, match="not a safetensors file"):
         form._read_arrays(folder / form.STATE, form.StoredFile(100, digest))
     assert head.form == form.FORM
 

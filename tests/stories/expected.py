@@ -138,13 +138,13 @@ HEADLINES = {
         code="NUM001",
         severity="error",
         says=("torch.std made it from finite values (values: 1 value)",),
-        fix="Give `torch.std` two values or more",
+        fix="Give `torch.std` at least two values",
     ),
     "strips_too_short": Headline(
         code="NUM004",
         severity="error",
         says=("row 3 has 8 frames for 9 labels",),
-        fix="Drop rows with fewer frames than labels",
+        fix="Rows with fewer frames than labels",
     ),
     "column_that_stands_still": Headline(
         code="NUM005",
@@ -156,6 +156,6 @@ HEADLINES = {
         code="NUM002",
         severity="error",
         says=("the derivative of torch.sqrt is infinite", "1 of 16 values are 0", "in row 5"),
-        fix="Add a small number to what `torch.sqrt` is given",
+        fix="Add a small number to the input of `torch.sqrt`",
     ),
 }

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from mothtrap.adapters.torch.reproduce.replaying.fitting import set_variables
+from mothtrap.adapters.torch.replaying.fitting import set_variables
 from mothtrap.tracing.anticipation import Anticipation, statement_lines
 
 LOOP = """\

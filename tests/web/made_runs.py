@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -149,10 +149,23 @@ class MadeRun:
         """Write facts."""
         self._log.append([replace(self._ending(), observations=facts)])
 
-    def end(self, exit_code: int = 0, *, closes_worker: bool = True) -> None:
-        """Close the worker, where its log is this one's, and the run."""
+    def end(
+        self,
+        exit_code: int = 0,
+        *facts: Fact,
+        closes_worker: bool = True,
+        told: Mapping[str, str] | None = None,
+    ) -> None:
+        """Close the worker, where its log is this one's, and the run.
+
+        Args:
+            exit_code: of the job.
+            facts: that come at its end.
+            closes_worker: False where another log is that of the worker.
+            told: of the exception that ended it; fields of `WorkerEnded`.
+        """
         if closes_worker:
-            self._log.append([self._ending()])
+            self._log.append([self._ending(facts, told or {})])
         layout.write_end(self.attempt, RunEnd(exit_code=exit_code, ended_s=time.time()))
         self.close()
 
@@ -189,13 +202,14 @@ class MadeRun:
             observations=observations,
         )
 
-    def _ending(self) -> StepRecord:
+    def _ending(self, facts: tuple[Fact, ...], told: Mapping[str, str]) -> StepRecord:
+        ended = WorkerEnded(step=self.steps, steps=self.steps, own_s=0.01, wall_s=1.0, **told)
         return StepRecord(
             key=StepKey(step=self.steps, mode=Mode.PREDICT),
             wall_s=1e9 + 0.1 * self.steps,
             tensor_T=np.empty(0, np.uint32),
             summary_TF=np.empty((0, WIDTH)),
-            observations=(WorkerEnded(step=self.steps, steps=self.steps, own_s=0.01, wall_s=1.0),),
+            observations=(*facts, ended),
         )
 
 

@@ -217,7 +217,7 @@ def test_output_comes_as_lines_and_then_what_was_added(site: Site, made: Path) -
     assert logs["lines"][-1].startswith("epoch 299")
     assert site.json(f"/api/logs?run=healthy&after={logs['next']}")["lines"] == []
     assert site.json("/api/logs?run=healthy&lines=2")["lines"] == logs["lines"][-2:]
-    assert "No output was kept" in site.json("/api/logs?run=empty")["problem"]
+    assert "No output was stored" in site.json("/api/logs?run=empty")["problem"]
 
 
 def test_one_scalar_of_many_runs_comes_at_once(site: Site) -> None:
@@ -278,7 +278,7 @@ def test_a_job_that_has_ended_can_be_asked_for_nothing(site: Site) -> None:
     body = json.dumps({"tensors": "gradients"}).encode()
     status, _, text = site.ask("/api/control/capture?run=healthy", "POST", body, X_Mothtrap="1")
     assert status == 409
-    assert "nothing can be asked of it" in json.loads(text)["error"]
+    assert "it takes no more requests" in json.loads(text)["error"]
     assert site.ask("/api/control/explode?run=healthy", "POST", b"{}", X_Mothtrap="1")[0] == 404
     huge = b" " * 100_000
     assert site.ask("/api/control/capture?run=live", "POST", huge, X_Mothtrap="1")[0] == 400

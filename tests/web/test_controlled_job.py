@@ -85,7 +85,7 @@ def test_a_job_is_kept_stopped_and_replayed(
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Stop the job now?").click()
     assert job.wait(120) == STOPPED, (tmp_path / "said").read_text()
-    page.get_by_text(re.compile(r"stopped before step \d+, as asked")).first.wait_for()
+    page.get_by_text(re.compile(r"stopped before step \d+, as requested")).first.wait_for()
 
     page.goto(f"{served.url}#/samples?run=job&at={kept[1]}")
     page.get_by_role("button", name="Replay here").click()

@@ -125,10 +125,10 @@ def test_the_map_by_keyboard_and_a_rule_of_a_cell(watched: Watched, site: Site) 
     spoken = page.locator("[aria-live=polite]", has_text="blocks.1.weight at step 40: 400")
     spoken.wait_for(state="attached")
     press("t")
-    page.get_by_role("region", name="Numbers of the rows in sight").get_by_text(
+    page.get_by_role("region", name="Values of the visible rows").get_by_text(
         "400"
     ).first.wait_for()
-    panel.get_by_text("Make a rule of this").click()
+    panel.get_by_text("Make this a rule").click()
     panel.get_by_label("limit").fill("100")
     panel.get_by_role("button", name="Show where it would have fired").click()
     panel.get_by_text("It would have fired once in this run.").wait_for()

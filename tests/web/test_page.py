@@ -61,7 +61,7 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     if run != "empty":
         page.get_by_role("img", name=re.compile("train.loss")).wait_for()
     page.get_by_role("link", name="Logs").click()
-    page.get_by_role("log").or_(page.get_by_text("No output was kept")).first.wait_for()
+    page.get_by_role("log").or_(page.get_by_text("No output was stored")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run, exact=True).wait_for()
 
@@ -103,7 +103,7 @@ def test_from_the_verdict_to_the_line_and_the_command_in_three_clicks(
     page.get_by_role("link", name="nan", exact=True).click()
     page.get_by_role("heading", level=1, name=re.compile("Exploding gradient")).wait_for()
     page.get_by_text("clip_grad_norm_(parameters, 1.0)").first.wait_for()
-    page.get_by_role("link", name="Why, and where in the source").click()
+    page.get_by_role("link", name="Explanation and source line").click()
     page.locator(".source .here", has_text="loss = model(x).log().mean()").wait_for()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=site.origin)
     page.get_by_role("button", name="Copy: mothtrap rule GRD101").click()
@@ -187,7 +187,7 @@ def test_a_rule_is_made_of_a_curve_and_shows_where_it_would_have_fired(
     watched: Watched, site: Site
 ) -> None:
     page = open_view(watched, site, "curves", "nan", "&name=train/gradient.l2/blocks.1.weight")
-    page.get_by_text("Make a rule of this").click()
+    page.get_by_text("Make this a rule").click()
     page.get_by_label("limit").fill("100")
     page.get_by_label("captured steps in a row").fill("2")
     page.get_by_role("button", name="Show where it would have fired").click()
@@ -201,7 +201,7 @@ def test_a_rule_is_made_of_a_curve_and_shows_where_it_would_have_fired(
     page.get_by_text("mothtrap run --rules my_rules.py train.py --lr 0.1").wait_for()
     page.reload()  # the rule is part of the address
     page.get_by_text("It would have fired once in this run.").wait_for()
-    page.get_by_role("button", name="No rule").click()
+    page.get_by_role("button", name="Clear").click()
     page.get_by_text("It would have fired once").wait_for(state="detached")
 
 
@@ -231,8 +231,8 @@ def test_a_list_that_goes_while_it_scrolls_does_no_harm(watched: Watched, site: 
 
 def test_ticked_runs_share_a_canvas_colored_by_a_parameter(watched: Watched, site: Site) -> None:
     page = open_view(watched, site, "runs")
-    page.get_by_role("checkbox", name="Draw healthy").check()
-    page.get_by_role("checkbox", name="Draw nan").check()
+    page.get_by_role("checkbox", name="Plot healthy").check()
+    page.get_by_role("checkbox", name="Plot nan").check()
     page.get_by_role("img", name=re.compile("train.loss of 2 runs")).wait_for()
     page.get_by_label("color by").select_option("lr")
     page.get_by_text("lr 0.1").wait_for()
@@ -272,6 +272,6 @@ def test_options_that_go_with_findings_are_asked_for_when_opened(
     watched: Watched, site: Site
 ) -> None:
     page = open_view(watched, site, "runs")
-    page.get_by_text("Options that go with findings").click()
+    page.get_by_text("Parameters associated with findings").click()
     table = page.get_by_role("columnheader", name="Other runs")
-    table.or_(page.get_by_text("No options to compare")).first.wait_for()
+    table.or_(page.get_by_text("Nothing to compare")).first.wait_for()

@@ -16,8 +16,8 @@ RUNS = ("healthy", "nan", "crashed", "live", "empty", "wide", "ranks", HOSTILE_R
 def test_every_kind_of_run_says_what_is_known_of_its_samples(watched: Watched, site: Site) -> None:
     for run in RUNS:
         page = open_view(watched, site, "samples", run)
-        page.get_by_text("No samples are known of this step", exact=False).wait_for()
-        page.get_by_text("The state of this step was not kept.", exact=False).wait_for()
+        page.get_by_text("The samples of this step are", exact=False).wait_for()
+        page.get_by_text("The state of this step was not stored.", exact=False).wait_for()
     page = open_view(watched, site, "samples", "nan")
     page.get_by_role("button", name="First bad step: 40").click()
     assert page.get_by_label("step", exact=True).input_value() == "40"
@@ -28,9 +28,7 @@ def test_samples_of_a_step_where_else_they_were_and_its_replay(
 ) -> None:
     page = open_view(watched, site, "samples", "values", "&at=8")
     table = page.get_by_role("region", name="Samples")
-    table.get_by_role(
-        "row", name=re.compile("2 ✖ to blame.*26.*img026.png.*ImageFolder")
-    ).wait_for()
+    table.get_by_role("row", name=re.compile("2 ✖ bad row.*26.*img026.png.*ImageFolder")).wait_for()
     page.get_by_text("Step 8, replayed: bit-identical to the run").wait_for()
     for said in ("head.softmax", "torch.log", "2 (img026.png)"):
         page.get_by_role("listitem").filter(has_text=said).first.wait_for()
@@ -38,13 +36,13 @@ def test_samples_of_a_step_where_else_they_were_and_its_replay(
         "button", name=re.compile(r"^Copy replay: mothtrap replay .* --step 8")
     ).wait_for()
     page.get_by_text("mothtrap ui --allow-replay").wait_for()
-    page.get_by_role("button", name="Where else was img000.png").click()
+    page.get_by_role("button", name="Other steps with img000.png").click()
     page.get_by_text("in 12 steps:", exact=False).wait_for()
     page.get_by_role("button", name="3", exact=True).click()
     page.get_by_text("img010.png").wait_for()
     page.locator("body").press("]")
     page.get_by_text("img013.png").wait_for()
-    page.get_by_text("Kept were:", exact=False).wait_for()
+    page.get_by_text("Stored steps:", exact=False).wait_for()
     page.get_by_role("button", name="8", exact=True).first.click()
     page.get_by_text("img025.png").wait_for()
 
@@ -72,15 +70,15 @@ def test_a_replay_that_is_allowed_is_started_by_two_clicks(watched: Watched, sit
 
 def test_every_kind_of_run_is_compared(watched: Watched, site: Site) -> None:
     page = open_view(watched, site, "compare", "healthy")
-    page.get_by_text("Choose on the left the run to compare healthy with.").wait_for()
+    page.get_by_text("Select a run on the left to compare with healthy.").wait_for()
     ours = page.locator("[role=option]")  # an option of a select may have the same name
     for other in RUNS[1:]:
         page.get_by_role("option", name=other, exact=True).and_(ours).click()
         page.get_by_role("heading", name=re.compile(f"^{re.escape(other)}: ")).wait_for()
-        page.get_by_role("heading", name="Findings that not all have").wait_for()
+        page.get_by_role("heading", name="Findings that differ").wait_for()
         page.get_by_role("option", name=other, exact=True).and_(ours).click()
     page = open_view(watched, site, "runs", more="tick=healthy&tick=nan")
-    page.get_by_role("link", name="Compare them").click()
+    page.get_by_role("link", name="Compare selected").click()
     page.get_by_role("heading", name="nan: diverges at step 0").wait_for()
 
 
@@ -98,7 +96,7 @@ def test_two_runs_diverge_and_their_ratio_is_a_map(watched: Watched, site: Site)
     page.get_by_role("status").get_by_text(re.compile(r"blocks\.\d\.weight at step")).wait_for()
     page.keyboard.press("g")
     page.keyboard.press("d")
-    page.get_by_text("Choose on the left").wait_for()
+    page.get_by_text("Select a run on the left").wait_for()
 
 
 def test_stopping_is_asked_agreed_and_ended(watched: Watched, site: Site) -> None:
@@ -115,4 +113,4 @@ def test_stopping_is_asked_agreed_and_ended(watched: Watched, site: Site) -> Non
     page.get_by_text("step 50 was kept and can be replayed").first.wait_for()
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Stop the job now?").click()
-    page.get_by_text("stop: asked ✔ agreed ✔ stops before 51 …").wait_for()
+    page.get_by_text("stop: requested ✔ agreed ✔ stops before 51 …").wait_for()

@@ -149,7 +149,7 @@ def test_what_was_not_captured_is_said(site: Site) -> None:
     assert (head["total"], head["moments"], head["bands"]) == (0, 0, [])
     status, _, body = site.ask("/api/values?run=deep&tensor=gradient:head.weight")
     assert status == 404
-    assert "no values of gradient:head.weight were kept" in json.loads(body)["error"]
+    assert "no values of gradient:head.weight were captured" in json.loads(body)["error"]
     status, _, body = site.ask("/api/picture?run=values&tensor=output:head&as=images")
     assert status == 400
     assert "16x4 are no images" in json.loads(body)["error"]

@@ -43,7 +43,7 @@ def test_every_kind_of_run_teaches_what_to_capture(watched: Watched, site: Site)
             page.get_by_text('statistics = ["exponents"]').wait_for()
         assert page.get_by_role("option").count() < 40
     page = open_view(watched, site, "tensors", "empty")
-    page.get_by_text("No tensor was captured so far.").wait_for()
+    page.get_by_text("No tensors were captured yet.").wait_for()
 
 
 def test_a_distribution_moves_the_cursor_and_zooms(watched: Watched, site: Site) -> None:
@@ -60,15 +60,15 @@ def test_a_distribution_moves_the_cursor_and_zooms(watched: Watched, site: Site)
     page.get_by_role("heading", name="Histogram at step 3").wait_for()
     page.keyboard.press("w")
     page.get_by_role("button", name="All steps").wait_for()
-    page.get_by_text("No values of this tensor were kept, only statistics.").wait_for()
+    page.get_by_text("Only statistics of this tensor were captured, no values.").wait_for()
 
 
 def test_each_sort_of_values_has_its_picture(watched: Watched, site: Site) -> None:
     for tensor, said in (
         ("input:model", "5 images of the batch at step 0"),
-        ("weight:conv.weight", "Filters of the convolution, 8 outputs of 3 inputs at step 0"),
+        ("weight:conv.weight", "Convolution filters, 8 outputs, 3 inputs at step 0"),
         (MAPS, "Feature maps of sample 0 at step 0"),
-        ("activation:attn", "Heads of attention of sample 0 at step 0"),
+        ("activation:attn", "Attention heads of sample 0 at step 0"),
     ):
         page = show(watched, site, tensor, "&at=3")
         picture = page.get_by_role("img", name=said)
@@ -76,7 +76,7 @@ def test_each_sort_of_values_has_its_picture(watched: Watched, site: Site) -> No
         assert picture.evaluate("each => each.decode().then(() => each.naturalWidth)") > 100
     page.get_by_label("sample").fill("1")
     page.get_by_label("sample").press("Enter")
-    page.get_by_role("img", name="Heads of attention of sample 1 at step 0").wait_for()
+    page.get_by_role("img", name="Attention heads of sample 1 at step 0").wait_for()
     page.get_by_role("button", name="Channels").click()
     page.get_by_role("region", name="Channels").get_by_role("row").nth(4).wait_for()
     page = show(watched, site, "output:head", "&at=0")
@@ -105,7 +105,7 @@ def test_each_value_of_a_matrix_has_its_color(watched: Watched, site: Site) -> N
 
 def test_a_rule_is_made_of_a_statistic_of_a_tensor(watched: Watched, site: Site) -> None:
     page = open_view(watched, site, "tensors", "nan", "&tensor=gradient:blocks.1.weight&at=41")
-    page.get_by_text("Make a rule of this").click()
+    page.get_by_text("Make this a rule").click()
     page.get_by_label("limit").fill("100")
     page.get_by_role("button", name="Show where it would have fired").click()
     page.get_by_text("It would have fired once in this run.").wait_for()

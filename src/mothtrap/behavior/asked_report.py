@@ -23,13 +23,13 @@ from mothtrap.reader.plots import Chart
 
 
 class ProbeReport:
-    """Findings of a probe run, and further questions to the same model.
+    """Findings of a probe run, with methods for further questions to the same model.
 
     Attributes:
-        findings: the worst first.
-        statuses: state of each probe, with the reason where it could not look.
-        left_out: confirmed findings beyond those in `findings`.
-        path: folder of the run; None where nothing is stored.
+        findings: findings, the most severe first.
+        statuses: state of each probe, with the reason if it could not run.
+        left_out: number of confirmed findings that are not in `findings`.
+        path: folder of the run; None if nothing is stored.
     """
 
     def __init__(
@@ -41,15 +41,15 @@ class ProbeReport:
         self.left_out, self.path = outcome.left_out, path
 
     def rows(self, finding: Finding) -> npt.NDArray[np.int64]:
-        """Return the rows (R,) of the given data that a finding is about, as indices."""
+        """Return the indices of the rows that a finding is about, int64, shape (R,)."""
         return self._outcome.rows.get(finding.fingerprint, np.zeros(0, np.int64))
 
     def what_if(self, row: int, **changes: Any) -> Answer:
-        """Return the output for one row, as it is and with other values.
+        """Return the model's output for one row, before and after a change of its values.
 
         Args:
-            row: index in the given data.
-            **changes: a value by column, or a relative change such as "+10%".
+            row: index of the row in the given data.
+            **changes: new value by column, or a relative change such as "+10%".
 
         Raises:
             UnknownNameError: there is no such row or column.
@@ -60,36 +60,49 @@ class ProbeReport:
         """Return the outputs for one row with numbers changed by 10, 20 and 50 % up and down.
 
         Args:
-            row: index in the given data.
-            *columns: that are changed, one at a time; none = all numbers.
+            row: index of the row in the given data.
+            *columns: columns to change, one at a time; by default all numeric columns.
+
+        Raises:
+            UnknownNameError: there is no such row or column.
         """
         return table(self._subject, self._row(row), columns)
 
     def counterfactual(
         self, row: int, *, columns: tuple[str, ...] = (), target: Any = None
     ) -> counterfactuals.Counterfactual | None:
-        """Return the smallest change of at most three columns that changes the answer.
+        """Return the smallest change of at most three columns that changes the model's output.
 
         Args:
-            row: index in the given data.
-            columns: that may change; none = all.
-            target: class that the answer is to become, or the number that it is to reach; by
-                default any other class, or a change by one standard deviation of the predictions.
+            row: index of the row in the given data.
+            columns: columns that may change; empty means all.
+            target: class or number that the output should reach; by default any other class, or a
+                change by one standard deviation of the predictions.
+
+        Returns:
+            The change; None if none was found.
+
+        Raises:
+            UnknownNameError: there is no such row.
         """
         return counterfactuals.search(self._subject, self._row(row), columns, target)
 
     def curve(self, kind: curves.Kind, column: str) -> curves.Curve:
-        """Return how the output depends on one column.
+        """Return the output as a function of one column.
 
         Args:
-            kind: "ice" (one curve per row), "pdp" (their mean), or "ale" (accumulated local
-                effects, which are right where columns are correlated).
-            column: a column of numbers.
+            kind: "ice" (one curve per row), "pdp" (the mean of these curves), or "ale" (accumulated
+                local effects, which also work for correlated columns).
+            column: name of a numeric column.
+
+        Raises:
+            ConfigError: the kind does not exist, or the column is not numeric.
+            UnknownNameError: there is no such column.
         """
         return curves.curve(self._subject, kind, column)
 
     def figure(self, kind: curves.Kind, column: str) -> Chart:
-        """Return `curve` as a chart; see there."""
+        """Return the result of `curve` as a chart; raises the same errors."""
         return curves.chart(self.curve(kind, column))
 
     def _row(self, row: int) -> Table:

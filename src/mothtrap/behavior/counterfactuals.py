@@ -25,7 +25,11 @@ KEPT: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counterfactual:
-    """Values that change the answer; `distance` is the sum of the shares of the columns' ranges."""
+    """Change of a row that changes the model's output.
+
+    `changes` are the new values by column; `before` and `after` are the outputs. `distance` is the
+    sum of the changes, each as a share of its column's range.
+    """
 
     changes: Mapping[str, Any]
     before: Any

@@ -27,14 +27,14 @@ SHOWN_ROWS: Final = 64
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Curve:
-    """Output against the value of one column.
+    """Model output as a function of one column.
 
     Attributes:
         kind: "ice", "pdp" or "ale".
-        column: name.
-        grid_G: values of the column.
-        output_G: mean output (G,); of "ale" the effect, whose mean is 0.
-        output_RG: outputs of single rows (R, G); None but for "ice".
+        column: name of the column.
+        grid_G: values of the column, shape (G,).
+        output_G: mean output, shape (G,); for "ale" the effect, whose mean is 0.
+        output_RG: outputs of single rows, shape (R, G), for "ice"; otherwise None.
     """
 
     kind: Kind

@@ -19,9 +19,10 @@ _RELATIVE: Final = re.compile(r"\s*([+-]\d+(?:\.\d+)?)\s*%\s*")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Output for a row before and after a change.
+    """Model output for a row before and after a change.
 
-    `before` and `after` are the predicted number, or the probability of each class by label.
+    `changes` are the new values by column. `before` and `after` are the predicted number, or the
+    probability of each class by label.
     """
 
     changes: Mapping[str, Any]

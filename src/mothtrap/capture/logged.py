@@ -86,7 +86,10 @@ class Logged:
         if self._is_deferred(name, value, lambda found: self.number(name, np.mean(found))):
             return
         if self._take(name, value, "number", self._add) and name in MEASURED:
-            self._tell_once(name, f"{name!r} is kept as 'log.{name}': mothtrap measures it, too")
+            self._tell_once(
+                name,
+                f"{name!r} is stored as 'log.{name}', because mothtrap measures its own {name!r}",
+            )
         if timestamp is not None:
             at = functools.partial(self._add_time, value=value)
             self._take(name, timestamp, "time in Unix seconds", at)
@@ -117,7 +120,7 @@ class Logged:
     def _take(self, name: Any, value: Any, wanted: str, act: Callable[[str, Any], None]) -> bool:
         if not isinstance(name, str):
             kind = type(name).__name__
-            reason = f"a name must be a text, not a {kind}"
+            reason = f"a name must be a string, not a {kind}"
             self._tell_once(f"a {kind} as a name", reason, reason)
             return False
         if self._recorder.left_out():
@@ -126,7 +129,7 @@ class Logged:
             with aside(self._recorder.unheard):
                 act(name, value)
         except Exception as err:  # whatever an object of the user's raises
-            reason = f"a value was no {wanted} ({in_one_line(err)})"
+            reason = f"a value was not a {wanted} ({in_one_line(err)})"
             self._tell_once(name, f"{name!r} got a {type(value).__name__}, not a {wanted}", reason)
             return False
         return True

@@ -200,7 +200,7 @@ class Plan:
             return list(told)
         unfound: list[Blind] = []
         if last:
-            reason = "no tensor that was seen matches it, or its schedule named no step of the run"
+            reason = "it matches no recorded tensor, or its schedule selects no step of the run"
             for name in self.selection.idle_collections():
                 unfound.append(Blind(step=self.step, what=f"collection {name}", reason=reason))
         else:

@@ -261,9 +261,9 @@ class StepCopies(Generic[ArrayT]):
         """Return how many tensors found no memory since the last call, and why."""
         needed_mb, limit_mb = self._needed_bytes / 2**20, self._arenas.limit_bytes / 2**20
         reasons = {
-            "the memory for them (queue_mb) was still waiting to be written": self._late,
-            f"the copies of one step take {needed_mb:.3g} MB, and queue_mb = {limit_mb:g} has no "
-            "room for all of them: raise queue_mb": self._crowded_out,
+            "their memory (queue_mb) was still full of data waiting to be written": self._late,
+            f"the copies of one step take {needed_mb:.3g} MB, and do not all fit into queue_mb = "
+            f"{limit_mb:g}: raise queue_mb": self._crowded_out,
         }
         self._late = self._crowded_out = 0
         return [

@@ -163,6 +163,6 @@ class SideChannel:
             gone = not self._alive() and self._ring.state < ReaderState.FAILED
         if (failed or gone) and not self._closed:
             self._closed = self.lost = True
-            why = self._ring.words if failed else "it was ended from outside"
+            why = self._ring.words if failed else "it was killed from outside"
             self._on_error(OSError(f"the writer process: {why}"))
         return self._closed

@@ -28,10 +28,10 @@ __all__ = ["main"]
 )
 @click.pass_context
 def main(context: click.Context, verbose: bool) -> None:
-    """A debugger for model training: what is wrong, since which step, where, and the fix.
+    """Debug model training: what is wrong, since which step, where, and how to fix it.
 
     \b
-    mothtrap run train.py    watch a script, unchanged
+    mothtrap run train.py    run a script, unchanged, and watch it
     mothtrap show            what was found in the latest run
     mothtrap rule STR701     what a finding means
     """

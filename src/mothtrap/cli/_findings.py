@@ -31,21 +31,21 @@ rule_files_option = click.option(
     "rule_files",
     multiple=True,
     metavar="FILE",
-    help="A Python file with further rules; may be given several times.",
+    help="A Python file with more rules; can be repeated.",
 )
 baseline_option = click.option(
     "--baseline",
     is_flag=False,
     flag_value=DEFAULT_FILE,
     metavar="[FILE]",
-    help="Leave out the findings that FILE holds, unless they became worse "
-    f"[FILE by default: {DEFAULT_FILE}].",
+    help="Leave out the findings in FILE, unless they became worse [default FILE: "
+    f"{DEFAULT_FILE}].",
 )
 all_option = click.option(
     "--all",
     "everything",
     is_flag=True,
-    help="Also say which rules do not apply to the run, and why. With JSON: everything.",
+    help="Also list the rules that do not apply to the run, and why. With JSON: everything.",
 )
 
 
@@ -56,7 +56,7 @@ def fail_on_option(default: str | None) -> Callable[[Command], Command]:
         type=click.Choice(["error", "warning", "info", NEVER]),
         default=default,
         show_default=default is not None,
-        help="Exit with 1 when a finding is at least this severe.",
+        help="Exit with 1 if a finding is at least this severe.",
     )
 
 

@@ -89,8 +89,8 @@ class CommandFolder(click.Group):
         except Exception as err:
             self._show_traceback(ctx)
             raise Refusal(
-                f"mothtrap itself failed: {type(err).__name__}: {err}; this is a bug in "
-                "mothtrap, `mothtrap -v ...` shows where"
+                f"mothtrap itself failed: {type(err).__name__}: {err}; this is a bug in mothtrap; "
+                "`mothtrap -v ...` shows the traceback"
             ) from err
 
     @staticmethod

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.run import Run
 
 runs_dir_option = click.option(
-    "--runs-dir", metavar="DIR", help="Where runs are kept [default: ./runs]."
+    "--runs-dir", metavar="DIR", help="Folder of the runs [default: ./runs]."
 )
 format_option = click.option(
     "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True
@@ -40,10 +40,9 @@ def runs_folder(where: str, *, given: bool) -> Path:
     """
     folder = Path(where)
     if folder.exists() and not folder.is_dir():
-        raise Refusal(f"{folder} is a file, not a folder; give the folder where runs are kept")
+        raise Refusal(f"{folder} is a file, not a folder; give the folder of the runs")
     if given and not folder.exists():
         raise Refusal(
-            f"the folder {where} does not exist in {Path.cwd()}; "
-            "give the folder where runs are kept"
+            f"the folder {where} does not exist in {Path.cwd()}; give the folder of the runs"
         )
     return folder

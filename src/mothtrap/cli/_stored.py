@@ -34,9 +34,9 @@ def stored(path: Path) -> StoredRun:
         kept = "it is running" if state == "running" or (state == "crashed" and alive) else ""
         away = host not in _own_names() and state != "finished"
         if away and time.time() - measured.touched_s < UNSEEN_S:
-            kept = f"it may be running on {host or 'an unknown computer'}"
+            kept = f"it may be running on {host or 'an unknown machine'}"
     if path.is_symlink():
-        kept = "it is a link; remove it yourself"
+        kept = "it is a symbolic link; remove it yourself"
     return StoredRun(
         path=path, size_bytes=measured.size_bytes, touched_s=measured.touched_s, kept=kept
     )

@@ -42,13 +42,13 @@ def executor_options(command: Command) -> Command:
         click.option(
             "--by",
             metavar="OPTIONS",
-            help="Show which values of these options of the runs go with which findings: "
+            help="Show which values of these run options coincide with which findings: "
             "lr,batch_size, or `all`.",
         ),
         click.option(
             "--skip-done",
             is_flag=True,
-            help="Use results that are stored for the same rules and data.",
+            help="Reuse stored results with the same rules and data.",
         ),
     )
     for option in reversed(options):

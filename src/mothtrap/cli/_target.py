@@ -66,8 +66,8 @@ def command_of(target: Sequence[str]) -> list[str]:
     program = _program(rest[0])
     if program is None:
         raise Refusal(
-            f"no program {rest[0]!r} is on PATH, nor in {Path(sys.executable).parent}; expected "
-            "one that can be started, or a script that ends in .py"
+            f"program {rest[0]!r} is not on PATH, nor in {Path(sys.executable).parent}; give an "
+            "executable program, or a script that ends in .py"
         )
     return [program, *rest[1:]]
 
@@ -91,7 +91,7 @@ def _script(name: str, *, launcher_hint: bool) -> str:
         raise Refusal(f"{name!r} is a folder without a __main__.py; give a script")
     hint = ""
     if launcher_hint and path.suffix != ".py" and _program(name):
-        hint = f"; to start the program {name!r} write: mothtrap run -- {name} ..."
+        hint = f"; to run the program {name!r}, write: mothtrap run -- {name} ..."
     elif path.parent.is_dir():
         scripts = [str(file.relative_to(path.parent)) for file in path.parent.glob("*.py")]
         hint = nearest(path.name, scripts)

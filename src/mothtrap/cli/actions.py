@@ -27,7 +27,7 @@ SEND_S = 30.0
 @click.command(name="actions")
 @click.argument("run", required=False)
 @click.argument("name", required=False)
-@click.option("--send", is_flag=True, help="Send the messages of RUN that were not confirmed.")
+@click.option("--send", is_flag=True, help="Send the messages of RUN that were not delivered.")
 @runs_dir_option
 @click.pass_context
 def command(
@@ -36,8 +36,8 @@ def command(
     """Show what the configured actions would do for a stored run; without RUN, the latest.
 
     \b
-    mothtrap actions RUN           events of a run, and the actions that each calls for
-    mothtrap actions test NAME     send a test message by the actions of the table NAME
+    mothtrap actions RUN           events of a run, and the actions that each one triggers
+    mothtrap actions test NAME     send a test message with the actions of the table NAME
     mothtrap actions RUN --send    send what a job could not deliver
     """
     from mothtrap.core.config import load_config, located
@@ -55,7 +55,9 @@ def command(
         if not _test(config, name):
             ctx.exit(1)
     elif name is not None:
-        raise Refusal(f"{name!r} is one argument too many; to test: mothtrap actions test {name}")
+        raise Refusal(
+            f"unexpected argument {name!r}; to send a test message: mothtrap actions test {name}"
+        )
     elif send:
         if _send(config, run):
             ctx.exit(1)
@@ -94,7 +96,7 @@ def _test(config: Config, name: str | None) -> bool:
     for (reaction, _), made in targets.items():
         for action in made if reaction == name else ():
             if not action.is_message:
-                click.echo(f"{action.label}: acts on a job; nothing to send")
+                click.echo(f"{action.label}: acts on a job, so there is nothing to send")
                 continue
             try:
                 click.echo(f"{action.label}: {action.run(event, _NoJob(), event.key)}")
@@ -151,10 +153,10 @@ def _send(config: Config, run: str | None) -> int:
     path = find_run(run, config.runs_dir)
     journal = Journal(path)
     if not journal.path.exists():
-        click.echo(f"{path.name}: no message was ever noted")
+        click.echo(f"{path.name}: no messages are recorded")
         return 0
     if not journal.hold():
-        raise Refusal(f"the job of {path.name} still sends its messages itself")
+        raise Refusal(f"the job of {path.name} is still running and sends its messages itself")
     job = _NoJob()
     job.path = path
     deliveries = Deliveries(journal, job, lambda line: click.echo(line, err=True))

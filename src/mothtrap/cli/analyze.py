@@ -39,13 +39,17 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
     "settings",
     multiple=True,
     metavar="CODE.THRESHOLD=VALUE",
-    help="Another threshold, e.g. GRD101.ratio_limit=50; may be given several times.",
+    help="Change a threshold, e.g. GRD101.ratio_limit=50; can be repeated.",
 )
 @rule_files_option
-@click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
-@click.option("--ignore", metavar="CODES", help="Rules that are not, by code or family.")
+@click.option("--select", metavar="CODES", help="Rules to evaluate, by code or family: NUM,GRD101.")
+@click.option("--ignore", metavar="CODES", help="Rules to leave out, by code or family.")
 @click.option("--reference", metavar="RUN", help="A run to compare with.")
-@click.option("--invariants", metavar="FILE", help="What held in healthy runs, or `pytorch`.")
+@click.option(
+    "--invariants",
+    metavar="FILE",
+    help="Invariants of healthy runs: a file of `mothtrap learn`, or `pytorch`.",
+)
 @format_option
 @fail_on_option(default="error")
 @baseline_option
@@ -74,12 +78,11 @@ def command(
     skip_done: bool,
     runs_dir: str | None,
 ) -> None:
-    """Evaluate rules on stored runs, with other thresholds or rules; by default the latest run.
+    """Evaluate rules on stored runs, with other thresholds or rules (by default on the latest run).
 
-    The rules and their settings are the current ones, not those of the run. They see what was
-    captured: what a rule needs beyond that is not there. For one run nothing is written. For
-    several (RUNS are runs, folders of runs, globs, or URLs) there is one line per run, and each
-    result is stored in its run, so that --skip-done can use it.
+    Rules and settings are the current ones, not those of the run. They see only what was captured.
+    For one run, nothing is written. For several (RUNS are runs, folders of runs, globs, or URLs),
+    each run gets one line, and its result is stored in it for --skip-done.
 
     \b
     mothtrap analyze RUN --set GRD101.ratio_limit=50
@@ -109,7 +112,7 @@ def command(
     if is_sweep(runs, executor, by, skip_done=skip_done):
         if reference or baseline:
             option = "--reference" if reference else "--baseline"
-            raise Refusal(f"{option} is for one run; analyze the runs one by one")
+            raise Refusal(f"{option} works with one run only; analyze the runs one by one")
         ctx.exit(
             analyze_sweep(
                 runs,
@@ -174,8 +177,8 @@ def _thresholds(settings: Iterable[str]) -> Thresholds:
         code, dot, name = key.strip().partition(".")
         if not (equals and dot and code and name):
             raise Refusal(
-                f"--set {setting!r} sets nothing; expected CODE.THRESHOLD=VALUE, "
-                "e.g. --set GRD101.ratio_limit=50"
+                f"--set {setting!r} is not a setting; expected CODE.THRESHOLD=VALUE, e.g. --set "
+                "GRD101.ratio_limit=50"
             )
         found.setdefault(code.upper(), {})[name] = _value(value.strip())
     return found

@@ -1,4 +1,4 @@
-"""Archive runs: lists leave them out."""
+"""Archive runs, which hides them from lists."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from mothtrap.cli._options import runs_dir_option
 
 @click.command(name="archive")
 @click.argument("runs", nargs=-1, required=True)
-@click.option("--restore", is_flag=True, help="List them again.")
+@click.option("--restore", is_flag=True, help="Restore archived runs.")
 @runs_dir_option
 def command(runs: tuple[str, ...], restore: bool, runs_dir: str | None) -> None:
-    """Archive runs: lists leave them out, unless they are asked for (`mothtrap ls --all`)."""
+    """Archive runs, which hides them from lists (`mothtrap ls --all` shows them)."""
     label(runs, "restore" if restore else "archive", ("",), runs_dir)

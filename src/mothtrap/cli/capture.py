@@ -1,4 +1,4 @@
-"""Change what a running job captures, from its next step on."""
+"""Change what a running job captures, starting with its next step."""
 
 from __future__ import annotations
 
@@ -17,34 +17,42 @@ if TYPE_CHECKING:
 
 @click.command(name="capture")
 @click.argument("run", required=False)
-@click.option("--add", multiple=True, metavar="TENSORS", help="What to capture, e.g. gradients:*.")
-@click.option("--remove", multiple=True, metavar="NAME", help="A collection to capture no more.")
-@click.option("--list", "lists", is_flag=True, help="List the collections in force.")
-@click.option("--name", metavar="NAME", help="Name of what is added [default: its TENSORS].")
-@click.option("--every", type=int, metavar="N", help="Each N steps [default: each step].")
 @click.option(
-    "--for", "for_steps", type=int, metavar="N", help="For N steps [default: to the end]."
+    "--add", multiple=True, metavar="TENSORS", help="Tensors to capture, e.g. gradients:*."
 )
-@click.option("--raw", is_flag=True, help="Keep the values themselves, too.")
-@click.option("--statistic", multiple=True, metavar="ID", help="Keep this one [default: all].")
+@click.option("--remove", multiple=True, metavar="NAME", help="A collection to stop capturing.")
+@click.option("--list", "lists", is_flag=True, help="List the active collections.")
+@click.option("--name", metavar="NAME", help="Name of the new collection [default: its TENSORS].")
+@click.option("--every", type=int, metavar="N", help="Capture every N steps [default: every step].")
+@click.option(
+    "--for",
+    "for_steps",
+    type=int,
+    metavar="N",
+    help="Stop after N steps [default: capture to the end].",
+)
+@click.option("--raw", is_flag=True, help="Store the values themselves, too.")
+@click.option(
+    "--statistic", multiple=True, metavar="ID", help="A statistic to store [default: all]."
+)
 @click.option(
     "--mode",
     "modes",
     multiple=True,
     type=click.Choice(["train", "eval", "predict"]),
-    help="In this mode [default: train].",
+    help="Mode in which to capture [default: train].",
 )
 @click.option(
     "--timeout",
     type=float,
     metavar="S",
-    help="How long to wait for the answer [default: 30; in an object store 120].",
+    help="Seconds to wait for the answer [default: 30; with an object store 120].",
 )
 @runs_dir_option
 def command(
     run: str | None, runs_dir: str | None, lists: bool, timeout: float | None, **asked: Any
 ) -> None:
-    """Change what a running job captures, from its next step on; without RUN, the latest.
+    """Change what a running job captures, starting with its next step; without RUN, the latest.
 
     \b
     mothtrap capture RUN --add 'gradients:blocks.0.*' --every 1 --for 20 --raw
@@ -67,7 +75,7 @@ def command(
     path = find_run(run, config.runs_dir)
     if asked["add"] or asked["remove"]:
         if lists:
-            raise Refusal("--list changes nothing; leave --add and --remove out")
+            raise Refusal("--list cannot be combined with --add or --remove; leave one of them out")
         job = check_running(path)
         trains = asked["add"] and "train" in (asked["modes"] or ("train",))
         request = _request(path, asked, common_step(job) if trains else 0)
@@ -79,9 +87,9 @@ def command(
     elif lists:
         collections = in_force(path)
     else:
-        raise Refusal("nothing was asked for; give --add TENSORS, --remove NAME or --list")
+        raise Refusal("nothing to do; give --add TENSORS, --remove NAME, or --list")
     if not collections and not asked["add"]:
-        click.echo("no collection is in force: what the rules need is captured", err=True)
+        click.echo("no collection is active; only what the rules need is captured", err=True)
     for name, collection in collections.items():
         click.echo(f"{name}: {jsonable.text(given(collection))}")
 

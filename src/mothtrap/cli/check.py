@@ -40,16 +40,18 @@ if TYPE_CHECKING:
     type=click.IntRange(min=1),
     default=10,
     show_default=True,
-    help="Steps of the script that are watched before the trials.",
+    help="Training steps to watch before the checks start.",
 )
-@click.option("--select", metavar="CODES", help="Rules and checks in force: PRE1,PRE104.")
-@click.option("--network", is_flag=True, help="Let the script connect to other machines.")
-@rule_files_option
-@click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html.")
 @click.option(
-    "--layers", metavar="FILE", help="Write the table of layers: a .txt, .json, or .svg file."
+    "--select", metavar="CODES", help="Rules and checks to run, by code or family: PRE1,PRE104."
 )
-@click.option("--as-test", metavar="FILE", help="Write a pytest file that makes the checks again.")
+@click.option("--network", is_flag=True, help="Allow the script to connect to other machines.")
+@rule_files_option
+@click.option("--report", metavar="FILE", help="Write a report to this file, e.g. report.html.")
+@click.option(
+    "--layers", metavar="FILE", help="Write a table of the layers to a .txt, .json, or .svg file."
+)
+@click.option("--as-test", metavar="FILE", help="Write a pytest file that repeats the checks.")
 @fail_on_option(default="error")
 @click.pass_context
 def command(
@@ -69,13 +71,13 @@ def command(
 ) -> None:
     """Check a training script before its long run.
 
-    Runs the first steps of the unchanged script, then repeats one step with one thing changed at a
-    time: does every parameter get a gradient, can the model learn one batch, does it look at its
-    input? The script is ended afterwards. Files that it writes go to a scratch folder, so that
-    yours stay as they are.
+    Runs the first steps of the unchanged script, then repeats one step several times and changes
+    one thing each time: does every parameter get a gradient, can the model learn one batch, does it
+    use its input? Then it ends the script. Files that the script writes go to a scratch folder;
+    your own files are not changed.
 
-    Options of mothtrap come before the target; everything from the target on goes to it untouched.
-    Exit code 1: a finding is at least as severe as --fail-on; 2: nothing could be checked.
+    Options of mothtrap come before the target; everything after it is passed to the script. Exit
+    code 1: a finding is at least as severe as --fail-on. Exit code 2: nothing could be checked.
 
     \b
     mothtrap check train.py --epochs 3
@@ -193,7 +195,7 @@ def _write(run: Path, files: _Files, arguments: Sequence[str], budget_s: float) 
         layer_table.write(rows, files.layers)
         click.echo(f"  layers: {files.layers}", err=True)
     elif files.layers is not None:
-        click.echo("  no table of layers was made: see PRE501 above", err=True)
+        click.echo("  the table of layers was not written; see PRE501 above", err=True)
     if files.as_test is not None:
         text = as_test(arguments, results, budget_s)
         Path(files.as_test).write_text(text, encoding="utf-8")

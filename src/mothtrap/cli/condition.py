@@ -1,4 +1,4 @@
-"""Make a rule of a condition on a curve, and show where it would have fired."""
+"""Turn a condition on a curve into a rule, and show where it would have fired."""
 
 from __future__ import annotations
 
@@ -14,13 +14,27 @@ from mothtrap.cli._options import runs_dir_option
 @click.command(name="condition")
 @click.argument("run")
 @click.argument("curve")
-@click.option("--above", type=float, metavar="LIMIT", help="It fires above this.")
-@click.option("--below", type=float, metavar="LIMIT", help="It fires below this.")
-@click.option("--for-steps", type=int, default=1, metavar="N", help="At N captured steps running.")
-@click.option("--statistic", default="", metavar="ID", help="Of a tensor, e.g. l2.")
+@click.option("--above", type=float, metavar="LIMIT", help="Fire above this value.")
+@click.option("--below", type=float, metavar="LIMIT", help="Fire below this value.")
+@click.option(
+    "--for-steps",
+    type=int,
+    default=1,
+    metavar="N",
+    help="Fire after N captured steps in a row [default: 1].",
+)
+@click.option("--statistic", default="", metavar="ID", help="Statistic of the tensor, e.g. l2.")
 @click.option("--severity", type=click.Choice(["error", "warning", "info"]), default="warning")
-@click.option("--code", default="", metavar="CODE", help="Of the rule [default: a free one].")
-@click.option("-o", "--output", default="my_rules.py", metavar="FILE", help="Default: my_rules.py.")
+@click.option(
+    "--code", default="", metavar="CODE", help="Code of the new rule [default: an unused one]."
+)
+@click.option(
+    "-o",
+    "--output",
+    default="my_rules.py",
+    metavar="FILE",
+    help="File to write the rule to [default: my_rules.py].",
+)
 @runs_dir_option
 def command(
     run: str,
@@ -34,9 +48,9 @@ def command(
     output: str,
     runs_dir: str | None,
 ) -> None:
-    """Make a rule of a condition on a curve, and show where it would have fired in RUN.
+    """Turn a condition on a curve into a rule, and show where it would have fired in RUN.
 
-    CURVE is a scalar, or a tensor with --statistic.
+    CURVE is the name of a scalar, or of a tensor with --statistic.
 
     \b
     mothtrap condition RUN loss --above 5 --for-steps 3
@@ -64,5 +78,5 @@ def command(
     for finding in made.findings:
         click.echo(f"  would have fired at step {finding.step}: {finding.message}")
     if not made.findings:
-        click.echo(f"  would not have fired in {opened.id}, as far as it was captured")
+        click.echo(f"  would not have fired at any captured step of {opened.id}")
     click.echo(f"  to use it: mothtrap run --rules {output} ...")

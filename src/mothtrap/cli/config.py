@@ -1,4 +1,4 @@
-"""Show the settings in force and where each comes from, or the schema of the file."""
+"""Show the current settings and where each comes from, or their JSON schema."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ from mothtrap.cli._options import format_option
 @click.option("--schema", "as_schema", is_flag=True, help="Print the JSON schema of the settings.")
 @format_option
 def command(as_schema: bool, form: str) -> None:
-    """Show the settings in force and where each comes from, or the schema of the file.
+    """Show the current settings and where each comes from, or their JSON schema.
 
-    What `mothtrap run` would refuse is refused here, too. Editors check and complete
-    mothtrap.toml with the schema:
-    mothtrap config --schema > mothtrap.schema.json
+    Settings that `mothtrap run` would reject are an error here, too. With the schema, an editor
+    checks and completes mothtrap.toml: mothtrap config --schema > mothtrap.schema.json
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import given, load_config, located, origins, plain, schema

@@ -1,4 +1,4 @@
-"""Train a small model with a mistake that people make, then without it."""
+"""Train a small model with a common mistake, then without it."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ SCRIPTS = {
     "keras": "digits_keras.py",
     "xgboost": "churn_xgboost.py",
 }
-TASKS = {"xgboost": "trees that say which customers leave"}
+TASKS = {"xgboost": "trees that predict which customers leave"}
 DIGITS = "a network for handwritten digits"
 
 
 @click.command(name="demo")
-@click.option("--runs-dir", metavar="DIR", help="Where the two runs are kept [default: ./runs].")
+@click.option("--runs-dir", metavar="DIR", help="Folder for the two runs [default: ./runs].")
 @click.option(
     "--framework",
     type=click.Choice(sorted(NEEDED)),
     default="torch",
     show_default=True,
-    help="In which the model is written.",
+    help="Framework of the model.",
 )
 @click.pass_context
 def command(ctx: click.Context, runs_dir: str | None, framework: str) -> None:
-    """Train a small model with a mistake that people make, then without it.
+    """Train a small model with a common mistake, then without it.
 
-    A network reads scans of handwritten digits (needs torch, with Lightning or not, or JAX and
-    optax, or Keras and TensorFlow; and scikit-learn), or trees tell which customers leave (needs
-    xgboost). No network access, and less than a minute.
+    A network classifies handwritten digits (needs scikit-learn, and torch, torch with Lightning,
+    JAX with optax, or Keras with TensorFlow), or trees predict which customers leave (needs
+    xgboost). Needs no network access, and takes less than a minute.
     """
     from mothtrap.core.config import load_config
     from mothtrap.session.launch import launch
@@ -62,11 +62,11 @@ def command(ctx: click.Context, runs_dir: str | None, framework: str) -> None:
     overrides = {"runs_dir": runs_dir}
     config, warnings = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     script = _copy_of_program(folder_for(config.runs_dir), SCRIPTS[framework])
-    _say(f"1 of 2: {TASKS.get(framework, DIGITS)}, with a mistake in it", script)
+    _say(f"1 of 2: {TASKS.get(framework, DIGITS)}, with a mistake", script)
     code = launch([sys.executable, script], config=config, name=None, warnings=warnings)
     if code:
         ctx.exit(code)
-    _say("2 of 2: the same program, repaired", f"{script} --fixed")
+    _say("2 of 2: the same program without the mistake", f"{script} --fixed")
     ctx.exit(launch([sys.executable, script, "--fixed"], config=config, name=None))
 
 
@@ -83,8 +83,8 @@ def _copy_of_program(runs_dir: Path, name: str) -> str:
         script.write_bytes(files("mothtrap").joinpath("examples", name).read_bytes())
     except OSError as err:
         raise Refusal(
-            f"cannot write the demo's program to {script} ({err.strerror}); choose a folder "
-            "that can be written to with --runs-dir"
+            f"cannot write the demo's program to {script} ({err.strerror}); choose a writable "
+            "folder with --runs-dir"
         ) from err
     return str(script)
 

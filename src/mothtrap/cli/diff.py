@@ -1,4 +1,4 @@
-"""Find the first step, and in it the first tensor, at which two runs part."""
+"""Find the first step and tensor at which two runs differ."""
 
 from __future__ import annotations
 
@@ -18,21 +18,20 @@ from mothtrap.cli._options import format_option, runs_dir_option
     "--rtol",
     type=click.FloatRange(0),
     metavar="X",
-    help="Numbers that differ by less than this share of the larger one are the same "
-    "[default: 0, bit by bit; 0.001 between runs of different numbers of workers].",
+    help="Relative tolerance, as a share of the larger number [default: 0, which "
+    "compares bits; 0.001 between runs with different numbers of workers].",
 )
 @click.option(
     "--atol",
     type=click.FloatRange(0),
     metavar="X",
-    help="Numbers that differ by less than this are the same [default: 0; 1e-7 between runs of "
-    "different numbers of workers].",
+    help="Absolute tolerance [default: 0; 1e-7 between runs with different numbers of workers].",
 )
 @click.option(
     "--ignore",
     multiple=True,
     metavar="GLOB",
-    help="Do not compare what has this name, e.g. 'rng.*' or 'batch:*'; may be given again.",
+    help="Names to leave out of the comparison, e.g. 'rng.*' or 'batch:*'; can be repeated.",
 )
 @format_option
 @runs_dir_option
@@ -47,15 +46,14 @@ def command(
     form: str,
     runs_dir: str | None,
 ) -> None:
-    """Find the first step, and in it the first tensor, at which two runs part.
+    """Find the first step and tensor at which two runs differ.
 
-    A and B are paths or names of runs. Compared are, in the order of execution: weights,
-    batches, random states, targets, activations, losses, gradients and settings of the
-    optimizer, with what was captured of them. A run with `digests = true` in its
-    configuration can be compared tensor by tensor at every step.
+    A and B are paths or names of runs. In order of execution, the command compares weights,
+    batches, random states, targets, activations, losses, gradients, and optimizer settings, as far
+    as both runs captured them. Runs recorded with `digests = true` can be compared tensor by tensor
+    at every step.
 
-    The exit code is 0 where there is no difference in the steps that both have, 1 where
-    there is one, 2 where nothing could be compared.
+    Exit code 0: the steps of both runs are the same. 1: they differ. 2: nothing could be compared.
 
     \b
     mothtrap diff before after

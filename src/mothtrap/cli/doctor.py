@@ -1,4 +1,4 @@
-"""Look whether mothtrap can work here, or what keeps a run from being repeated."""
+"""Check whether mothtrap works here, or whether a run is reproducible."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ class Check(NamedTuple):
 @runs_dir_option
 @click.pass_context
 def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None) -> None:
-    """Look whether mothtrap can work here, or what keeps a run from being repeated.
+    """Check whether mothtrap works here, or whether a run is reproducible.
 
-    Exits with 1 when mothtrap cannot work here. With RUN, a path or the name of a run: say
-    what keeps that run from giving the same numbers again, and how to fix it; exit with 1
-    when it will not.
+    Exits with 1 if mothtrap cannot work here. With RUN (a path or the name of a run): list what
+    keeps this run from giving the same numbers again, and how to fix it; exit with 1 if the numbers
+    will differ.
     """
     if run is not None:
         found, name = _blockers(run, runs_dir)
@@ -116,7 +116,11 @@ def _checks(runs_dir: str | None) -> Iterator[Check]:
     except ConfigError as err:
         yield Check("problem", "configuration", str(err))
         return
-    yield Check("ok", "configuration", f"{source}" if source else "no file; defaults")
+    yield Check(
+        "ok",
+        "configuration",
+        f"{source}" if source else "no configuration file; the defaults apply",
+    )
     yield from (Check("warning", "environment", warning) for warning in warnings)
     if is_disabled(os.environ):
         given = os.environ["MOTHTRAP_DISABLE"]
@@ -135,10 +139,10 @@ def _packages() -> Iterator[Check]:
             yield Check(
                 "problem",
                 package,
-                f"not installed for this Python; {sys.executable} -m pip install {package}",
+                f"not installed for this Python; run: {sys.executable} -m pip install {package}",
             )
     built = find_spec("mothtrap.statistics._arrays") is not None
-    slow = "not built: capture costs more; install a C compiler, then mothtrap again"
+    slow = "not built, so capturing is slower; install a C compiler, then reinstall mothtrap"
     yield Check("ok" if built else "warning", "compiled part", "built" if built else slow)
 
 
@@ -155,7 +159,7 @@ def _rules(config: Config) -> Iterator[Check]:
         yield Check("problem", "rules", str(err))
     else:
         state = "ok" if rules else "warning"
-        yield Check(state, "rules", f"{len(rules)} in force")
+        yield Check(state, "rules", f"{len(rules)} active")
 
 
 def _place_of_runs(runs_dir: str) -> Iterator[Check]:
@@ -167,7 +171,7 @@ def _place_of_runs(runs_dir: str) -> Iterator[Check]:
         folder = folder_for(runs_dir)
         if is_url(runs_dir):
             open_store(runs_dir).children("")
-            yield Check("ok", "object store", f"{runs_dir} can be read")
+            yield Check("ok", "object store", f"{runs_dir} is readable")
     except MothtrapError as err:
         yield Check("problem", "object store", str(err))
         return
@@ -185,10 +189,12 @@ def _runs_folder(folder: Path) -> Iterator[Check]:
             pass
     except OSError as err:
         yield Check(
-            "problem", "runs folder", f"{folder} cannot be written to ({err}); choose --runs-dir"
+            "problem",
+            "runs folder",
+            f"{folder} is not writable ({err}); choose another folder with --runs-dir",
         )
         return
-    yield Check("ok", "runs folder", f"{folder.absolute()} can be written to")
+    yield Check("ok", "runs folder", f"{folder.absolute()} is writable")
     free = shutil.disk_usage(existing).free
     low = free < LOW_DISK_BYTES
     text = f"{free / 1e9:,.1f} GB free" + ("; runs may not fit" if low else "")
@@ -201,5 +207,7 @@ def _start_up_hook() -> Check:
     reason = probe()
     what = "start-up hook"
     if reason is None:
-        return Check("ok", what, "children of this Python are reached (not under -I, -E or -S)")
+        return Check(
+            "ok", what, "child processes of this Python are watched (not with -I, -E, or -S)"
+        )
     return Check("problem", what, reason)

@@ -1,4 +1,4 @@
-"""Write a run in the format of another tool."""
+"""Export a run to the format of another tool."""
 
 from __future__ import annotations
 
@@ -18,16 +18,24 @@ from mothtrap.cli._options import runs_dir_option
     "--to",
     required=True,
     metavar="FORMAT",
-    help="tensorboard, parquet, safetensors, chrome-trace, or one of a plug-in.",
+    help="tensorboard, parquet, safetensors, chrome-trace, or a format of a plug-in.",
 )
-@click.option("-o", "--output", required=True, metavar="PATH", help="File or folder to make.")
+@click.option("-o", "--output", required=True, metavar="PATH", help="File or folder to write.")
 @click.option(
-    "--tensors", default="*", metavar="GLOB", help="Tensors, e.g. 'gradient:*' or 'blocks.0.*'."
+    "--tensors",
+    default="*",
+    metavar="GLOB",
+    help="Tensors to export, e.g. 'gradient:*' or 'blocks.0.*'.",
 )
 @click.option(
-    "--steps", default=":", metavar="A:B", help="Steps from A to before B; one may be left out."
+    "--steps",
+    default=":",
+    metavar="A:B",
+    help="Steps from A up to, but not including, B; A or B can be left out.",
 )
-@click.option("--follow", is_flag=True, help="Go on while the run does; of tensorboard.")
+@click.option(
+    "--follow", is_flag=True, help="Keep exporting until the run ends; for tensorboard only."
+)
 @runs_dir_option
 def command(
     run: str | None,
@@ -38,7 +46,7 @@ def command(
     follow: bool,
     runs_dir: str | None,
 ) -> None:
-    """Write a run in the format of another tool; without RUN, the latest.
+    """Export a run to the format of another tool; without RUN, the latest.
 
     \b
     tensorboard   a folder for `tensorboard --logdir`
@@ -65,11 +73,13 @@ def command(
 def _range(text: str) -> tuple[int, int | None]:
     match = re.fullmatch(r"(\d*):(\d*)", text)
     if match is None:
-        raise Refusal(f"--steps {text!r} is no range of steps; expected A:B, e.g. 100:200 or 100:")
+        raise Refusal(
+            f"--steps {text!r} is not a range of steps; expected A:B, e.g. 100:200 or 100:"
+        )
     begin, end = int(match[1] or 0), int(match[2]) if match[2] else None
     if end is not None and end <= begin:
         raise Refusal(
-            f"--steps {text} is empty: steps from A to before B, so B must be more than A; "
-            f"step {begin} alone is {begin}:{begin + 1}"
+            f"--steps {text} is empty, as B is not included and must be greater than A; for step "
+            f"{begin} alone write {begin}:{begin + 1}"
         )
     return begin, end

@@ -1,4 +1,4 @@
-"""Print a patch for each finding of a run that has one certain repair."""
+"""Print a patch for each finding that has one certain fix."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from mothtrap.cli._options import runs_dir_option
 @click.command(name="fix")
 @click.argument("run", required=False)
 @click.option(
-    "--try", "tries", is_flag=True, help="Run the repaired script in a copy of its folder."
+    "--try", "tries", is_flag=True, help="Run the patched script in a copy of its folder."
 )
-@click.option("--anyway", is_flag=True, help="With --try: also if another user recorded the run.")
+@click.option(
+    "--anyway", is_flag=True, help="With --try: run it even if another user recorded the run."
+)
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
 @runs_dir_option
 @click.pass_context
@@ -29,7 +31,7 @@ def command(
     timeout: float,
     runs_dir: str | None,
 ) -> None:
-    """Print a patch for each finding of a run that has one certain repair.
+    """Print a patch for each finding that has one certain fix.
 
     Without RUN: of the latest run. Your files stay as they are. Where no repair is certain, there
     is no patch, and a line says what you must decide. The exit code is 1 without any patch.
@@ -64,13 +66,13 @@ def command(
         if tries:
             with tempfile.TemporaryDirectory(prefix="mothtrap-fix-") as scratch:
                 trial = tried(opened, found, Path(scratch), timeout, anyway=anyway)
-            click.echo("the finding is gone" if trial.gone else "the finding is still made")
+            click.echo("the finding is gone" if trial.gone else "the finding is still there")
             if trial.loss_before is not None and trial.loss_after is not None:
                 click.echo(
                     f"loss at step {trial.steps}: {trial.loss_before:.4g} in the run, "
-                    f"{trial.loss_after:.4g} repaired"
+                    f"{trial.loss_after:.4g} with the patch"
                 )
-            click.echo(f"verdict of the repaired script: {safe(trial.verdict)}")
+            click.echo(f"verdict of the patched script: {safe(trial.verdict)}")
     if not patches:
         if not summary.diagnosis:
             click.echo("nothing was found in this run", err=True)

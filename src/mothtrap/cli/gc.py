@@ -1,4 +1,4 @@
-"""Remove old runs: by number, age or size."""
+"""Remove old runs by number, age, or size."""
 
 from __future__ import annotations
 
@@ -24,11 +24,15 @@ BYTES |= {"KIB": 2.0**10, "MIB": 2.0**20, "GIB": 2.0**30, "TIB": 2.0**40}
 
 @click.command(name="gc")
 @runs_dir_option
-@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Keep the N latest runs.")
-@click.option("--older-than", metavar="AGE", help="Remove what is older: 90m, 12h, 30d, 2w.")
-@click.option("--max-size", metavar="SIZE", help="Remove the oldest above 500MB, 20GB, 1TiB.")
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep", type=click.IntRange(min=0), metavar="N", help="Keep the latest N runs.")
+@click.option("--older-than", metavar="AGE", help="Remove runs older than this: 90m, 12h, 30d, 2w.")
+@click.option(
+    "--max-size",
+    metavar="SIZE",
+    help="Remove the oldest runs above this total size: 500MB, 20GB, 1TiB.",
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 def command(
     runs_dir: str | None,
     keep: int | None,
@@ -37,7 +41,7 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Remove old runs: by number, age or size; a run that goes on is never touched.
+    """Remove old runs by number, age, or size; a running job is never touched.
 
     \b
     mothtrap gc --keep 20                     all but the latest 20
@@ -51,12 +55,12 @@ def command(
     age_s = None if older_than is None else _amount("--older-than", older_than, SECONDS, "30d")
     limit = None if max_size is None else _amount("--max-size", max_size, BYTES, "20GB")
     if keep is None and age_s is None and limit is None:
-        raise Refusal("say what may go: --keep N, --older-than AGE or --max-size SIZE")
+        raise Refusal("say which runs to remove: --keep N, --older-than AGE, or --max-size SIZE")
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if "://" in config.runs_dir:
         raise Refusal(
-            f"{config.runs_dir} is no folder; in an object store use its own lifecycle rules"
+            f"{config.runs_dir} is not a local folder; in an object store, use its lifecycle rules"
         )
     folder = runs_folder(config.runs_dir, given=runs_dir is not None)
     runs = [stored(path) for path in list_runs(folder)]

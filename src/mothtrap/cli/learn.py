@@ -1,4 +1,4 @@
-"""Infer from healthy runs what must hold in others."""
+"""Learn invariants from healthy runs, for `mothtrap run --invariants`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from mothtrap.cli._options import runs_dir_option, warn_of_damage
 
 @click.command(name="learn")
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("-o", "--output", required=True, metavar="FILE", help="The file to make (TOML).")
+@click.option("-o", "--output", required=True, metavar="FILE", help="The file to write (TOML).")
 @runs_dir_option
 def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
-    """Infer from healthy runs what must hold in others.
+    """Learn invariants from healthy runs, for `mothtrap run --invariants`.
 
-    Several runs that differ as the next ones will, in seed and data, teach most: what is
-    learned holds at every step of all of them. Runs of different programs teach what any
-    training keeps. The file is meant to be read, and may be changed.
+    An invariant is kept only if it holds at every step of all runs. Give several runs that differ
+    in seed and data, as your next runs will. Runs of different programs give invariants that hold
+    for any training. You can read and edit the file.
 
     \b
     mothtrap learn good-1 good-2 good-3 -o invariants.toml
@@ -35,7 +35,7 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
 
     target = Path(output)
     if target.exists():
-        raise OutputExistsError(f"{output} exists already; remove it, or name another file")
+        raise OutputExistsError(f"{output} already exists; remove it, or choose another name")
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     trainings = []
@@ -47,22 +47,24 @@ def command(runs: tuple[str, ...], output: str, runs_dir: str | None) -> None:
         found = trainings_of(run)
         if not found:
             raise Refusal(
-                f"nothing can be learned from {run.path.name}: none of its attempts made "
-                f"{MIN_STEPS} steps; name runs that trained longer"
+                f"nothing can be learned from {run.path.name}: none of its attempts has "
+                f"{MIN_STEPS} steps; give runs that trained longer"
             )
         errors = sum(finding.severity is Severity.ERROR for finding in run.findings)
         if errors:
             click.echo(
                 f"warning: {run.path.name} is not healthy (findings of severity error: {errors}); "
-                "what is learned from it may hold in faulty runs too",
+                "invariants learned from it may also hold in faulty runs",
                 err=True,
             )
         trainings += found
     if len(opened) == 1:
-        click.echo("warning: of one run bounds are very wide; two or three teach more", err=True)
+        click.echo(
+            "warning: bounds learned from one run are very wide; give two or three runs", err=True
+        )
     learned = learn(trainings)
     if not learned:
-        raise Refusal("nothing holds in all of these runs; name runs that are more alike")
+        raise Refusal("no invariant holds in all of these runs; give runs that are more alike")
     target.write_text(text(learned, [run.path.name for run in opened]), encoding="utf-8")
     plural = "" if len(opened) == 1 else "s"
     click.echo(f"{output}: {len(learned)} invariants, from {len(opened)} run{plural}")

@@ -1,4 +1,4 @@
-"""List the runs, the latest last."""
+"""List the runs, newest last."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ DATE = "%Y-%m-%d %H:%M"
 @click.option(
     "--where",
     metavar="EXPR",
-    help="Only runs for which this holds: comparisons of parameters, metrics, state, steps, group "
-    "..., codes of findings, and tags, with `and`, `or`, `not`.",
+    help="List only runs that match: comparisons of parameters, metrics, state, steps, "
+    "group ..., codes of findings, and tags, joined with `and`, `or`, `not`.",
 )
 @click.option("--all", "everything", is_flag=True, help="List archived runs, too.")
 @click.option(
@@ -43,10 +43,10 @@ DATE = "%Y-%m-%d %H:%M"
 def command(
     folder: str | None, runs_dir: str | None, where: str | None, everything: bool, form: str
 ) -> None:
-    """List the runs, the latest last: when each was started, how it ended, and its verdict.
+    """List the runs, newest last: when each was started, how it ended, and its verdict.
 
-    On a terminal a line ends with it; in a pipe and as JSON the verdict is whole. DIR is
-    where they are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
+    A terminal cuts each line at its width; a pipe and JSON get the full verdict. DIR is where runs
+    are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
 
     \b
     mothtrap ls --where 'lr > 1e-3 and GRD101'
@@ -74,9 +74,11 @@ def command(
         click.echo(jsonable.shown([_as_json(each) for each in listed]))
         return
     if not listed and where is not None:
-        click.echo(f"no run in {config.runs_dir} for which {where} holds", err=True)
+        click.echo(f"no run in {config.runs_dir} matches {where}", err=True)
     elif not listed:
-        click.echo(f"no runs in {config.runs_dir}; make one with: mothtrap run train.py", err=True)
+        click.echo(
+            f"no runs in {config.runs_dir}; record one with: mothtrap run train.py", err=True
+        )
     for line in _rows(listed):
         click.echo(line)
 

@@ -13,7 +13,7 @@ from mothtrap.cli._group import Refusal
 @click.command(name="mcp")
 @click.argument("runs", required=False)
 @click.option(
-    "--allow-replay", "replays", is_flag=True, help="Let the agent start scripts of runs again."
+    "--allow-replay", "replays", is_flag=True, help="Let the agent run the scripts of runs again."
 )
 @click.option(
     "--allow-control",

@@ -1,4 +1,4 @@
-"""Follow runs, evaluate the rules on them, and run the actions: outside of the jobs."""
+"""Follow runs from outside their jobs: evaluate the rules and run the actions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @click.argument("places", nargs=-1, metavar="[RUNS]...")
 @click.option("--new", "awaits_new", is_flag=True, help="Follow runs that appear later, too.")
 @rule_files_option
-@click.option("--select", metavar="CODES", help="Rules in force, by code or family: NUM,GRD101.")
-@click.option("--ignore", metavar="CODES", help="Rules that are not, by code or family.")
+@click.option("--select", metavar="CODES", help="Rules to evaluate, by code or family: NUM,GRD101.")
+@click.option("--ignore", metavar="CODES", help="Rules to leave out, by code or family.")
 @click.option(
     "--executor",
     metavar="NAME",
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     default=2,
     show_default=True,
     metavar="N",
-    help="Monitors on the executor, which share the runs.",
+    help="Number of monitors on the executor; they share the runs.",
 )
 @runs_dir_option
 def command(
@@ -47,13 +47,13 @@ def command(
     workers: int,
     runs_dir: str | None,
 ) -> None:
-    """Follow runs, evaluate the rules on them, and run the actions: outside of the jobs.
+    """Follow runs from outside their jobs: evaluate the rules and run the actions.
 
-    RUNS are runs, folders of runs, or URLs of them [default: all in ./runs]. Runs whose job
-    evaluates its rules itself are followed only with --select, --ignore or --rules. Several
-    monitors may follow the same runs: each run is evaluated by one of them at a time, and
-    another one goes on if that is killed. Rules, thresholds, and actions are those of the
-    configuration here, not those of the job.
+    RUNS are runs, folders of runs, or their URLs [default: all runs in ./runs]. A run whose job
+    evaluates the rules itself is followed only with --select, --ignore, or --rules. Several
+    monitors can follow the same runs: one monitor evaluates each run at a time, and another takes
+    over if it is killed. Rules, thresholds, and actions come from the configuration here, not from
+    the job's.
 
     \b
     mothtrap run --no-rules train.py                  # on the machine that trains
@@ -94,12 +94,13 @@ def command(
     try:
         followed = watch.run()
     except KeyboardInterrupt:
-        _say("mothtrap: monitor: stopped; the next monitor goes on from here")
+        _say("mothtrap: monitor: stopped; the next monitor continues from here")
         return
     if watch.left_out and not followed:
         raise Refusal(
-            f"{len(watch.left_out)} runs were left out, as their jobs evaluate the rules; start a "
-            "job with `mothtrap run --no-rules`, or choose rules with --select or --rules"
+            f"{len(watch.left_out)} runs were left out, because their jobs evaluate the rules "
+            "themselves; start a job with `mothtrap run --no-rules`, or choose rules with --select "
+            "or --rules"
         )
 
 

@@ -11,9 +11,13 @@ from mothtrap.cli._options import runs_dir_option
 @click.command(name="mute")
 @click.argument("run")
 @click.argument("finding", nargs=-1, required=True)
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="[default: for good]")
+@click.option(
+    "--hours",
+    type=click.FloatRange(min=0, min_open=True),
+    help="Mute for this many hours [default: forever].",
+)
 @click.option("--off", is_flag=True, help="Unmute them.")
-@click.option("--note", default="", help="A remark that is kept with it.")
+@click.option("--note", default="", help="A remark to store with it.")
 @runs_dir_option
 def command(
     run: str,

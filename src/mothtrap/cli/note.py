@@ -1,4 +1,4 @@
-"""Leave a note on a run."""
+"""Add a note to a run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.argument("text")
 @runs_dir_option
 def command(run: str, text: str, runs_dir: str | None) -> None:
-    """Leave a note on a run; `mothtrap show`, reports and the page show it.
+    """Add a note to a run; `mothtrap show`, reports and the page show it.
 
     \b
     mothtrap note RUN "warm-up was too short"

@@ -1,4 +1,4 @@
-"""Ask a trained model questions on held-out rows: where it is wrong, what it depends on."""
+"""Test a trained model on held-out rows: where it is wrong, what it depends on."""
 
 from __future__ import annotations
 
@@ -13,22 +13,33 @@ from mothtrap.cli._options import runs_dir_option
 @click.argument("words", metavar="[MODEL] DATA", nargs=-1, required=True)
 @click.option("--target", required=True, metavar="COLUMN", help="The column of the targets.")
 @click.option("--train", metavar="FILE", help="The rows that the model was trained on.")
-@click.option("--leave-out", metavar="COLUMNS", help="Columns that the model does not get.")
+@click.option("--leave-out", metavar="COLUMNS", help="Columns that are not inputs of the model.")
 @click.option("--task", type=click.Choice(["classification", "regression"]))
-@click.option("--classes", metavar="LABELS", help="Labels in the order of the model's columns.")
 @click.option(
-    "--monotone", metavar="COLUMN:+,...", help="The output must not fall (+) or rise (-) with it."
+    "--classes", metavar="LABELS", help="Class labels, in the order of the model's output columns."
+)
+@click.option(
+    "--monotone",
+    metavar="COLUMN:+,...",
+    help="The output must not fall (+) or rise (-) as this column grows.",
 )
 @click.option("--expect-used", metavar="COLUMNS", help="Columns that the model is meant to use.")
-@click.option("--time", "time", metavar="COLUMN", help="The order of the rows; the model lacks it.")
+@click.option(
+    "--time",
+    "time",
+    metavar="COLUMN",
+    help="Column that orders the rows in time; not an input of the model.",
+)
 @click.option("--select", metavar="CODES", help="Probes to run, by code or family: BEH2,BEH301.")
-@click.option("--ignore", metavar="CODES", help="Probes that are left out.")
-@click.option("--budget", type=float, default=120.0, show_default=True, help="Seconds.")
+@click.option("--ignore", metavar="CODES", help="Probes to leave out, by code or family.")
+@click.option(
+    "--budget", type=float, default=120.0, show_default=True, help="Time limit in seconds."
+)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--build", metavar="MODULE:FUNCTION", help="Makes a module of PyTorch.")
+@click.option("--build", metavar="MODULE:FUNCTION", help="Function that returns a PyTorch module.")
 @click.option("--weights", metavar="FILE", help="Weights for --build, as safetensors.")
-@click.option("--trust-pickle", is_flag=True, help="Read a pickle, which runs the code in it.")
-@click.option("--name", metavar="NAME", help="Of the run.")
+@click.option("--trust-pickle", is_flag=True, help="Load a pickle file; this runs the code in it.")
+@click.option("--name", metavar="NAME", help="Name of the run.")
 @format_option
 @fail_on_option(default=None)
 @runs_dir_option
@@ -56,11 +67,12 @@ def command(
     fail_on: str | None,
     runs_dir: str | None,
 ) -> None:
-    """Ask a trained model questions on held-out rows: where it is wrong, what it depends on.
+    """Test a trained model on held-out rows: where it is wrong, what it depends on.
 
-    MODEL is a file of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.cbm), Keras (.keras), ONNX
-    or skops, or a function that takes rows and returns predictions (package.module:predict). DATA
-    is a CSV, Parquet, Arrow or JSON-lines file. Findings are kept as a run.
+    MODEL is a model file of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.cbm), Keras
+    (.keras), ONNX, or skops, or a function that takes rows and returns predictions
+    (package.module:predict). DATA is a CSV, Parquet, Arrow, or JSON-lines file. The findings are
+    stored as a run.
 
     \b
     mothtrap probe model.ubj held_out.parquet --target y --train train.parquet
@@ -72,7 +84,7 @@ def command(
     from mothtrap.session.probing import probe
 
     if len(words) != (1 if build else 2):
-        raise Refusal("expected MODEL and DATA, or with --build DATA alone")
+        raise Refusal("expected MODEL and DATA, or only DATA with --build")
     data = words[-1]
     model = from_words(
         None if build else words[0], build=build, weights=weights, trust_pickle=trust_pickle
@@ -127,7 +139,9 @@ def _labels(text: str | None, y: object) -> tuple[object, ...]:
         try:
             return tuple(int(word) for word in words)
         except ValueError as err:
-            raise Refusal(f"--classes: the targets are whole numbers, {text!r} are not") from err
+            raise Refusal(
+                f"--classes {text!r}: expected whole numbers, as the targets are"
+            ) from err
     return words
 
 

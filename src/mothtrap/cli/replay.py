@@ -1,4 +1,4 @@
-"""Do a recorded step again, and say which operation and which rows made it go wrong."""
+"""Replay a recorded step, and find the operation and the rows that made it go wrong."""
 
 from __future__ import annotations
 
@@ -35,24 +35,39 @@ class _WithCommand(click.Command):
 
 @click.command(cls=_WithCommand, name="replay")
 @click.argument("run", required=False)
-@click.option("--step", type=int, metavar="N", help="Which [default: the first that went bad].")
-@click.option("--build", metavar="MODULE:FUNCTION", help="Makes (model, loss), without the script.")
-@click.option("--eager", is_flag=True, help="Without torch.compile and scripting.")
-@click.option("--device", metavar="DEVICE", help="Where to do it, e.g. cpu [default: as it was].")
+@click.option("--step", type=int, metavar="N", help="Step to replay [default: the first bad one].")
+@click.option(
+    "--build",
+    metavar="MODULE:FUNCTION",
+    help="Function that returns (model, loss), instead of the script.",
+)
+@click.option("--eager", is_flag=True, help="Replay without torch.compile and scripting.")
+@click.option(
+    "--device", metavar="DEVICE", help="Device to replay on, e.g. cpu [default: the recorded one]."
+)
 @click.option(
     "--dtype",
     type=click.Choice(["float64", "float32"]),
-    help="Compute in it: precision, or mathematics?",
+    help="Compute in this type, to see whether precision is to blame.",
 )
 @click.option("--pdb", "debug", is_flag=True, help="Open a debugger where it goes wrong.")
-@click.option("--as-test", "test_file", metavar="FILE", help="Write a test that shows the failure.")
 @click.option(
-    "--repro", "repro_file", metavar="FILE", help="Write a script that fails without the training."
+    "--as-test", "test_file", metavar="FILE", help="Write a test that reproduces the failure."
 )
-@click.option("--no-narrow", is_flag=True, help="Look for no operation and no rows.")
-@click.option("--through", is_flag=True, help="Let the script train until it comes to the place.")
-@click.option("--cwd", metavar="DIR", help="Start the script in it [default: as in the run].")
-@click.option("--anyway", is_flag=True, help="Also while the run goes on; ask nothing.")
+@click.option(
+    "--repro",
+    "repro_file",
+    metavar="FILE",
+    help="Write a script that fails without the training code.",
+)
+@click.option("--no-narrow", is_flag=True, help="Do not search for the operation and the rows.")
+@click.option("--through", is_flag=True, help="Let the script train until it reaches the step.")
+@click.option(
+    "--cwd", metavar="DIR", help="Folder to start the script in [default: as in the run]."
+)
+@click.option(
+    "--anyway", is_flag=True, help="Replay even while the run is going on, and do not ask."
+)
 @click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
 @click.option("--show-output", is_flag=True, help="Show what the script prints.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
@@ -69,19 +84,19 @@ def command(
     show_output: bool,
     **asked: Any,
 ) -> None:
-    """Do a recorded step again, and say which operation and which rows made it go wrong.
+    """Replay a recorded step, and find the operation and the rows that made it go wrong.
 
-    Without RUN: of the latest run.
+    Without RUN, the latest run.
 
-    The script is started again, up to its first step. There it is given what it was given
-    in the run: batch, weights, random states. Its own code does the step; then it is ended.
-    What it does before its first step it does again: it loads data, and may write files.
-    The command is that of the run, and is shown. Where you did not start the run here, it asks.
+    The script runs again up to its first step. There it gets the recorded batch, weights, and
+    random states, and its own code does the step; then it is ended. Everything before the first
+    step happens again: the script loads data, and may write files. The command of the run is used,
+    and shown. If you did not start the run on this machine, you are asked first.
 
     \b
     mothtrap replay                        the step of the latest run that went bad
-    mothtrap replay RUN --step 4771 --pdb  with a debugger where it goes wrong
-    mothtrap replay RUN --dtype float64    is it the precision?
+    mothtrap replay RUN --step 4771 --pdb  in a debugger where it goes wrong
+    mothtrap replay RUN --dtype float64    is the precision to blame?
     mothtrap replay RUN -- python train.py --data /elsewhere
     """
     from mothtrap.core import jsonable
@@ -95,13 +110,13 @@ def command(
     if asked["build"] and ":" not in asked["build"]:
         raise Refusal(f"--build {asked['build']!r} has no colon; expected module:function")
     if asked["debug"] and form == "json":
-        raise Refusal("--pdb is for people; leave --format json out")
+        raise Refusal("--pdb cannot be combined with --format json; leave one of them out")
     for written, file in (("--as-test", asked["test_file"]), ("--repro", asked["repro_file"])):
         if file:
             _check_new_file(written, Path(file))
             if no_narrow or asked["debug"]:
                 option = "--pdb" if asked["debug"] else "--no-narrow"
-                raise Refusal(f"{written} looks for what went wrong; leave {option} out")
+                raise Refusal(f"{written} needs the search for the failure; leave {option} out")
     if asked["test_file"] and asked["test_file"] == asked["repro_file"]:
         raise Refusal("--as-test and --repro name the same file; give two names")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
@@ -139,20 +154,22 @@ def command(
 
 def _agreed(start: Start, *, anyway: bool) -> None:
     """Show the command to execute; ask for confirmation if it comes from another user."""
-    click.echo(f"mothtrap: starts {start.words}", err=True)
+    click.echo(f"mothtrap: starting {start.words}", err=True)
     if not start.foreign or anyway:
         return
     if not sys.stdin.isatty():
         raise Refusal(
-            f"this run was recorded on {start.foreign}, and its command and folder would be used. "
-            "Check them, then pass --anyway, or pass your own with --cwd DIR -- COMMAND"
+            f"this run was recorded on {start.foreign}, and the replay would use its command and "
+            "folder. Check them, then pass --anyway, or give your own with --cwd DIR -- COMMAND"
         )
-    click.confirm(f"It was recorded on {start.foreign}. Execute it here?", abort=True, err=True)
+    click.confirm(
+        f"This run was recorded on {start.foreign}. Run its command here?", abort=True, err=True
+    )
 
 
 def _check_new_file(option: str, path: Path) -> None:
     if path.suffix != ".py":
-        raise Refusal(f"{option} {path} is no Python file; give one that ends in .py")
+        raise Refusal(f"{option} {path} is not a Python file; give a name that ends in .py")
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
-            raise Refusal(f"{option} would write over {there}; give another name, or remove it")
+            raise Refusal(f"{option} would overwrite {there}; give another name, or remove it")

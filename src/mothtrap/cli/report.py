@@ -15,14 +15,14 @@ from mothtrap.cli._options import runs_dir_option
 
 @click.command(name="report")
 @click.argument("run", required=False)
-@click.option("-o", "--output", metavar="FILE", help="Where to write it [default: stdout].")
+@click.option("-o", "--output", metavar="FILE", help="File to write to [default: stdout].")
 @click.option(
     "--format",
     "form",
     type=click.Choice(["html", "markdown", "sarif", "junit", "github", "json"]),
-    help="Default: by the name of FILE; without one html, markdown on a terminal.",
+    help="Default: from the name of FILE; without FILE, markdown on a terminal, else html.",
 )
-@click.option("--no-code", is_flag=True, help="Leave out lines of source.")
+@click.option("--no-code", is_flag=True, help="Leave out source lines.")
 @fail_on_option(default=None)
 @baseline_option
 @runs_dir_option
@@ -66,7 +66,7 @@ def command(
         click.echo(text, nl=False)
         if reads:
             called = name_here(opened.path)
-            click.echo(f"\nas a page: mothtrap report {called} -o report.html", err=True)
+            click.echo(f"\nas a web page: mothtrap report {called} -o report.html", err=True)
     else:
         path = Path(str(output))
         try:

@@ -1,4 +1,4 @@
-"""Remove runs, with all that they hold."""
+"""Remove runs and all their data."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from mothtrap.cli._stored import stored
 
 @click.command(name="rm")
 @click.argument("runs", nargs=-1, required=True)
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
 @runs_dir_option
 def command(runs: tuple[str, ...], yes: bool, runs_dir: str | None) -> None:
-    """Remove runs, with all that they hold; one that goes on is refused.
+    """Remove runs and all their data. Running jobs are not removed.
 
     \b
     mothtrap rm RUN1 RUN2
@@ -29,7 +29,9 @@ def command(runs: tuple[str, ...], yes: bool, runs_dir: str | None) -> None:
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if "://" in config.runs_dir or any("://" in run for run in runs):
-        raise Refusal("runs in an object store are removed there, by its own commands")
+        raise Refusal(
+            "mothtrap does not remove runs from an object store; use the store's own commands"
+        )
     found = [stored(find_run(run, config.runs_dir)) for run in runs]
     for run in found:
         if run.kept:

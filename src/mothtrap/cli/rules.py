@@ -1,4 +1,4 @@
-"""List the rules: what is looked for."""
+"""List the rules and what each one detects."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ LEGEND = "in brackets: the statistics that a rule needs; `mothtrap rule CODE` ex
 @click.command(name="rules")
 @format_option
 @click.option(
-    "--rules", "files", multiple=True, metavar="FILE", help="A Python file with further rules."
+    "--rules", "files", multiple=True, metavar="FILE", help="A Python file with more rules."
 )
 def command(form: str, files: tuple[str, ...]) -> None:
-    """List the rules: what is looked for, and which statistics each needs.
+    """List the rules and what each one detects, with the statistics it needs.
 
-    Beside the statistics in brackets rules use numbers such as losses and what is seen of
-    the program, which cost nothing extra.
+    Brackets show the statistics that a rule needs. Rules also use losses, other logged numbers, and
+    facts about the program, which cost nothing extra.
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config

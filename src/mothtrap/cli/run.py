@@ -1,4 +1,4 @@
-"""Start a training script, unchanged, and watch it."""
+"""Run a training script, unchanged, and watch it."""
 
 from __future__ import annotations
 
@@ -18,49 +18,49 @@ from mothtrap.core.run_names import check_name
 @click.command(cls=RunCommand, name="run")
 @runs_dir_option
 @click.option("--name", metavar="NAME", help="Name of the run [default: script and time].")
-@click.option("--resume", is_flag=True, help="Go on with the run --name, if it exists.")
-@click.option("--join", is_flag=True, help="Take part in the run --name of another machine.")
+@click.option("--resume", is_flag=True, help="Continue the run --name, if it exists.")
+@click.option("--join", is_flag=True, help="Join the run --name that another machine started.")
 @click.option(
     "--capture",
     type=click.Choice(["default", "everything", "off"]),
-    help="What is captured [default: what the rules need].",
+    help="What to capture [default: what the rules need].",
 )
 @click.option(
     "--overhead",
     metavar="SHARE",
-    help="Share of the training time that mothtrap may cost, below 1; 0 = no limit "
-    "[default: 0.02, which is 2 %].",
+    help="Limit of mothtrap's cost, as a share of the training time, below 1; 0 = no "
+    "limit [default: 0.02, which is 2 %].",
 )
 @rule_files_option
 @click.option(
     "--no-rules",
     is_flag=True,
-    help="Only capture: evaluate no rules and run no actions here. `mothtrap monitor` does.",
+    help="Only capture; `mothtrap monitor` evaluates the rules and runs the actions.",
 )
-@click.option("--reference", metavar="RUN", help="A run that this one should repeat.")
+@click.option("--reference", metavar="RUN", help="A run that this run should reproduce.")
 @click.option(
     "--invariants",
     metavar="FILE",
-    help="What held in healthy runs, as `mothtrap learn` wrote it, or `pytorch`.",
+    help="Invariants of healthy runs: a file of `mothtrap learn`, or `pytorch`.",
 )
 @click.option(
     "--on-nonfinite",
     type=click.Choice(["report", "skip", "stop", "raise"]),
-    help="What becomes of a step whose loss or gradients are not finite [default: report].",
+    help="What to do with a step whose loss or gradients are not finite [default: report].",
 )
 @click.option(
     "--snapshot-at",
     type=int,
     multiple=True,
     metavar="STEP",
-    help="Keep this step, so that `mothtrap replay` can do it again; may be given again.",
+    help="Keep a snapshot of this step for `mothtrap replay`; can be repeated.",
 )
 @click.option(
     "--replay",
     "replay_at_end",
     is_flag=True,
     default=None,
-    help="Replay the first bad step at the end: starts the script once more, up to there.",
+    help="At the end, replay the first bad step; this starts the script once more.",
 )
 @click.option(
     "--recheck",
@@ -68,8 +68,10 @@ from mothtrap.core.run_names import check_name
     default=None,
     help="Recompute the first bad step while the job runs: does it give the same bits?",
 )
-@click.option("--report", metavar="FILE", help="Write a report, e.g. to report.html, at the end.")
-@click.option("--quiet", "-q", is_flag=True, default=None, help="Print findings and nothing else.")
+@click.option(
+    "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
+)
+@click.option("--quiet", "-q", is_flag=True, default=None, help="Print only findings.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -81,10 +83,10 @@ def command(
     no_rules: bool,
     **overrides: Any,
 ) -> None:
-    """Start a training script, unchanged, and watch it.
+    """Run a training script, unchanged, and watch it.
 
-    Output, exit code and signals of the script pass through. Options of mothtrap come
-    before the target; everything from the target on goes to it untouched.
+    Output, exit code, and signals of the script pass through. Options of mothtrap come before the
+    target; everything after it is passed to the script.
 
     \b
     mothtrap run train.py --epochs 3
@@ -97,10 +99,13 @@ def command(
     if name is not None:
         check_name(name, "--name")
     elif resume or join:
-        option, aim = ("--resume", "go on with") if resume else ("--join", "take part in")
-        raise Refusal(f"{option} needs the name of the run to {aim}; say it with --name")
+        option, aim = ("--resume", "continue") if resume else ("--join", "join")
+        raise Refusal(f"{option} needs the name of the run to {aim}; give it with --name")
     if resume and join:
-        raise Refusal("--resume makes an attempt, --join takes part in one; give one of them")
+        raise Refusal(
+            "--resume and --join exclude each other: --resume starts a new attempt of a run, "
+            "--join joins the current one"
+        )
     arguments = command_of(ctx.meta[TARGET])
     if report is not None:
         from mothtrap.report.formats import form_of

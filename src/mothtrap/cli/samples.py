@@ -1,4 +1,4 @@
-"""Show which samples a step trained on, and which samples sit in bad steps."""
+"""Show which samples a step trained on, and which samples occur in bad steps."""
 
 from __future__ import annotations
 
@@ -33,20 +33,22 @@ MOST_STEPS = 3
     "rules",
     multiple=True,
     metavar="RULE",
-    help="Show the steps of findings of a rule: its name or code, e.g. loss_spike.",
+    help="Show the steps at which a rule found something. RULE is its name or code, e.g. "
+    "loss_spike.",
 )
 @click.option(
     "--seen",
     metavar="SAMPLE",
-    help="Show the steps that trained on a sample: a file's name or the end of one, an index, or "
+    help="Show the steps that trained on a sample: a file name or its end, an index, or "
     "the digest of a row.",
 )
 @click.option(
     "--rank",
     "ranks",
     is_flag=True,
-    help="Rank samples by how often they sit in bad steps: those of --where and --step, else "
-    "those whose loss or gradient norm is not finite or far above those around it.",
+    help="Rank samples by how often they occur in bad steps. Bad are the steps of "
+    "--where and --step; without these, steps whose loss or gradient norm is not "
+    "finite or far above that of the steps around them.",
 )
 @click.option(
     "--limit",
@@ -54,7 +56,7 @@ MOST_STEPS = 3
     default=20,
     show_default=True,
     metavar="N",
-    help="Show at most so many samples or steps, 3 steps by default; in JSON are all.",
+    help="Show at most this many samples or steps (3 steps by default); JSON has all.",
 )
 @format_option
 @runs_dir_option
@@ -70,18 +72,17 @@ def command(
     form: str,
     runs_dir: str | None,
 ) -> None:
-    """Show which samples a step trained on, and which samples sit in bad steps.
+    """Show which samples a step trained on, and which samples occur in bad steps.
 
-    RUN is a path or the name of a run; without it the latest is meant. A run that is still
-    going on can be asked too. The exit code is 1 where nothing of what was asked for is
-    known.
+    RUN is a path or the name of a run [default: the latest run]. The run may still be running. The
+    exit code is 1 if nothing is known about what you asked for.
 
     \b
     mothtrap samples RUN                       the samples of the first steps
     mothtrap samples RUN --step 4771           the samples of one step
-    mothtrap samples RUN --where loss_spike    of the steps of a finding
+    mothtrap samples RUN --where loss_spike    the samples of the steps of a finding
     mothtrap samples RUN --seen img_0042.png   the steps that trained on a sample
-    mothtrap samples RUN --rank                samples that sit in bad steps again and again
+    mothtrap samples RUN --rank                samples that occur in bad steps again and again
     """
     from mothtrap.core.config import load_config
     from mothtrap.reader.run import open_run
@@ -90,7 +91,7 @@ def command(
     from mothtrap.report.style import Style
 
     if seen is not None and (steps or rules or ranks):
-        raise Refusal("--seen looks through all steps; leave --step, --where and --rank away")
+        raise Refusal("--seen searches all steps; leave --step, --where, and --rank out")
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     opened, style = open_run(run, config.runs_dir), Style.of(sys.stdout)
     warn_of_damage(opened)
@@ -122,7 +123,7 @@ def _say_unknown(steps: tuple[int, ...]) -> None:
 
     if steps:
         word, whose = ("step", "its") if len(steps) == 1 else ("steps", "their")
-        click.echo(f"{word} {ranges(steps)}: {whose} samples are not known", err=True)
+        click.echo(f"{word} {ranges(steps)}: {whose} samples are unknown", err=True)
 
 
 def _show(form: str, record: object, text: str) -> None:
@@ -149,7 +150,7 @@ def _places(
         if not found:
             known = sorted({f.name for f in run.findings})
             raise Refusal(
-                f"the run has no finding of {rule!r}{nearest(rule, known)}; it has: "
+                f"the run has no finding of the rule {rule!r}{nearest(rule, known)}; it has: "
                 f"{', '.join(known) or 'none'}"
             )
         places |= suspects.steps_of(found, losses)

@@ -49,14 +49,14 @@ def _show_tracebacks(failures: Iterable[ToolError]) -> None:
     is_flag=False,
     flag_value=DEFAULT_FILE,
     metavar="[FILE]",
-    help="Keep all findings as known ones in FILE, and show nothing "
-    f"[FILE by default: {DEFAULT_FILE}].",
+    help="Write all findings to FILE as known ones, and show nothing [default FILE: "
+    f"{DEFAULT_FILE}].",
 )
 @all_option
 @click.option(
     "--follow",
     is_flag=True,
-    help="Print the verdict so far, each new finding as it comes, and the verdict at the end.",
+    help="Print the verdict so far, each new finding, and the final verdict.",
 )
 @runs_dir_option
 @click.pass_context
@@ -73,14 +73,14 @@ def command(
 ) -> None:
     """Show what was found in a run; without RUN, in the latest.
 
-    RUN is a path or the name of a run, as `mothtrap ls` lists them. A run that is still
-    going on can be shown too.
+    RUN is a path or the name of a run, as `mothtrap ls` lists them. The run may still
+    be running.
 
     \b
     mothtrap show RUN --follow                  until the job ends
-    mothtrap show RUN --format json             short, for tools; with --all everything
-    mothtrap show RUN --save-baseline           what is known from now on
-    mothtrap show RUN --baseline --fail-on error   only what is new, or worse than it was
+    mothtrap show RUN --format json             short, for tools; --all gives everything
+    mothtrap show RUN --save-baseline           accept all current findings as known
+    mothtrap show RUN --baseline --fail-on error   only new or worse findings
     """
     import msgspec
 
@@ -94,7 +94,9 @@ def command(
     from mothtrap.store.naming import name_here
 
     if follow and (save_baseline or form != "full"):
-        raise Refusal("--follow prints lines as they come; leave --format and --save-baseline out")
+        raise Refusal(
+            "--follow cannot be combined with --format or --save-baseline; leave them out"
+        )
     overrides = {"runs_dir": runs_dir}
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     opened = open_run(run, config.runs_dir)

@@ -28,7 +28,7 @@ def command(folder: str | None) -> None:
         return
     path = Path(folder) / "debug-training" / "SKILL.md"
     if path.exists():
-        raise OutputExistsError(f"{path} exists already; remove it to write it again")
+        raise OutputExistsError(f"{path} already exists; remove it to write it again")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(skill_text(), encoding="utf-8")
     click.echo(f"wrote {path}", err=True)

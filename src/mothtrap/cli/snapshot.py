@@ -1,4 +1,4 @@
-"""Have a running job keep its next step, so that it can be replayed elsewhere."""
+"""Ask a running job for a snapshot of its next step, for `mothtrap replay`."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 @click.command(name="snapshot")
 @click.argument("run", required=False)
-@click.option("--list", "lists", is_flag=True, help="List the snapshots that there are.")
+@click.option("--list", "lists", is_flag=True, help="List the snapshots of the run.")
 @format_option
 @click.option("--timeout", type=float, default=60.0, show_default=True, metavar="S")
 @runs_dir_option
 def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: str | None) -> None:
-    """Have a running job keep its next step, so that it can be replayed elsewhere.
+    """Ask a running job for a snapshot of its next step, for `mothtrap replay`.
 
-    Without RUN: the latest one.
+    Without RUN, the latest run.
 
     \b
-    mothtrap snapshot RUN           of the next step, and wait until it is written
-    mothtrap snapshot RUN --list    which there are, also of a run that has ended
+    mothtrap snapshot RUN           ask for it, and wait until it is written
+    mothtrap snapshot RUN --list    list the snapshots, also of a run that has ended
     """
     from mothtrap.core.config import load_config
     from mothtrap.snapshot.format import stored
@@ -39,7 +39,8 @@ def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: s
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     if is_url(run or config.runs_dir):
         raise Refusal(
-            "snapshots lie on the machine of the job; give the folder of the run there, not its URL"
+            "snapshots are stored on the machine of the job, not at the URL; give the folder of "
+            "the run there"
         )
     path = find_run(run, config.runs_dir)
     taken = set() if lists else _take(path, timeout)
@@ -58,7 +59,7 @@ def _take(path: Path, timeout_s: float) -> set[str]:
     answers = ask_for_snapshot(path, request, timeout_s)
     for answer in answers:
         if answer.error:
-            click.echo(f"warning: a worker refuses: {answer.error}", err=True)
+            click.echo(f"warning: a worker refused: {answer.error}", err=True)
     return {answer.folder for answer in answers if not answer.error}
 
 
@@ -70,8 +71,8 @@ def _print(path: Path, found: list[Stored], form: str) -> None:
         return
     if not found:
         click.echo(
-            f"{path.name} has no snapshots: one is made when a step is unsound, at a finding that "
-            "is an error, and when a running job is asked",
+            f"{path.name} has no snapshots. One is taken when a loss or gradient is not finite, "
+            "when a finding is an error, and when you ask a running job for one",
             err=True,
         )
     from mothtrap.core.runs import has_script

@@ -12,19 +12,19 @@ from mothtrap.cli._options import runs_dir_option
 
 @click.command(name="stop")
 @click.argument("run", required=False)
-@click.option("--reason", default="asked by mothtrap stop", help="Why; is kept in the run.")
+@click.option("--reason", default="asked by mothtrap stop", help="Reason; stored in the run.")
 @click.option(
     "--timeout",
     type=float,
     metavar="S",
-    help="How long to wait for the answer [default: 30; in an object store 120].",
+    help="Seconds to wait for the answer [default: 30; with an object store 120].",
 )
 @runs_dir_option
 def command(run: str | None, runs_dir: str | None, reason: str, timeout: float | None) -> None:
     """Stop a running job at a step that all its workers agree on; without RUN, the latest.
 
-    The functions that the script gave to mothtrap.on_stop are called first. The job ends with
-    exit code 3, or what stop_exit_code says.
+    First, the functions that the script passed to mothtrap.on_stop are called. The job ends with
+    exit code 3, or with the setting `stop_exit_code`.
     """
     from mothtrap.core.config import load_config
     from mothtrap.core.control_requests import StopRequest

@@ -1,4 +1,4 @@
-"""Tag a run, or take tags off it."""
+"""Tag a run, or remove its tags."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from mothtrap.cli._options import runs_dir_option
 @click.command(name="tag")
 @click.argument("run")
 @click.argument("tags", nargs=-1, required=True)
-@click.option("--remove", is_flag=True, help="Take the tags off.")
+@click.option("--remove", is_flag=True, help="Remove the tags.")
 @runs_dir_option
 def command(run: str, tags: tuple[str, ...], remove: bool, runs_dir: str | None) -> None:
-    """Tag a run, or take tags off it; `mothtrap ls --where TAG` lists the runs that have one.
+    """Tag a run, or remove its tags; `mothtrap ls --where TAG` lists the runs with a tag.
 
     \b
     mothtrap tag RUN baseline paper

@@ -27,13 +27,13 @@ EVERY_S = 0.5
 
 @click.command(name="top")
 @click.argument("run", required=False)
-@click.option("--once", is_flag=True, help="Print one screen and leave.")
+@click.option("--once", is_flag=True, help="Print one screen and exit.")
 @runs_dir_option
 def command(run: str | None, once: bool, runs_dir: str | None) -> None:
-    """Show a run live in the terminal; without RUN, the latest. Works over any ssh.
+    """Show a run live in the terminal; without RUN, the latest. Works over ssh.
 
-    Keys: q quits, n and p go through the findings, f goes to the first bad step, s pressed
-    twice stops the job. Where stdout is no terminal, one screen is printed.
+    Keys: q quits, n and p go to the next and previous finding, f goes to the first bad step, s
+    pressed twice stops the job. If stdout is not a terminal, one screen is printed.
     """
     from rich.console import Console
 

@@ -1,4 +1,4 @@
-"""Serve a page in the browser: runs, findings, curves and output."""
+"""Show runs, findings, curves, and output as a page in the browser."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from mothtrap.cli._options import runs_folder
 
 @click.command(name="ui")
 @click.argument("runs", required=False)
-@click.option("--port", type=click.IntRange(0, 65535), help="Port [default: 8765 or the next].")
-@click.option("--uds", metavar="PATH", default="", help="Serve at a Unix socket instead.")
-@click.option("--host", metavar="HOST", help="Serve at an address others can reach.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), help="Port [default: 8765, or the next free one]."
+)
+@click.option("--uds", metavar="PATH", default="", help="Serve on a Unix socket instead of a port.")
+@click.option("--host", metavar="HOST", help="Serve on an address that others can reach.")
 @click.option(
     "--allowed-host",
     multiple=True,
     metavar="NAME",
-    help="A name under which a browser may reach the page; may be repeated.",
+    help="A host name that browsers may use for the page; can be repeated.",
 )
 @click.option(
     "--allow-replay", "replays", is_flag=True, help="Let the page start replays on this machine."
@@ -37,10 +39,10 @@ def command(
     replays: bool,
     opens: bool,
 ) -> None:
-    """Serve a page in the browser: runs, findings, curves and output.
+    """Show runs, findings, curves, and output as a page in the browser.
 
-    RUNS is a folder of runs, one run, or a URL such as s3://bucket/runs [default: ./runs]. The
-    page is for you alone: it is served on this machine and requires a token.
+    RUNS is a folder of runs, one run, or a URL such as s3://bucket/runs [default: ./runs]. Only you
+    can open the page: the server listens on this machine only, and requires a token.
 
     \b
     mothtrap ui
@@ -62,11 +64,11 @@ def command(
     if not is_url(config.runs_dir):
         runs_folder(config.runs_dir, given=runs is not None)
     if host is not None and uds:
-        raise Refusal("--host and --uds are two ways to serve; give one of them")
+        raise Refusal("--host and --uds exclude each other; give one of them")
     if host is not None and replays:
         raise Refusal(
-            "--allow-replay executes scripts of runs for whoever has the page, so it is for the "
-            "loopback only; leave --host out, and use ssh -L"
+            "--allow-replay lets everyone who can open the page run scripts, so it cannot be "
+            "combined with --host; leave --host out, and use ssh -L"
         )
     folder = RunsFolder(config.runs_dir)
     bound = server.listen(host or server.LOOPBACK, port, uds)
@@ -76,16 +78,16 @@ def command(
     url = address.url(token, folder.single)
     if host is not None:
         click.echo(
-            f"warning: everyone who reaches {host}:{chosen} and has the token sees these runs, and "
-            "the traffic is not encrypted; ssh -L to the loopback is safer",
+            f"warning: everyone who can reach {host}:{chosen} and has the token can see these "
+            "runs, and the traffic is not encrypted; without --host, and with ssh -L, it is safer",
             err=True,
         )
     if port is None and not uds and chosen != server.PORT:
-        click.echo(f"port {server.PORT} is taken: serving at {chosen}", err=True)
+        click.echo(f"port {server.PORT} is taken; serving on port {chosen}", err=True)
     click.echo(url)
     if forward := server.forward_line(address):
         click.echo(f"from your own machine: {forward}", err=True)
-    click.echo("Ctrl-C ends it", err=True)
+    click.echo("Ctrl-C stops the server", err=True)
     sys.stdout.flush()
     if opens:
         click.launch(url)

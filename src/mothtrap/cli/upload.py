@@ -1,4 +1,4 @@
-"""Send runs that are kept on this machine to their object store."""
+"""Upload runs stored on this machine to their object store."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from mothtrap.cli._group import USAGE_OR_OWN_ERROR
 
 @click.command(name="upload")
 @click.argument("run", required=False)
-@click.option("--to", metavar="URL", help="Where runs are kept, e.g. s3://bucket/runs.")
-@click.option("--name", metavar="NAME", help="Name of the run there [default: its own].")
+@click.option("--to", metavar="URL", help="Object store to upload to, e.g. s3://bucket/runs.")
+@click.option(
+    "--name", metavar="NAME", help="Name of the run in the store [default: its own name]."
+)
 @click.pass_context
 def command(ctx: click.Context, run: str | None, to: str | None, name: str | None) -> None:
-    """Send runs that are kept on this machine to their object store.
+    """Upload runs stored on this machine to their object store.
 
-    Without RUN, every run whose job has ended while its store could not be reached. RUN is
-    a path or the name of such a run; with --to, also any other run of this machine.
+    Without RUN, upload every run whose store could not be reached before its job ended. RUN is a
+    path or the name of one of these runs; with --to, it can be any run on this machine.
     """
     from mothtrap.core.config import load_config
     from mothtrap.core.errors import ConfigError, MothtrapError
@@ -33,9 +35,9 @@ def command(ctx: click.Context, run: str | None, to: str | None, name: str | Non
     waiting = spooled()
     if run is None:
         if to is not None or name is not None:
-            raise ConfigError("--to and --name are of one run; name the run, too")
+            raise ConfigError("--to and --name apply to one run; name the run, too")
         if not waiting:
-            click.echo("every run is where it belongs; nothing is to be sent", err=True)
+            click.echo("every run is already in its store; nothing to upload", err=True)
         chosen = waiting
     elif attempts(Path(run)) or not (named := [path for path in waiting if path.name == run]):
         config, _ = load_config(start=Path.cwd(), environ=os.environ)
@@ -45,7 +47,7 @@ def command(ctx: click.Context, run: str | None, to: str | None, name: str | Non
     failed = False
     for path in chosen:
         try:
-            click.echo(f"{path.name} is at {send(path, to, name)}")
+            click.echo(f"{path.name} was uploaded to {send(path, to, name)}")
         except (MothtrapError, OSError) as err:
             if len(chosen) == 1:
                 raise

@@ -1,4 +1,4 @@
-"""Show each worker of a job: its node, its steps, and what it does."""
+"""Show each worker of a job: its node, its steps, and what it is doing."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ MOST_MISSING = 8
 @format_option
 @runs_dir_option
 def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> None:
-    """Show each worker of a job: its node, its steps, and what it does; without RUN, the latest.
+    """Show each worker of a job: its node, its steps, and what it is doing.
 
-    The first line says how many of the workers were seen. `age` is the time since a worker has
-    stored a step, `own` and `step` are medians of its last steps: own work, and all with the
-    waiting for others. A worker without a step for long `waits` in a collective, is `idle`
-    elsewhere, or is `busy`.
+    Without RUN, the latest run. The first line counts the workers that were seen. `age` is the time
+    since the worker last stored a step. `own` and `step` are medians of its last steps: the
+    worker's own work, and the full step including the time it waits for other workers. A worker
+    that has not stored a step for long `waits` in a collective, is `idle` elsewhere, or is `busy`.
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config

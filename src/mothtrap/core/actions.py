@@ -226,5 +226,5 @@ def settings_of(settings: object, name: str, key: str, where: str) -> Mapping[st
         ConfigError: there are none.
     """
     if settings is None:
-        raise ConfigError(f"{where}: {name} needs {name} = ...; the configuration holds none")
+        raise ConfigError(f"{where}: {name} needs {name} = ...; the configuration has none")
     return settings if isinstance(settings, Mapping) else {key: settings}

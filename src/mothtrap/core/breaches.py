@@ -73,7 +73,7 @@ def judge(invariant: Invariant, window: Window) -> Breach | None:
         else [(t, _broken(invariant, t), t.present_ST) for t in tables(invariant, window)]
     )
     if not found:
-        raise NotEnoughData(f"nothing was captured of {invariant.subject}")
+        raise NotEnoughData(f"{invariant.subject} was not captured")
     lasting = [
         (table, _lasting(mask_ST, judged_ST, table.steps_S, invariant.patience))
         for table, mask_ST, judged_ST in found

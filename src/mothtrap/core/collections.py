@@ -33,28 +33,30 @@ Matcher = Callable[[TensorInfo], bool]
 
 
 class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Tensors that belong together, what is captured of them, and when.
+    """Set of tensors to capture, with the data to capture of each and a schedule.
 
-    Which: those that match one of `tensors` and, where given, one of `modules` (globs
-    over module paths) and one of `module_types` (class names). A pattern of `tensors` is
-    a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`, with
-    a kind, a built-in collection, or `*` before the colon), or a regular expression that
-    is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection that is named as a
-    built-in one and chooses nothing is that one. `inputs` are those of whole models, unless
-    `modules` or `module_types` ask for others; `input:*` and `*` are those of modules, too.
+    Tensors: a tensor belongs to the collection if it matches one of `tensors` and, if given, one
+    of `modules` (globs over module paths) and one of `module_types` (class names). A pattern in
+    `tensors` is a built-in collection (`gradients`), a glob over names (`gradients:blocks.0.*`,
+    with a kind, a built-in collection, or `*` before the colon), or a regular expression that
+    is searched in `kind:name` (`re:weight:.*[qkv]$`). A collection that selects nothing and has
+    the name of a built-in collection has the tensors of the built-in one. `inputs` are the inputs
+    of whole models, unless `modules` or `module_types` are given; `input:*` and `*` include the
+    inputs of modules.
 
-    What: `statistics` (`all`, or ids; `quantiles` are worked out from copies, like
-    `reductions`; `exponents`, `inactive` and `saturated` are captured at one step in 16
-    where no schedule is given; empty = none), `raw` = the values as they are,
-    `shape_only` = nothing but the shape at each step. `reductions` are functions of
-    one array that return a number.
+    Data: `statistics` lists statistics by id, or `all`; an empty list means none. `quantiles`
+    and `reductions` are computed from copies of the tensors. Without a schedule, `exponents`,
+    `inactive` and `saturated` are captured at one step in 16. `raw` captures the values, and
+    `shape_only` only the shape at each step. `reductions` are functions that take one array and
+    return a number.
 
-    When: the schedule that a collection is by itself, in each of `modes`; `eval` and
-    `predict` are schedules of their own for these modes. With `on` (`finding`, rule
-    codes or families) only in the `for_steps` steps after such a finding.
+    Schedule: a collection is itself a `Schedule`, which applies in each of `modes`. `eval` and
+    `predict` override the schedule in these modes. With `on` (`finding`, rule codes or families),
+    the collection is captured only in the `for_steps` steps after such a finding.
 
-    All of it is captured, whatever it costs, within two bounds that may be set: `budget_mb`
-    of copies that one process keeps in a run, and `overhead`, a share of the training time.
+    Two optional limits bound the cost: `budget_mb` is the size in MB of the copies that one
+    process stores in a run, and `overhead` is a share of the training time. Without them,
+    everything is captured regardless of cost.
     """
 
     tensors: tuple[str, ...] = ()
@@ -73,7 +75,7 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
     reductions: dict[str, Any] = {}
 
     def schedule(self, mode: Mode) -> Schedule | None:
-        """The schedule in a mode; None when nothing is captured in it."""
+        """Return the schedule in a mode; None if nothing is captured in that mode."""
         own = {Mode.EVAL: self.eval, Mode.PREDICT: self.predict}.get(mode)
         if own is not None:
             return own
@@ -81,7 +83,7 @@ class Collection(Schedule, frozen=True, kw_only=True, forbid_unknown_fields=True
 
     @property
     def numbers(self) -> tuple[Statistic, ...]:
-        """The statistics asked for; not given = all, unless something else is asked for."""
+        """Requested statistics; all if neither statistics nor other data are requested."""
         if self.statistics is not None:
             return self.statistics
         return () if self.raw or self.shape_only or self.reductions else ("all",)
@@ -141,24 +143,28 @@ def _complaint_of_pattern(pattern: str) -> str | None:
         try:
             re.compile(pattern.removeprefix(REGEX))
         except re.error as err:
-            return f"tensors: {pattern!r} is no regular expression: {err}"
+            return f"tensors: {pattern!r} is not a valid regular expression: {err}"
         return None
     if _kinds_of(pattern):
         return None
     kind, colon, _ = pattern.partition(":")
     if colon:
         hint = nearest(kind, [*known_kinds.plurals(), *known_kinds.names()])
-        return f"tensors: {pattern!r} is of no kind{hint}; kinds: {', '.join(known_kinds.names())}"
+        return (
+            f"tensors: {pattern!r} has an unknown kind{hint}; kinds: "
+            f"{', '.join(known_kinds.names())}"
+        )
     return (
-        f"tensors: {pattern!r} is no built-in collection{nearest(kind, known_kinds.plurals())}; "
-        f"for names write '*:{pattern}'; built-in: {', '.join(known_kinds.plurals())}"
+        f"tensors: {pattern!r} is not a built-in "
+        f"collection{nearest(kind, known_kinds.plurals())}; for names write '*:{pattern}'; "
+        f"built-in: {', '.join(known_kinds.plurals())}"
     )
 
 
 def _complaint_of_content(collection: Collection) -> str | None:
     kept = bool(collection.numbers or collection.raw or collection.reductions)
     if collection.shape_only and kept:
-        return "shape_only excludes raw, statistics and reductions; keep one of them"
+        return "shape_only cannot be combined with raw, statistics, or reductions; keep one of them"
     if not kept and not collection.shape_only:
         return 'statistics is empty: give statistics = ["all"], raw = true or shape_only = true'
     if not collection.modes and collection.eval is None and collection.predict is None:
@@ -173,11 +179,14 @@ def _complaint_of_content(collection: Collection) -> str | None:
         if not name:
             return "reductions has a function without a name"
         if name in MEASURED:
-            return f"reductions.{name} is the name of a number that mothtrap measures itself"
+            return (
+                f"reductions.{name}: mothtrap already measures a number of this name; choose "
+                "another name"
+            )
         if not callable(function):
             return (
                 f"reductions.{name} must be a function of one array, not {function!r}; functions "
-                "can be given from Python alone: mothtrap.watch(..., collections=...)"
+                "can be given only in Python: mothtrap.watch(..., collections=...)"
             )
     return None
 

@@ -33,51 +33,64 @@ FILE_ONLY = ("rules", "severity", "per_layer_ignores", "actions")
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything that a user can set.
+    """All settings of a run, by key of the configuration file.
 
-    `overhead` is the share of training time, at least 0 and below 1, that hooks and captures
-    together are kept within by skipping captures; 0 skips none. `queue_mb` bounds the memory of
-    captured data on its way to the disk; `on_full` says what gives when it is full:
-    `degrade` thins statistics, `drop` drops whole steps, `block` waits. `max_run_mb` is the
-    size of a run above which tensors are no longer kept whole, then statistics are no longer
-    stored (0: no limit). `writer`: a
-    `thread` of the training process, or a `process` of its own, which also writes what
-    was still queued when the training process was killed. `durability`: what is written
-    survives a `crash` of processes, or the loss of `power` too. `workers`: whether every
-    worker is captured and judged, or `rank0` alone. `runs_dir` is a folder or the URL of an
-    object store, to which new data is sent every `upload_every_s` seconds. `cache_mb` is what
-    the runs that were fetched from object stores may take on this machine (0: no limit): those
-    read least recently go first, none that is being read. `rules` holds
-    thresholds by rule code, `rule_files` are Python files with further rules. `severity` sets
-    that of all findings of a code or family; `per_layer_ignores` are codes or families by
-    glob over layers in which they are not looked for. `reference` is a run to compare with,
-    `invariants` a file of `mothtrap learn`, or the name of one that comes with mothtrap.
-    `on_nonfinite` says what becomes of a step whose loss or gradients are not finite, or whose
-    gradient norm is above `max_gradient_norm` (0: no limit): it is applied and reported
-    (`report`); it is not applied (`skip`), and the job is stopped (`stop`) or
-    `optimizer.step()` raises (`raise`). `guard_copies`: what a JAX step gives away (donates) is
-    copied before each step, so that the step can be left out.
-    `ring_mb` is the memory in which the inputs of the latest steps are kept for snapshots
-    (0: none); `redact` are globs over the names of variables, arguments and keys of batches
-    of which only type and shape are kept.
-    `snapshots` is how many snapshots are kept of each worker (0: none is taken), `snapshot_mb`
-    the most that they take together. `snapshot_every`: the state is kept every so many steps,
-    too, so that a step that turns out bad later can be replayed exactly (0: it is not).
-    `snapshot_at` are steps of which one is taken.
-    `inside_compiled`: activations that `capture` or a collection asks for are captured inside
-    compiled modules, too, by an operator in the compiled code.
-    `evaluate`: rules are evaluated and actions run with the `job`, or by a `monitor` elsewhere
-    (`mothtrap monitor`).
-    `actions` are reactions to findings and other events of the run (see `core.actions`);
-    `stop_exit_code` is the exit code of a job that was stopped on request.
-    `replay_at_end`: `mothtrap run` replays the first step that was not finite or raised when the
-    script has ended. `recheck`: the first bad step is recomputed while the job runs, to say whether
-    the same bits come out.
-    `digests`: those of gradients, weights and buffers are taken at every step, so that
-    `mothtrap diff` can name the first tensor in which two runs differ.
-    `quiet`: findings are printed and nothing else: no word on snapshots, no verdict on a run
-    in which nothing was found. `cost_per_hour` is the price of an hour of the job, in any
-    currency: findings then say what the steps after their onset have cost.
+    Attributes:
+        runs_dir: folder or object store URL for runs.
+        capture: captured data: `default` (the needs of the selected rules), `everything`, or
+            `off`.
+        overhead: limit on the cost of hooks and captures, as a share of the training time, at
+            least 0 and below 1. Captures are skipped to keep it; 0 skips none.
+        max_run_mb: size of a run in MB above which no more tensor values are stored, and then no
+            more statistics; 0 = no limit.
+        queue_mb: limit in MB on the memory of captured data that waits to be written.
+        on_full: action when the queue is full: `degrade` thins statistics, `drop` drops whole
+            steps, `block` waits.
+        writer: a `thread` of the training process writes, or a separate `process`, which also
+            writes the queued data after the training process is killed.
+        durability: written data survives a `crash` of processes, or also the loss of `power`.
+        workers: capture and evaluate `all` workers, or `rank0` alone.
+        evaluate: the `job` evaluates rules and runs actions, or a `monitor` does (`mothtrap
+            monitor`).
+        select, ignore: rules to evaluate or to leave out, by code or family.
+        upload_every_s: seconds between uploads of new data to an object store.
+        cache_mb: limit in MB on the local copies of runs from object stores; 0 = no limit. The
+            least recently read runs are removed first, except runs that are being read.
+        severity: severity of all findings of a rule, by code or family.
+        per_layer_ignores: codes or families to ignore, by glob over layers.
+        rule_files: Python files with additional rules.
+        reference: a run to compare with.
+        invariants: a file of `mothtrap learn`, or the name of a built-in one.
+        inside_compiled: capture requested activations inside compiled modules, too, with an
+            operator in the compiled code.
+        digests: compute digests of gradients, weights and buffers at every step, so that
+            `mothtrap diff` can name the first tensor that differs between two runs.
+        quiet: print findings only: no messages about snapshots, and no verdict without findings.
+        cost_per_hour: price of an hour of the job, in any currency; findings then report the cost
+            of the steps after their onset.
+        on_nonfinite: action at a step whose loss or gradients are not finite, or whose gradient
+            norm exceeds `max_gradient_norm`: `report` applies and reports it; `skip` does not
+            apply it; `stop` does not apply it and stops the job; `raise` makes
+            `optimizer.step()` raise.
+        max_gradient_norm: largest gradient norm of a sound step; 0 = no limit.
+        guard_copies: copy the buffers that a JAX step donates before each step, so that the step
+            can be skipped.
+        ring_mb: memory in MB for the inputs of the latest steps, which snapshots need; 0 = none.
+        snapshots: number of snapshots to keep per worker; 0 = take none.
+        snapshot_mb: limit in MB on all snapshots of a worker together.
+        snapshot_every: also store the state every n steps, so that a step that turns out bad later
+            can be replayed exactly; 0 = never.
+        snapshot_at: steps to take a snapshot of.
+        replay_at_end: when the script ends, `mothtrap run` replays the first step that was not
+            finite or raised an exception.
+        recheck: the first bad step is recomputed while the job runs, to say whether it gives the
+            same bits.
+        redact: globs over names of variables, arguments and batch keys whose values are not
+            stored, only their type and shape.
+        rules: thresholds by rule code and name.
+        collections: collections by name.
+        actions: reactions to findings and other events of the run (see `core.actions`).
+        stop_exit_code: exit code of a job that was stopped on request.
     """
 
     runs_dir: str = "runs"
@@ -121,11 +134,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def roll_s(self) -> float | None:
-        """Seconds after which a segment is sealed; None: by size only, as on a disk."""
+        """Seconds after which a segment is sealed; None = segments are sealed by size only."""
         return self.upload_every_s if "://" in self.runs_dir else None
 
     def selects(self, code: str) -> bool:
-        """Return whether the rule `code` is in force, by code or family prefix."""
+        """Return True if the rule `code` is selected, by code or family prefix."""
         chosen = not self.select or any(code.startswith(prefix) for prefix in self.select)
         return chosen and not any(code.startswith(prefix) for prefix in self.ignore)
 
@@ -287,7 +300,8 @@ def _read(path: Path) -> dict[str, object]:
         top = _with_underscores(own)
         if twice := sorted(top.keys() & values.keys()):
             raise ConfigError(
-                f"{path}: {twice[0]} stands at the top and in [tool.mothtrap]; keep one of them"
+                f"{path}: {twice[0]} is set both at the top level and in [tool.mothtrap]; keep "
+                "one of them"
             )
         values |= top
     for key in values:
@@ -318,8 +332,8 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
     if not 0 <= config.overhead < 1:
         raise fault(
             where,
-            f"overhead cannot be {config.overhead:g}: overhead is a share of the training time: "
-            "0.02 is 2 %; it must be at least 0 (no limit) and below 1",
+            f"overhead cannot be {config.overhead:g}: it is a share of the training time (0.02 is "
+            "2 %), at least 0 (no limit) and below 1",
         )
     for key in ("max_run_mb", "cache_mb"):
         if not 0 <= (size := getattr(config, key)) < float("inf"):
@@ -329,8 +343,8 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
     if config.workers == "rank0" and config.on_nonfinite != "report":
         raise fault(
             where,
-            f"on_nonfinite = {config.on_nonfinite!r} cannot go with workers = 'rank0': all "
-            "workers must agree on a step; leave workers at 'all'",
+            f"on_nonfinite = {config.on_nonfinite!r} cannot be combined with workers = 'rank0', "
+            "because all workers must agree on a step; leave workers at 'all'",
         )
     if not 0 <= config.max_gradient_norm < float("inf"):
         given = f"{config.max_gradient_norm:g}"
@@ -343,7 +357,10 @@ def _checked(values: Mapping[str, object], where: str) -> Config:
         raise fault(where, f"stop_exit_code must be 0 to 255, not {config.stop_exit_code}")
     stops = any("stop" in reaction.do for reaction in reactions(config.actions, where))
     if stops and config.workers == "rank0":
-        raise fault(where, "the action stop cannot go with workers = 'rank0'; leave it at 'all'")
+        raise fault(
+            where,
+            "the action `stop` cannot be combined with workers = 'rank0'; leave workers at 'all'",
+        )
     for name, collection in config.collections.items():
         found = complaint(name, collection)
         if found:

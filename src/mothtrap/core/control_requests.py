@@ -82,7 +82,7 @@ def objection(request: CaptureRequest, in_force: Iterable[str]) -> str | None:
     for name in request.remove:
         if name not in known:
             have = ", ".join(known) or "none"
-            return f"no collection {name!r} is in force{nearest(name, known)}; in force: {have}"
+            return f"no collection {name!r} is active{nearest(name, known)}; active: {have}"
     if request.for_steps is not None and request.for_steps < 1:
         return f"for_steps must be 1 step or more, not {request.for_steps}"
     return _objection_to(request.add)

@@ -1,4 +1,4 @@
-"""Base of whatever reports findings: a code, a name, and a docstring that is the documentation."""
+"""Base of rules and probes: a code, a name, and a docstring that is the documentation."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mothtrap.core.ruledoc import RuleDoc, parse_doc
 class Documented:
     """Base of rules and probes.
 
-    `severity` is that of findings that do not state theirs. `title` names the fault in words where
-    the words of the name do not. `explains` names the rules or probes whose findings this one
-    causes. The docstring is the documentation (headings: see `core.ruledoc`).
+    `severity` is the default severity of findings. `title` is the name of the fault to show, if it
+    differs from the words of the name. `explains` names the rules or probes whose findings this
+    fault causes. The docstring is the documentation (for headings see `core.ruledoc`).
     """
 
     code: ClassVar[str]
@@ -24,11 +24,11 @@ class Documented:
 
     @classmethod
     def name(cls) -> str:
-        """The name of the fault: the file name, or what the class is `called`."""
+        """Return the name of the fault: `called` if it is set, or else the file name."""
         return cls.called or cls.__module__.rpartition(".")[2]
 
     @classmethod
     def doc(cls) -> RuleDoc:
-        """The parsed docstring; empty where there is only the signature of a dataclass."""
+        """Return the parsed docstring; empty if the class has none."""
         text = cls.__doc__ or ""
         return parse_doc("" if text.startswith(f"{cls.__name__}(") else text)

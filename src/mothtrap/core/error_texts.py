@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import traceback
+from collections.abc import Iterator
 
 from mothtrap.core.masking import without_secrets
 
@@ -36,7 +37,34 @@ def traceback_of(error: BaseException) -> str:
 
     Of a longer one the beginning and the end are kept.
     """
-    text = without_secrets("".join(traceback.format_exception(error)))
+    return _bounded("".join(traceback.format_exception(error)))
+
+
+def traceback_without(folder: str, error: BaseException) -> str:
+    """Return what `traceback_of` does, without the frames whose files are in a folder.
+
+    Args:
+        folder: absolute path with a separator at its end.
+        error: an exception that was raised.
+    """
+    told = traceback.TracebackException.from_exception(error)
+    for one in _chain(told):
+        one.stack[:] = [frame for frame in one.stack if not frame.filename.startswith(folder)]
+    return _bounded("".join(told.format()))
+
+
+def _chain(
+    error: traceback.TracebackException,
+) -> Iterator[traceback.TracebackException]:
+    """Yield an exception, its causes, what was handled before, and the exceptions of a group."""
+    yield error
+    others = [error.__cause__, error.__context__, *(error.exceptions or ())]
+    for other in filter(None, others):
+        yield from _chain(other)
+
+
+def _bounded(text: str) -> str:
+    text = without_secrets(text)
     if len(text) <= MAX_TRACEBACK:
         return text
     left_out = f"\n... {len(text) - MAX_TRACEBACK:,} characters left out ...\n"

@@ -5,30 +5,30 @@
     ├── UnknownNameError (KeyError)         a rule, adapter, statistic or tensor that does not exist
     ├── RunNotFoundError (FileNotFoundError)
     ├── RunExistsError (FileExistsError)
-    ├── OutputExistsError (FileExistsError) something lies where a file or folder is to be made
+    ├── OutputExistsError (FileExistsError) the output file or folder exists already
     ├── DamagedDataError (ValueError)       bytes that do not match their checksum or format
-    │   └── DamagedSnapshotError            those of a snapshot
-    ├── StateMismatchError (ValueError)     a recorded state does not fit the objects that are there
-    ├── StepUnavailableError (LookupError)  a step at which nothing of what was asked was captured
-    │   └── StepNotYetError                 the job has not come to it
-    ├── ControlError                        a running job does not do what it is asked
+    │   └── DamagedSnapshotError            a damaged file of a snapshot
+    ├── StateMismatchError (ValueError)     a recorded state does not fit this process's objects
+    ├── StepUnavailableError (LookupError)  the requested data was not captured at that step
+    │   └── StepNotYetError                 the job has not reached that step
+    ├── ControlError                        a running job does not carry out a request
     ├── ReplayError                         a recorded step cannot be replayed here
     ├── QueryError (ValueError)             a query that cannot be answered
     ├── PluginError (ImportError)           an installed plugin cannot be used
-    ├── MissingExtraError (ImportError)     an optional dependency that is not installed
+    ├── MissingExtraError (ImportError)     an optional dependency is not installed
     ├── StoreError (OSError)                an object store failed; trying again may help
     │   ├── StoreRefusedError               credentials, permissions or bucket are wrong
-    │   ├── OddKeyError                     a key among others that cannot be requested
+    │   ├── OddKeyError                     a key that cannot be requested, such as one with `..`
     │   ├── ObjectExistsError (FileExistsError)
     │   └── ObjectNotFoundError (FileNotFoundError)
-    ├── ActionError                         a reaction to an event cannot be carried out
-    │   └── DeliveryError                   it failed; trying again later may help
-    ├── NonFiniteStepError (FloatingPointError) a step that the guard refuses to apply
-    └── CannotJudge                         how a rule says that it has no verdict
+    ├── ActionError                         an action cannot be carried out
+    │   └── DeliveryError                   an action failed; trying again later may help
+    ├── NonFiniteStepError (FloatingPointError) the guard refuses to apply a step
+    └── CannotJudge                         a rule cannot be evaluated
         ├── NotEnoughData
         └── NotApplicable
 
-A message says what failed, what was found, what was expected, and what to do.
+Each message says what failed, what was found, what was expected, and what to do.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ class ConfigError(MothtrapError, ValueError):
 
 
 class UnknownNameError(MothtrapError, KeyError):
-    """A name was asked for that does not exist."""
+    """The requested name does not exist."""
 
     def __str__(self) -> str:  # KeyError would print the repr of its argument
         return str(self.args[0]) if self.args else ""
 
 
 class RunNotFoundError(MothtrapError, FileNotFoundError):
-    """No run lies where one was asked for."""
+    """There is no run at the given place."""
 
 
 class RunExistsError(MothtrapError, FileExistsError):
@@ -61,7 +61,7 @@ class RunExistsError(MothtrapError, FileExistsError):
 
 
 class OutputExistsError(MothtrapError, FileExistsError):
-    """Something lies where a file or folder is to be made."""
+    """The output file or folder exists already."""
 
 
 class DamagedDataError(MothtrapError, ValueError):
@@ -69,7 +69,7 @@ class DamagedDataError(MothtrapError, ValueError):
 
 
 class DamagedSnapshotError(DamagedDataError):
-    """A file of a snapshot is torn, changed, or missing: nothing of that snapshot is used."""
+    """A file of a snapshot is incomplete, changed, or missing; the snapshot is not used."""
 
 
 class StateMismatchError(MothtrapError, ValueError):
@@ -81,7 +81,7 @@ class StepUnavailableError(MothtrapError, LookupError):
 
 
 class StepNotYetError(StepUnavailableError):
-    """The job has not come to that step; it may."""
+    """The job has not reached that step yet."""
 
 
 class QueryError(MothtrapError, ValueError):
@@ -89,7 +89,7 @@ class QueryError(MothtrapError, ValueError):
 
 
 class PluginError(MothtrapError, ImportError):
-    """A part that another distribution brought cannot be used: `what` it is, and `reason`."""
+    """A plugin from another package cannot be used."""
 
     def __init__(self, what: str, reason: str) -> None:
         super().__init__(f"{what} cannot be used: {reason}; update or uninstall it")
@@ -98,7 +98,7 @@ class PluginError(MothtrapError, ImportError):
 
 
 class MissingExtraError(MothtrapError, ImportError):
-    """Something needs a package that is not installed."""
+    """A feature needs an optional package that is not installed."""
 
     def __init__(self, what: str, package: str, extra: str) -> None:
         super().__init__(
@@ -108,45 +108,45 @@ class MissingExtraError(MothtrapError, ImportError):
 
 
 class StoreError(MothtrapError, OSError):
-    """An object store did not do what it was asked; trying again may help."""
+    """A request to an object store failed; trying again may help."""
 
 
 class StoreRefusedError(StoreError):
-    """Credentials, permissions or the bucket are wrong; trying again does not help by itself."""
+    """Credentials, permissions or the bucket are wrong; trying again does not help."""
 
 
 class OddKeyError(StoreError):
-    """A place cannot be listed, since a key in it has a part such as `..`."""
+    """A place in an object store cannot be listed, since a key in it has a part such as `..`."""
 
 
 class ObjectExistsError(StoreError, FileExistsError):
-    """An object of that key exists."""
+    """An object with that key exists already."""
 
 
 class ObjectNotFoundError(StoreError, FileNotFoundError):
-    """No object has that key."""
+    """There is no object with that key."""
 
 
 class ControlError(MothtrapError):
-    """A running job cannot do what it is asked to, or does not answer."""
+    """A running job cannot carry out a request, or does not answer."""
 
 
 class ActionError(MothtrapError):
-    """A reaction to an event cannot be carried out; the message never holds a secret."""
+    """An action cannot be carried out; the message contains no secrets."""
 
 
 class DeliveryError(ActionError):
-    """A reaction failed for now; trying again later may help."""
+    """An action failed; trying again later may help."""
 
 
 class NonFiniteStepError(MothtrapError, FloatingPointError):
     """A step was not applied: its loss or gradients are not finite, or too large.
 
     Attributes:
-        step: its number.
-        loss: its loss; None where none was seen.
-        parameters: names of those whose gradients are concerned, nearest to the loss first.
-        location: `file:line` of the loss, where known.
+        step: number of the step.
+        loss: loss of the step; None if no loss was observed.
+        parameters: names of the parameters with such gradients, nearest to the loss first.
+        location: `file:line` of the loss, if known.
     """
 
     def __init__(
@@ -164,19 +164,19 @@ class NonFiniteStepError(MothtrapError, FloatingPointError):
 
 
 class ReplayError(MothtrapError):
-    """A recorded step cannot be replayed: its script did not start, or never came to it."""
+    """A recorded step cannot be replayed: its script did not start, or did not reach the step."""
 
 
 class CannotJudge(MothtrapError):
-    """Raised by a rule's `check` when it has no verdict; the text is the reason."""
+    """Raised by a rule's `check` if the rule cannot be evaluated; the message is the reason."""
 
 
 class NotEnoughData(CannotJudge):
-    """The rule applies, but the window does not hold enough to judge."""
+    """The rule applies, but the window has too little data to evaluate it."""
 
 
 class NotApplicable(CannotJudge):
-    """The rule does not apply to this training."""
+    """The rule does not apply to this training run."""
 
 
 SLIP = 0.8
@@ -186,10 +186,10 @@ LEAST_PART = 3
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint that names the other known word closest to `name`, or ''.
+    """Return a hint that suggests the known word closest to `name`, or ''.
 
-    What differs in a letter or two is a slip; else a word that begins with `name` is nearer
-    than one that ends with it, and that nearer than one that is only spelled alike.
+    A word that differs in one or two letters comes first, then a word that starts with `name`, a
+    word that ends with it, and last a word with similar spelling.
     """
     others = [word for word in known if word != name]
     close = difflib.get_close_matches(name, others, n=1, cutoff=SLIP)

@@ -24,7 +24,7 @@ PACKAGE = "mothtrap.core.facts"
 class Fact(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Base of all facts.
 
-    `step` is the one in which it was made (see `StepKey`), `mode` that of the step.
+    `step` is the step of the observation (see `StepKey`), and `mode` the mode of that step.
     """
 
     step: int
@@ -106,7 +106,7 @@ def _installed() -> tuple[dict[str, type[Fact]], tuple[PluginError, ...]]:
         try:
             kinds = dict(_facts_in(part))
             if twice := sorted(found.keys() & kinds.keys()):
-                raise part.fault(f"the fact {twice[0]} is installed already")
+                raise part.fault(f"the fact {twice[0]} is already installed")
         except PluginError as err:
             errors.append(err)
         else:

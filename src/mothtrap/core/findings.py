@@ -20,7 +20,7 @@ class Severity(enum.StrEnum):
 
     @property
     def rank(self) -> int:
-        """0 for the worst."""
+        """Position in order of severity; 0 is `error`."""
         return list(Severity).index(self)
 
 
@@ -42,13 +42,13 @@ EvidenceValue = float | int | str | bool | list[float | int | str] | None
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A fault, where it began, and what to do about it.
+    """Fault found by a rule, with its onset, its evidence, and advice.
 
-    `step` is the onset: the first captured step at which the evidence holds;
-    `detected_step` is when it was said. `count` is the number of captured steps, up to
-    `last_step`, at which it held. `title` names the fault in words, where those of `name`
-    do not. `layers` are module paths or tensor names, the most
-    affected first. `location` is `file:line` of what the user acts on.
+    `step` is the onset: the first captured step with the fault. `detected_step` is the step at
+    which the rule reported it. `count` is the number of captured steps with the fault, up to
+    `last_step`. `title` is the name of the fault to show; if it is empty, `name` is shown.
+    `layers` are module paths or tensor names, the most affected first. `location` is the
+    `file:line` to change.
     """
 
     code: str
@@ -74,7 +74,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_step(self) -> bool:
-        """True if the finding is of a step of a training run; those of probes are not."""
+        """True if the finding belongs to a training step; False for findings of a probe."""
         return self.mode != MODE
 
     def _repr_html_(self) -> str:
@@ -98,7 +98,7 @@ class Findings(tuple[Finding, ...]):
 
     def _repr_html_(self) -> str:
         if not self:
-            return "<p>Nothing was found.</p>"
+            return "<p>No findings.</p>"
         rows = [(f.severity, f.code, f.name, f.step, ", ".join(f.layers), f.message) for f in self]
         return grid(("severity", "code", "name", "step", "layers", "message"), rows)
 

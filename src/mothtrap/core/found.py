@@ -25,12 +25,12 @@ LARGEST = 2**63
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A fault that a rule reports, starting at `step`.
+    """Fault that a rule reports, starting at `step`.
 
-    `severity` None means the severity of the rule. `layers` are module paths or names of
-    tensors, the most affected first; `location` is the `file:line` to change.
-    `last_step` is the last captured step with the fault, by default `step`. `fixes` is advice that
-    fits this case, by default the advice of the rule.
+    `severity` is by default the rule's severity. `layers` are module paths or tensor names, the
+    most affected first. `location` is the `file:line` to change. `last_step` is the last captured
+    step with the fault, by default `step`. `fixes` is advice for this case, by default the rule's
+    advice.
     """
 
     step: int

@@ -23,7 +23,9 @@ def installed() -> tuple[tuple[type[Rule], ...], tuple[PluginError, ...]]:
         try:
             rule = _checked(part)
             if rule.code in found:
-                raise part.fault(f"{rule.code} is the code of {found[rule.code].name()} already")
+                raise part.fault(
+                    f"the code {rule.code} is already used by the rule {found[rule.code].name()}"
+                )
         except PluginError as err:
             unusable.append(err)
         else:

@@ -30,13 +30,13 @@ SHIPPED = Path(__file__).parents[1] / "invariants"
 
 _WORDS = {
     "l2": "the norm",
-    "nan": "the number of NaN",
-    "inf": "the number of Inf",
+    "nan": "the number of NaNs",
+    "inf": "the number of Infs",
     "update_ratio": "the relative change in a step",
     "lr": "the learning rate",
     "loss": "the loss",
     "micro_batches": "the number of backward passes in a step",
-    "stale_gradient": "the mark of gradients that were not cleared",
+    "stale_gradient": "the flag for gradients that were not cleared",
     "gradient_state": "the state of the gradients (0 fresh, 1 unchanged, 2 absent)",
 }
 _LINE = 92
@@ -216,18 +216,18 @@ def read(source: str) -> tuple[Invariant, ...]:
     except OSError as err:
         known = shipped()
         raise ConfigError(
-            f"invariants: {source!r} cannot be read ({err.strerror or err})"
-            f"{nearest(source, known)}; expected a file made by `mothtrap learn`, or one of "
-            f"those that come with mothtrap: {', '.join(known)}"
+            f"invariants: {source!r} cannot be read "
+            f"({err.strerror or err}){nearest(source, known)}; expected a file made by `mothtrap "
+            f"learn`, or a set that comes with mothtrap: {', '.join(known)}"
         ) from err
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as err:
         raise ConfigError(
-            f"{path}: these are no invariants: {err}; expected a file as `mothtrap learn` makes it"
+            f"{path} is not a file of invariants: {err}; expected a file made by `mothtrap learn`"
         ) from err
     if learned.version != VERSION:
         raise ConfigError(
-            f"{path}: version {learned.version} of the form of invariants is not known here, "
-            f"{VERSION} is; learn it again with this version of mothtrap"
+            f"{path}: format version {learned.version} is not supported, only {VERSION}; run "
+            "`mothtrap learn` again with this version of mothtrap"
         )
     return learned.invariant
 
@@ -246,7 +246,7 @@ def shipped() -> tuple[str, ...]:
 def text(invariants: Sequence[Invariant], learned_from: Sequence[str]) -> str:
     """Return a file that holds these invariants, each under a sentence that says it."""
     lines = [
-        "# What held in healthy runs: delete what need not hold.",
+        "# Invariants of healthy runs. Delete those that need not hold.",
         f"version = {VERSION}",
         f"learned_from = {_list(learned_from, len('learned_from = '))}",
     ]

@@ -37,7 +37,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Labels(msgspec.Struct, frozen=True, kw_only=True):
-    """Opinion of people on a run, by their latest remarks."""
+    """Tags, notes, and group that users gave a run, and whether it is archived."""
 
     tags: tuple[str, ...] = ()
     notes: tuple[Note, ...] = ()

@@ -72,9 +72,9 @@ class Start:
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """`source.json` of an attempt: the state of the script's git repository at its start.
 
-    `changed` are paths of files with changes that are not committed, at most the first few
-    hundred of `changed_count`; `diff` are those changes, cut after `core.ledger.DIFF_CHARACTERS`.
-    `error` says why nothing is known, and is empty else.
+    `changed` are the paths of files with uncommitted changes, at most the first few hundred of
+    `changed_count`. `diff` is the text of these changes, up to `core.ledger.DIFF_CHARACTERS`
+    characters. `error` is the reason if the state is unknown, otherwise empty.
     """
 
     commit: str = ""

@@ -26,5 +26,5 @@ def logged_name(name: str) -> str:
         TypeError: the name is no text.
     """
     if not isinstance(name, str):
-        raise TypeError(f"a name must be a text, not a {type(name).__name__}")
+        raise TypeError(f"a name must be a string, not a {type(name).__name__}")
     return f"log.{name}" if name in MEASURED else name

@@ -13,21 +13,27 @@ from mothtrap.core.tensors import Role
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """Tensors of some kinds reduced to some statistics, facts, and scalars.
+    """Data that a rule reads: statistics of tensors, facts, and scalars.
 
-    Capture takes the union of the needs of the rules in force: no rule, no cost. All that a
-    need names is required, of tensors any of the kinds, unless it is `optional`: then it is
-    read where it is there. Where one of several needs is enough, `any_of` joins them.
+    Only data that some selected rule needs is captured. A rule runs only if everything that its
+    needs name was captured; of several `kinds`, one is enough. Data of an `optional` need may be
+    missing. `any_of` joins needs of which one is enough.
 
-    `facts` are reported by observers that look now and then; with `each_step` one must look
-    at every step. `scalars` are numbers of a step by name.
-    `roles` narrows activations to modules of these roles; empty means all modules.
-    `tensors` narrows to those that match one of its patterns (see `Collection`).
-    `of_root` leaves only inputs and outputs of whole models, those that user code calls.
-    `modes`: in which of them; an evaluation's steps are its forwards. `schedule` says when,
-    counted in steps of a mode; without one it is every `every` steps, and all at the start.
-    `steps` is how many captured steps the rule looks back over.
-    `alternative` is the same in needs that `any_of` joined, and empty in others.
+    Attributes:
+        kinds: kinds of tensors, e.g. `gradient`.
+        statistics: ids of statistics of these tensors, e.g. `l2`.
+        roles: roles of the modules whose activations are needed; empty means all modules.
+        tensors: patterns of the needed tensors (see `Collection`); empty means all.
+        of_root: restrict inputs and outputs to those of whole models, which user code calls.
+        modes: modes in which data is needed; steps of an evaluation are its forward passes.
+        every: capture every n-th step, and all steps at the start; ignored with a `schedule`.
+        schedule: captured steps, counted in each mode.
+        steps: number of captured steps that the rule looks back over.
+        facts: types of facts.
+        scalars: names of scalars, e.g. `loss`.
+        optional: the rule can run without this data.
+        each_step: the facts must be observed at every step; otherwise, observers sample steps.
+        alternative: set by `any_of`; the same text in all needs that it joined.
     """
 
     kinds: tuple[str, ...] = ()
@@ -63,7 +69,7 @@ def any_of(*needs: Need) -> tuple[Need, ...]:
 
 
 def required(needs: Iterable[Need]) -> list[tuple[Need, ...]]:
-    """Return what must be there, as alternatives of which one is enough."""
+    """Return the required needs, grouped into alternatives of which one is enough."""
     found: dict[str, list[Need]] = {}
     for number, need in enumerate(needs):
         if not need.optional:

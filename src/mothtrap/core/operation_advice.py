@@ -4,61 +4,70 @@ from __future__ import annotations
 
 from mothtrap.core.facts.nonfinite import FirstBadOperation
 
-_POSITIVE = "Keep what `{name}` is given above 0: clip it, e.g. at 1e-8"
+_POSITIVE = "Keep the input of `{name}` above 0: clip it, e.g. at 1e-8"
 _ONE_VALUE = (
-    "Give `{name}` two values or more: one value has no spread. Drop a last batch of one row "
-    "(`drop_last=True`), or normalize only where there are several values."
+    "Give `{name}` at least two values: one value has no spread. Drop a last batch of one row "
+    "(`drop_last=True`), or skip the normalization for a single value."
 )
 _OVERFLOW = (
-    "Compute `{name}` in float32: {type} ends at {limit}. Convert its operands with `.float()`, "
-    "or leave `autocast` for this line."
+    "Compute `{name}` in float32: {type} holds values up to {limit}. Convert its operands "
+    "with `.float()`, or switch off `autocast` for this line."
 )
 _LIMITS = {"float16": "65,504", "bfloat16": "3.4e+38"}
 _INFINITE_DERIVATIVE = (
-    "Add a small number to what `{name}` is given, e.g. 1e-12: its derivative at 0 is infinite."
+    "Add a small number to the input of `{name}`, e.g. 1e-12: its derivative at 0 is infinite."
 )
-_AT_ONE = "Keep what `{name}` is given inside -1 to 1: clip it, e.g. at 1 - 1e-6."
+_AT_ONE = "Keep the input of `{name}` between -1 and 1: clip it, e.g. at 1 - 1e-6."
 _ADVICE = {
     "log": f"{_POSITIVE}.",
     "log2": f"{_POSITIVE}.",
     "log10": f"{_POSITIVE}.",
-    "log1p": "Keep what `{name}` is given above -1: clip it, e.g. at -1 + 1e-6.",
+    "log1p": "Keep the input of `{name}` above -1: clip it, e.g. at -1 + 1e-6.",
     "sqrt": f"{_POSITIVE}, so that its derivative is finite, too.",
     "rsqrt": f"{_POSITIVE}.",
-    "reciprocal": "Keep what `{name}` is given away from 0: add a small number.",
+    "reciprocal": "Keep the input of `{name}` away from 0: add a small number.",
     "div": "Keep the divisor away from 0: add a small number, or clamp it.",
     "ctc_loss": (
-        "Drop rows with fewer frames than labels, shrink the time axis less, or pass "
-        "`zero_infinity=True` to the CTC loss: such a row has no alignment."
+        "Rows with fewer frames than labels have no alignment: drop them, shrink the time axis "
+        "less, or pass `zero_infinity=True` to the CTC loss."
     ),
-    "cross_entropy": "See that a row counts: the mean over rows that are all ignored is NaN.",
+    "cross_entropy": "Make sure that not all rows are ignored: the mean over no rows is NaN.",
     "scaled_dot_product_attention": (
-        "Leave one place of each row unmasked: a row of -inf has no softmax."
+        "Leave at least one position of each row unmasked: the softmax of a row of -inf is NaN."
     ),
-    "pow": "Keep the base of `{name}` above 0 where the exponent is negative or no whole number.",
-    "exp": "Keep what `{name}` is given small: subtract its maximum, or use `logsumexp`.",
+    "pow": (
+        "Keep the base of `{name}` above 0 where the exponent is negative or not a whole number."
+    ),
+    "exp": "Keep the input of `{name}` small: subtract its maximum, or use `logsumexp`.",
     "acos": _AT_ONE,
     "asin": _AT_ONE,
     "atanh": _AT_ONE,
-    "mean": "See that there is something to average: the mean of no values is NaN.",
+    "mean": "Make sure that there is a value to average: the mean of no values is NaN.",
     "std": _ONE_VALUE,
     "var": _ONE_VALUE,
-    "softmax": "Leave one place of each row unmasked: a row of -inf has no softmax.",
-    "log_softmax": "Leave one place of each row unmasked: a row of -inf has no softmax.",
-    "logsumexp": "Leave one value of each row finite: a row of -inf has no sum.",
-    "nll_loss": "See that a row counts: the mean over rows that are all ignored is NaN.",
+    "softmax": (
+        "Leave at least one position of each row unmasked: the softmax of a row of -inf is NaN."
+    ),
+    "log_softmax": (
+        "Leave at least one position of each row unmasked: the softmax of a row of -inf is NaN."
+    ),
+    "logsumexp": (
+        "Keep at least one value of each row finite: `logsumexp` of a row of -inf is not finite."
+    ),
+    "nll_loss": "Make sure that not all rows are ignored: the mean over no rows is NaN.",
     "linear": "Look at the sizes above: normalize the inputs of this layer, or scale its weights.",
 }
 """By the name of the operation without its library."""
 _ADVICE_BY_SOURCE = {
     ("log", "relu"): (
-        "A ReLU made the input of `{name}`, and gives exact zeros: take `softplus` in its "
-        "place, or let the network predict the logarithm. Clipping would only hide it."
+        "The input of `{name}` comes from a ReLU, which returns exact zeros: use `softplus` "
+        "instead, or let the network predict the logarithm. Clipping would only hide the problem."
     ),
-    ("log", "softmax"): "Take `log_softmax` of the scores, not `{name}` of their softmax.",
-    ("log", "sigmoid"): "Take `logsigmoid` of the scores, not `{name}` of their sigmoid.",
+    ("log", "softmax"): "Use `log_softmax` of the scores instead of `{name}` of their softmax.",
+    ("log", "sigmoid"): "Use `logsigmoid` of the scores instead of `{name}` of their sigmoid.",
     ("sqrt", "relu"): (
-        "A ReLU made the input of `{name}`, and gives exact zeros: take `softplus` in its place."
+        "The input of `{name}` comes from a ReLU, which returns exact zeros: use `softplus` "
+        "instead."
     ),
 }
 """By operation, and the one that made its input."""

@@ -28,25 +28,28 @@ def rule(
     """Make a rule of a function or a class.
 
     A function takes the window, and its thresholds as keyword-only arguments with
-    defaults; it returns, or yields, a `Found` for each fault, or raises `NotEnoughData`
-    or `NotApplicable` with the reason. A class derives from `Rule`, has thresholds as fields with
-    defaults, and a `check(self, window)` that does the same; it becomes a frozen dataclass. The
-    name of the rule is that of the function, or that of the class in small letters with
-    underscores; the docstring is its page::
+    defaults. It returns or yields a `Found` for each fault, or raises `NotEnoughData` or
+    `NotApplicable` with the reason. A class derives from `Rule`, has thresholds as fields with
+    defaults, and a method `check(self, window)` that does the same; it becomes a frozen dataclass.
+    The rule is named after the function, or after the class in lower case with underscores. The
+    docstring is its documentation::
 
         @mothtrap.rule("ACT901", needs=[Need(kinds=("activation",), statistics=("abs_max",))])
         def huge_activation(window, *, limit: float = 1e4):
             ...
 
     Args:
-        code: two or more capitals and three digits that no other rule has.
+        code: two or more capital letters and three digits; no other rule may have the code.
         severity: default severity of findings; `warning` unless given.
-        needs: what must be captured; a class may say it in its body instead.
-        explains: names of the rules whose findings this one causes.
-        passes: a finding becomes a note when the rule later finds it no more.
+        needs: data to capture; a class may set it in its body instead.
+        explains: names of the rules whose findings this fault causes.
+        passes: a finding becomes an `info` when the rule stops finding the fault.
+
+    Returns:
+        A decorator that returns the rule's class.
 
     Raises:
-        ConfigError: the code, the function or the class cannot be one of a rule.
+        ConfigError: the code, the function, or the class is not valid for a rule.
     """
     check_code(code)
     given: dict[str, Any] = {"code": code}
@@ -67,8 +70,8 @@ def rule(
 def _of_class(made: type, given: dict[str, Any]) -> type[Rule]:
     if not issubclass(made, Rule):
         raise ConfigError(
-            f"@rule stands above {made.__name__}, which must derive from mothtrap.Rule "
-            "and have a method check(window)"
+            f"@rule decorates {made.__name__}, which must derive from mothtrap.Rule and have a "
+            "method check(window)"
         )
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", made.__name__).lower()
     for key, value in (given | {"called": name}).items():
@@ -117,9 +120,9 @@ def _settings(name: str, function: Callable[..., Any]) -> list[tuple[str, type, 
         default = argument.default
         if argument.kind is not inspect.Parameter.KEYWORD_ONLY or not isinstance(default, SETTINGS):
             raise ConfigError(
-                f"the rule {name} has the argument {argument.name!r}; beside the window a rule "
-                "takes thresholds only: keyword-only arguments (after `*`) whose defaults are "
-                "numbers, texts or true or false"
+                f"the rule {name} has the argument {argument.name!r}; besides the window, a rule "
+                "takes only thresholds: keyword-only arguments (after `*`) whose defaults are "
+                "numbers, strings, True, or False"
             )
         check_threshold(f"the rule {name}", argument.name, default)
         found.append((argument.name, hints.get(argument.name, type(default)), default))

@@ -6,11 +6,11 @@ import msgspec
 
 
 class Probed(msgspec.Struct, frozen=True, kw_only=True):
-    """`probe.json` of an attempt: the size and the cost of a probe run.
+    """`probe.json` of an attempt: size and cost of a probe run.
 
-    `rows` were given, `judged` are those of them that the probes looked at. `task` is
-    `classification` or `regression`, `answers` the form of the model's answers. `left_out` counts
-    confirmed findings beyond the most that are reported.
+    `rows` is the number of given rows, `judged` the number of rows that the probes used. `task` is
+    `classification` or `regression`, `answers` the form of the model's output. `left_out` is the
+    number of confirmed findings that exceed the limit on reported findings.
     """
 
     rows: int

@@ -54,10 +54,10 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Predictions(msgspec.Struct, frozen=True, kw_only=True):
-    """Predictions of a classifier: counts by true (rows) and predicted class, and curves.
+    """Confusion matrix (rows: true class, columns: predicted class) and curves of a classifier.
 
-    `roc` has the false against the true positive rate, `precision_recall` the recall against the
-    precision; the areas are AUC and average precision.
+    `roc` contains pairs of false and true positive rate, `precision_recall` pairs of recall and
+    precision. The areas are AUC and average precision.
     """
 
     classes: list[str]

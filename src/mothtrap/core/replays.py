@@ -54,9 +54,9 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
-    """A replay that was made when the job had ended: `lines` as they were printed.
+    """Replay made at the end of a job.
 
-    `result` has what `mothtrap replay --format json` prints.
+    `lines` are the printed lines, `result` the output of `mothtrap replay --format json`.
     """
 
     step: int

@@ -1,4 +1,4 @@
-"""Base of all rules: one fault, judged on a window."""
+"""Base of all rules; a rule looks for one fault in a window."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ BEFORE_UPDATES = ("ACT", "NUM")
 class Rule(Documented, abc.ABC):
     """Base of all rules; a subclass is a frozen dataclass whose fields are thresholds.
 
-    A rule has no state, I/O, clock or framework. Its docstring is its documentation (headings:
-    see `core.ruledoc`), and its file name is its name. `severity` is the default for findings.
-    `title` names the fault where the file name does not. `explains` names the rules whose findings
-    this one causes. With `passes`, a finding becomes an info when the rule finds it no more. A
-    rule that `compares` also gets windows with `peers`: all workers of the run. One that `waits`
-    is also called while no step comes.
+    A rule has no state, does no I/O, reads no clock, and imports no framework. Its docstring is
+    its documentation (for headings see `core.ruledoc`), and its file name is its name.
+
+    Attributes:
+        needs: the data that the rule reads.
+        severity: default severity of its findings.
+        title: name of the fault to show, if it differs from the words of the file name.
+        explains: names of the rules whose findings this fault causes.
+        passes: a finding becomes an `info` when the rule stops finding the fault.
+        compares: the rule compares workers; its windows have the other workers as `peers`.
+        waits: the rule is also called while the job makes no step.
     """
 
     needs: ClassVar[tuple[Need, ...]] = ()
@@ -35,18 +40,18 @@ class Rule(Documented, abc.ABC):
 
     @abc.abstractmethod
     def check(self, window: Window) -> list[Finding]:
-        """Judge the window.
+        """Look for the fault in a window.
 
         Returns:
-            Findings; an empty list means that the rule could judge and found nothing.
+            Findings; an empty list means that the rule was evaluated and found nothing.
 
         Raises:
-            NotEnoughData: the rule applies, but the window is too short.
-            NotApplicable: the rule does not apply to this training.
+            NotEnoughData: the rule applies, but the window has too little data.
+            NotApplicable: the rule does not apply to this training run.
         """
 
     def fixes(self, window: Window) -> tuple[str, ...]:
-        """Return `What to do` for users of the framework that trains, most likely first."""
+        """Return the advice under `What to do` for the run's framework, most likely fix first."""
         return self.doc().fixes_for(window.adapters)
 
     def finding(
@@ -68,7 +73,25 @@ class Rule(Documented, abc.ABC):
         workers: tuple[int, ...] | None = None,
         title: str = "",
     ) -> Finding:
-        """Make a finding of this rule; why and fixes come from the docstring unless given."""
+        """Create a finding of this rule.
+
+        Args:
+            window: the evaluated window.
+            step: first step with the fault.
+            message: what is wrong, where, and by how much.
+            severity: by default the rule's severity.
+            layers: module paths or tensor names, the most affected first.
+            evidence: numbers that show the fault, by name.
+            location: `file:line` to change.
+            count: number of captured steps with the fault.
+            last_step: last captured step with the fault; by default `step`.
+            confidence: `high`, `medium` or `low`.
+            mode: mode of the step.
+            fixes: advice; by default the docstring's.
+            why: reason why the fault matters; by default the docstring's.
+            workers: ranks with the fault; by default the window's worker.
+            title: name of the fault in this case.
+        """
         fixes = self.fixes(window) if fixes is None else fixes
         return Finding(
             code=self.code,

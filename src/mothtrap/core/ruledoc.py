@@ -47,17 +47,17 @@ class RuleDoc:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        """The bullets of `What to do` where it is not known who trains."""
+        """Bullets of `What to do` for an unknown framework."""
         return self.fixes_for()
 
     def fixes_for(self, adapters: Collection[str] = ()) -> tuple[str, ...]:
         """Return the bullets of `What to do` for users of some adapters, most likely first.
 
         Args:
-            adapters: names; none where it is not known who trains.
+            adapters: names of adapters; empty if the framework is unknown.
 
         Returns:
-            Bullets as one line each: those for all, and those for the users of one library.
+            One line per bullet: bullets for all users, and bullets for users of one library.
         """
         bullets = list(self.bullets())
         named = {word for words, _ in bullets for word in words}
@@ -67,7 +67,7 @@ class RuleDoc:
         return found or tuple(text for of, text in bullets if not of.isdisjoint(USUAL))
 
     def bullets(self) -> Iterator[tuple[frozenset[str], str]]:
-        """Yield the bullets, each with the words for whom it is; '' = for all."""
+        """Yield the bullets, each with the names of the libraries it applies to; empty = all."""
         for bullet in ("\n" + self.sections.get("What to do", "")).split("\n- ")[1:]:
             text = " ".join(bullet.split())
             head, _, rest = text.partition(": ")

@@ -74,8 +74,8 @@ class RunFilter:
         for name in sorted(self.names):
             if name.lower() not in lower and not _is_code(name):
                 raise QueryError(
-                    f"no run has {name!r}{nearest(name, known)}: it is no parameter, metric, tag "
-                    "or finding of any of them; texts stand between quotes"
+                    f"no run has {name!r}{nearest(name, known)}: it is not a parameter, metric, "
+                    "tag, or finding of any run; put strings in quotes"
                 )
 
 
@@ -86,7 +86,9 @@ def read_filter(text: str) -> RunFilter:
         QueryError: it cannot be read; says where.
     """
     if len(text) > MAX_CHARACTERS:
-        raise QueryError(f"the expression has {len(text):,} characters of {MAX_CHARACTERS:,}")
+        raise QueryError(
+            f"the expression has {len(text):,} characters; at most {MAX_CHARACTERS:,} are allowed"
+        )
     reader = _Reader(text)
     test = reader.expression(0)
     if reader.kind != "end":
@@ -146,7 +148,7 @@ class _Reader:
             _, right = self._operand()
             return lambda facts: _compared(left(facts), sign, right(facts))
         if name is None:
-            self.fail("expected a comparison after a number or text")
+            self.fail("expected a comparison after a number or string")
         known = str(name)
         return lambda facts: _holds(facts, known, left(facts))
 
@@ -161,7 +163,7 @@ class _Reader:
             self._next()
             return None, lambda _: text
         if kind != "name" or word in ("and", "or", "not"):
-            self.fail("expected a name, a number or a text between quotes")
+            self.fail("expected a name, a number, or a string in quotes")
         self._next()
         if word.lower() in ("true", "false"):
             return None, lambda _: word.lower() == "true"
@@ -183,7 +185,7 @@ class _Reader:
         if match is None:
             self.kind, self.word = "other", rest.strip()[:1]
             self._place = len(self._text) - len(rest.lstrip()) + 1
-            self.fail("expected a name, a number or a text between quotes")
+            self.fail("expected a name, a number, or a string in quotes")
             return
         self.kind, self.word = str(match.lastgroup), match.group().strip()
         self._place = match.end()

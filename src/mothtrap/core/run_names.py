@@ -25,12 +25,12 @@ def check_name(name: str, label: str) -> None:
     fits = isinstance(name, str) and name and not name.startswith(".")
     if fits and len(os.fsencode(name)) > MAX_NAME_BYTES:
         raise ConfigError(
-            f"{label} has {len(os.fsencode(name))} bytes; the name of a run may have "
+            f"{label} has {len(os.fsencode(name))} bytes; the name of a run may have at most "
             f"{MAX_NAME_BYTES}; choose a shorter one"
         )
     if not fits or _PARTING & set(name):
         raise ConfigError(
-            f"{label} {name!r} cannot name a run; expected the name of one folder: without / "
-            "and \\, and not beginning with a dot; say where runs are kept with --runs-dir, or "
+            f"{label} {name!r} is not a valid name of a run; expected a folder name that has no / "
+            "or \\ and does not begin with a dot; set the folder of the runs with --runs-dir, or "
             "runs_dir"
         )

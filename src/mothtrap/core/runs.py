@@ -35,18 +35,18 @@ class RunKind(StrEnum):
 
     @property
     def has_overhead(self) -> bool:
-        """True if work goes on for its own sake, so that time added to it is a cost."""
+        """True if the work would also run without mothtrap, so that added time is a cost."""
         return self in (RunKind.TRAIN, RunKind.SERVE)
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """`run.json` of an attempt: how the job was started. Times are Unix seconds.
+    """`run.json` of an attempt: how the job was started. Times are Unix times in seconds.
 
-    `pid` is the process whose end is the end of the attempt; `pid_ticks` tells it from a
-    later one (see `store.processes`; 0 = unknown). `launcher` is the process, in words that no
-    other one has, that starts this one anew when it fails, where torchrun is one, and
-    `restarts` how often it has done so. `user` is the name of who started it. `signature` proves
-    to that user that command and folder are those that were started (see `session.own_runs`).
+    `pid` is the process whose end is the end of the attempt; `pid_ticks` distinguishes it from later
+    processes with the same id (see `store.processes`; 0 = unknown). `launcher` identifies the
+    process that restarts this one when it fails, such as torchrun, and `restarts` counts its
+    restarts. `user` is the name of the user who started the job. `signature` proves to that user
+    that command and folder are unchanged (see `session.own_runs`).
     """
 
     id: str
@@ -70,12 +70,11 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """`end.json` of an attempt, written by the launcher when the job has ended.
 
-    `exit_code` is negative for a signal, as `subprocess` has it. `lost` are workers, of a
-    job of several, that never closed their record: the first to die first where
-    `order_seen`, else the first to stop storing anything. `files` are the files of the attempt
-    at its end that were not empty, as paths in its folder: a reader reports those that are
-    missing. It is empty where they were not listed. `launcher_s` are the seconds that the launcher
-    took before the job began and after it ended, until this file was written.
+    `exit_code` is negative for a signal, as in `subprocess`. `lost` are the workers of a job with
+    several workers that never closed their record, in the order in which they died if `order_seen`,
+    otherwise in the order in which they stopped writing. `files` are the paths of the attempt's
+    non-empty files at its end; readers report those that are missing. It is empty if the files were
+    not listed. `launcher_s` is the launcher's time before and after the job, in seconds.
     """
 
     exit_code: int
@@ -134,18 +133,19 @@ class Judged(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overhead(msgspec.Struct, frozen=True, kw_only=True):
-    """mothtrap's own measured cost: of the training threads, summed over workers.
+    """Measured cost of mothtrap on the training threads, summed over workers.
 
-    The governor keeps `ratio` within `budget` (0: no limit) by skipping captures: `shed`
-    tells which and how many, the most thinned first. `capture_seconds` is the part of
-    `seconds` that went into captures; the rest is the fixed cost of the hooks. Not among them
-    are the `asked_seconds` of captures that a user asked for, `asked_ratio` of the training
-    time, to which the budget does not apply. `unwatched` steps went by without being watched.
+    Captures are skipped to keep `ratio`, a share of the training time, below `budget` (0: no
+    limit). `shed` lists the skipped captures with their number, most skipped first. `seconds` is
+    the cost, of which captures took `capture_seconds`, and hooks the rest. The cost excludes
+    captures that the user requested: they took `asked_seconds`, a share `asked_ratio` of the
+    training time, and the budget does not limit them. `unwatched` is the number of steps that
+    were not observed.
 
     `added_seconds` is how much longer the job took. It is the mean over the workers of `seconds`,
-    of the imports of mothtrap (`start_seconds`), and of the processor time of the threads that
-    compete with the training (`beside_seconds`), plus what the launcher took before and after the
-    job (`launcher_seconds`). `wall_seconds` is the mean training time of a worker.
+    of the time to import mothtrap (`start_seconds`), and of the CPU time of threads that compete
+    with the training (`beside_seconds`), plus the launcher's time before and after the job
+    (`launcher_seconds`). `wall_seconds` is the mean training time of a worker.
     """
 
     ratio: float = 0.0

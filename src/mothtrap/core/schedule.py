@@ -8,13 +8,13 @@ import msgspec
 class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Schedule of the captured steps of a mode.
 
-    Steps are those of the mode: optimizer steps of a training, forwards of an
-    evaluation, both counted from 0.
+    Steps are counted from 0 in the mode: optimizer steps in training, forward passes in
+    evaluation.
 
-    `every`: each so many steps, counted from `start`; not given means each step, unless
-    `steps` or `logarithmic` say otherwise. `start` is the first step, `stop` the step
-    before which it ends (not given: the end of the run). `steps` are further steps,
-    wherever they lie. `logarithmic`: the first steps densely, later ones ever more
+    `every` captures every n-th step from `start` on. Without it, each step is captured, unless
+    `steps` or `logarithmic` is given. `start` is the first step. `stop` is the step after the
+    last one; by default the schedule lasts until the end of the run. `steps` lists additional
+    steps, which may lie outside `start` and `stop`. `logarithmic` captures steps ever more
     rarely: 0, 1, 2 ... 9, 10, 20 ... 90, 100, 200 ..., counted from `start`.
     """
 
@@ -25,13 +25,14 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     logarithmic: bool = False
 
     def is_due(self, step: int) -> bool:
-        """Return whether a step is captured."""
+        """Return True if a step is captured."""
         return step in self.next_due(step)
 
     def next_due(self, step: int) -> range:
-        """Return the next steps from `step` on that are captured.
+        """Return the next range of captured steps at or after `step`.
 
-        One, or more where each after it is captured too; none, at `FAR`, if the schedule is over.
+        The range has several steps if consecutive steps are captured. It is empty and starts at
+        `FAR` if the schedule is over.
         """
         begin, length = max(step, self.start), 1
         since = begin - self.start
@@ -53,18 +54,18 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return range(begin, end)
 
     def is_over(self, step: int) -> bool:
-        """Return whether neither `step` nor any later one is captured.
+        """Return True if neither `step` nor any later step is captured.
 
-        A stretch of steps is over at its `stop`, whichever of them was the last.
+        A schedule with a `stop` is over at that step, even if its last captured step was earlier.
         """
         ended = self.stop is not None and step >= self.stop
         only_steps = bool(self.steps) and self.every is None and not self.logarithmic
         return (ended or only_steps) and all(step > last for last in self.steps)
 
     def next_named(self, step: int) -> int:
-        """Return the first step from `step` on that is named; `FAR` if there is none.
+        """Return the first explicitly requested step at or after `step`; `FAR` if there is none.
 
-        Named are `steps`, and all between `start` and `stop` where both are given.
+        Explicitly requested are `steps`, and all steps from `start` to `stop` if `stop` is given.
         """
         named = [number for number in self.steps if number >= step]
         if self.stop is not None and step < self.stop:
@@ -72,7 +73,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return min(named, default=FAR)
 
     def complaint(self) -> str | None:
-        """Return the complaint about an inconsistent schedule, in words that begin with the key."""
+        """Return why a schedule is invalid, beginning with the key; None if it is valid."""
         if self.every is not None and self.every < 1:
             return f"every must be 1 step or more, not {self.every}"
         if self.every is not None and self.logarithmic:

@@ -9,7 +9,7 @@ import msgspec
 
 
 class Mode(enum.StrEnum):
-    """Purpose of a run of the model."""
+    """Purpose of a model's forward pass: training, evaluation, or prediction."""
 
     TRAIN = "train"
     EVAL = "eval"
@@ -17,11 +17,11 @@ class Mode(enum.StrEnum):
 
 
 class StepKey(msgspec.Struct, frozen=True, order=True, kw_only=True, gc=False):
-    """One moment of a job.
+    """Key of a step: the job's step number, the mode, and the number inside the mode.
 
-    `step` counts optimizer steps finished before this one began, from 0, over the
-    whole job. `mode_step` counts inside the mode: steps for train, root forwards
-    for eval and predict.
+    `step` is the number of optimizer steps of the job that finished before this step began.
+    `mode_step` counts steps inside the mode from 0: optimizer steps for train, forward passes of
+    whole models for eval and predict.
     """
 
     step: int

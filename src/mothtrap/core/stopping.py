@@ -4,14 +4,14 @@ from __future__ import annotations
 
 
 class StopTraining(SystemExit):
-    """Ends the training at a step boundary, because it was asked to stop.
+    """Raised between two steps to stop the training on request.
 
-    It is no `Exception`, so that `except Exception` in a training loop does not catch it; as a
-    `SystemExit` it ends the process quietly, with the exit code of the configuration.
+    It is not an `Exception`, so `except Exception` in a training loop does not catch it. As a
+    `SystemExit`, it ends the process without a traceback, with the configured `stop_exit_code`.
 
     Attributes:
-        step: train steps made.
-        reason: why the training was stopped.
+        step: number of finished train steps.
+        reason: reason for the stop.
     """
 
     def __init__(self, code: int, step: int, reason: str) -> None:

@@ -10,16 +10,15 @@ Role = Literal["", "rectifier", "saturating"]
 
 
 class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """Description of a tensor apart from its values.
+    """Description of a tensor, without its values.
 
-    `name` is the framework's own qualified name. `module` is the path of the module
-    that owns or produces the tensor, `module_type` its class name, `role` what the
-    module does to its input where rules care (`rectifier`: ReLU and its kin,
-    `saturating`: sigmoid, tanh). `location` is `file:line` of the module's
-    construction. `shape` is the shape when first seen. `scope` says what part of the
-    whole a worker holds, in words (`shard 1/2 of dim 0`); empty means all of it;
-    `global_shape` is the shape of the whole where it differs from `shape`. `of_root`: an
-    input or output of a module that user code calls, not of a part of one.
+    `name` is the qualified name in the framework. `module` is the path of the module that owns or
+    produces the tensor, `module_type` its class name, and `role` its role for rules (`rectifier`:
+    ReLU and variants, `saturating`: sigmoid, tanh). `location` is the `file:line` that constructs
+    the module. `shape` is the shape at the first observation. `scope` describes the part of the
+    tensor that a worker holds (`shard 1/2 of dim 0`); empty means all of it. `global_shape` is the
+    shape of the whole tensor if it differs from `shape`. `of_root` is True for inputs and outputs
+    of a model that user code calls, and False for those of its submodules.
     """
 
     kind: str
@@ -36,5 +35,5 @@ class TensorInfo(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> str:
-        """The text form `kind:name`."""
+        """Kind and name as `kind:name`."""
         return f"{self.kind}:{self.name}"

@@ -1,4 +1,4 @@
-"""A threshold of a rule that knows its unit and where its value comes from."""
+"""Thresholds of rules, with the unit and the source of each value."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Value = TypeVar("Value", float, int, str, bool)
 
 
 def threshold(default: Value, *, unit: str, source: str) -> Value:
-    """Declare a field of a rule's dataclass.
+    """Declare a threshold as a field of a rule's dataclass.
 
     Args:
-        default: the value when nothing is configured.
-        unit: what the number counts, e.g. `steps` or `times the median`.
-        source: a paper, a measurement, or `chosen by hand`.
+        default: value unless the configuration sets another.
+        unit: unit of the number, e.g. `steps` or `times the median`.
+        source: source of the default: a paper, a measurement, or `chosen by hand`.
     """
     return field(default=default, metadata={"unit": unit, "source": source})
 

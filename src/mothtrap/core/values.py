@@ -16,9 +16,9 @@ S = TypeVar("S", bound=msgspec.Struct)
 WORDS: dict[object, str] = {
     float: "a number",
     int: "a whole number",
-    str: "a text",
+    str: "a string",
     bool: "true or false",
-    tuple[str, ...]: "a list of texts",
+    tuple[str, ...]: "a list of strings",
     tuple[int, ...]: "a list of whole numbers",
     tuple[dict[str, typing.Any], ...]: "a list of tables",
 }
@@ -83,14 +83,14 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
         if not isinstance(value, Mapping):
             return f"{key} must be a table, not {value!r}"
         if unnamed := [name for name in value if not isinstance(name, str)]:
-            return f"{key} must have texts as names, not {unnamed[0]!r}"
+            return f"{key} must have strings as keys, not {unnamed[0]!r}"
         within = (_misfit(arguments[1], v, f"{key}.{k}", None) for k, v in value.items())
         return next(filter(None, within), None)
     if origin is Literal:
         if value in arguments:
             return None
         hint = nearest(str(value), arguments)
-        return f"{key} cannot be {value!r}{hint}; possible: {', '.join(arguments)}"
+        return f"{key} cannot be {value!r}{hint}; expected one of: {', '.join(arguments)}"
     closed = bool(arguments) and typing.get_origin(arguments[0]) is Literal
     if origin is tuple and closed and isinstance(value, list | tuple):
         parts = (_misfit(arguments[0], part, key, None) for part in value)
@@ -99,7 +99,7 @@ def _misfit(kind: object, value: object, key: str, default: object) -> str | Non
         msgspec.convert(value, type=kind, strict=False)
     except msgspec.ValidationError:
         example = f" such as {default!r}" if default else ""
-        wanted = "a list of texts" if closed else WORDS.get(kind)
+        wanted = "a list of strings" if closed else WORDS.get(kind)
         wanted = wanted or ", ".join(WORDS[part] for part in arguments)
         return f"{key} must be {wanted}{example}, not {value!r}"
     return None

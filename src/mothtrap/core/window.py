@@ -33,13 +33,24 @@ SHOWN = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Series:
-    """One scalar over steps: `values_S` may hold NaN and Inf, as they were captured.
+    """One scalar over steps.
 
-    It is taken for the array of its values by numpy, by plots, by a loop and by an index.
+    A series behaves like the array of its values: numpy and plotting libraries accept it, and
+    it can be indexed and iterated over.
 
-    `total` counts the values since the start of the run, also those that have left
-    the window. `first` is the first value of the run, `early_S` are its first values, at
-    most `EARLY_VALUES`; NaN and empty where the beginning is not known.
+    Attributes:
+        name: name of the scalar, e.g. `loss`.
+        of: what the scalar belongs to, e.g. the `file:line` of a loss or an optimizer.
+        mode: mode of the steps.
+        steps_S: steps, int64, shape (S,).
+        values_S: values, float64, shape (S,); NaN and Inf as captured.
+        location: `file:line` that computes the scalar, if known.
+        optimizers: optimizers that step on this loss.
+        total: number of values since the start of the run, including values that have left the
+            window.
+        first: first value of the run; NaN if the start of the run is unknown.
+        early_S: first values of the run, float64, at most `EARLY_VALUES`; empty if the start of
+            the run is unknown.
     """
 
     name: str
@@ -63,17 +74,17 @@ class Series:
         return len(self.steps_S)
 
     def __iter__(self) -> Iterator[float]:
-        """Yield the values; `zip(series.steps_S, series)` goes with their steps."""
+        """Yield the values; `zip(series.steps_S, series)` yields them with their steps."""
         return iter(self.values_S.tolist())
 
     def __getitem__(self, place: Any) -> Any:
-        """Return a value by its place, or several by a slice or an array of places."""
+        """Return the value at an index, or the values at a slice or an array of indices."""
         return self.values_S[place]
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        """Return the values, for numpy and whatever takes an array."""
+        """Return the values as a numpy array, float64, shape (S,)."""
         if copy is False and dtype is not None and np.dtype(dtype) != self.values_S.dtype:
-            raise ValueError(f"float64 does not become {np.dtype(dtype)} without a copy")
+            raise ValueError(f"float64 cannot be converted to {np.dtype(dtype)} without a copy")
         values_S = self.values_S if dtype is None else self.values_S.astype(dtype, copy=False)
         return values_S.copy() if copy else values_S
 
@@ -82,11 +93,20 @@ class Series:
 class Matrix:
     """One statistic of the tensors of one kind over steps.
 
-    `values_ST` is NaN where `present_ST` is False (no row: not captured, or not owned
-    by the step's optimizers). Of an evaluation a row is one forward; its step is the train
-    step that it came before, so steps may repeat. Statistics are of the finite values of
-    a tensor, so a present value that is NaN means that the tensor had no finite value.
-    `skipped_S`: steps that no optimizer applied.
+    In evaluation, each row is one forward pass, and its step is the next train step, so steps may
+    repeat.
+
+    Attributes:
+        kind: kind of the tensors, e.g. `gradient`.
+        statistic: id of the statistic, e.g. `l2`.
+        tensors: the T tensors, in the order of the columns.
+        steps_S: steps, int64, shape (S,).
+        values_ST: values, float64, shape (S, T). Statistics are computed over finite values, so a
+            NaN where `present_ST` is True means that the tensor had no finite value.
+        present_ST: True where a value was captured, bool, shape (S, T); False where it was not
+            captured, or where the step's optimizers do not own the tensor.
+        skipped_S: True for steps that no optimizer applied, bool, shape (S,).
+        mode: mode of the steps.
     """
 
     kind: str
@@ -109,15 +129,23 @@ class Matrix:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Window:
-    """View of a run for a rule.
+    """View of the last steps of a run, from which a rule reads.
 
-    `steps_S` are all train steps closed so far that are still in the window, captured
-    or not, `skipped_S` those that no optimizer applied. `total_steps` counts all train
-    steps since the start. `now_s` is Unix time: rules have no clock; `seen_s` is that of the
-    newest record, 0 before the first; `trained_s` is the time from the first record to it,
-    in which a longer pause counts as ten minutes. `reference` is another run, or None.
-    `observations` keeps the first 16 and the latest 256 of each type, oldest first. `peers` are
-    windows of the other workers, with their observations alone; empty for rules on one worker.
+    Attributes:
+        now_s: Unix time in seconds; rules have no clock of their own.
+        total_steps: number of train steps since the start of the run.
+        steps_S: finished train steps in the window, captured or not, int64, shape (S,).
+        skipped_S: True for steps that no optimizer applied, bool, shape (S,).
+        series: the captured scalars.
+        matrices: the captured statistics of tensors.
+        observations: reported facts, oldest first; the first 16 and the latest 256 of each type.
+        worker: rank of the worker.
+        reference: window of the run to compare with, or None.
+        peers: windows of the other workers, which have only observations; empty unless the rule
+            `compares`.
+        seen_s: Unix time of the newest record, in seconds; 0 before the first.
+        trained_s: seconds from the first to the newest record; a pause longer than ten minutes
+            counts as ten minutes.
     """
 
     now_s: float
@@ -136,20 +164,20 @@ class Window:
 
     @property
     def last_step(self) -> int:
-        """The newest train step, -1 before the first."""
+        """Newest train step; -1 before the first."""
         return int(self.steps_S[-1]) if len(self.steps_S) else -1
 
     def scalars(self, name: str, mode: Mode = Mode.TRAIN) -> tuple[Series, ...]:
-        """Every series of the scalar `name` in `mode`."""
+        """Return every series of the scalar `name` in `mode`; empty if there is none."""
         return tuple(s for s in self.series if s.name == name and s.mode == mode)
 
     def matrix(self, kind: str, statistic: str, mode: Mode = Mode.TRAIN) -> Matrix | None:
-        """The statistic of a kind in a mode, or None when nothing of it was captured."""
+        """Return a statistic of the tensors of a kind in a mode; None if it was not captured."""
         wanted = (kind, statistic, mode)
         return next((m for m in self.matrices if (m.kind, m.statistic, m.mode) == wanted), None)
 
     def seen(self, kind: type[FactT]) -> Iterator[FactT]:
-        """The observations of one type, oldest first."""
+        """Yield the observations of one type, oldest first."""
         by_type = self.once(_by_type)
         types = [own for own in by_type if issubclass(own, kind)]
         if len(types) == 1:
@@ -158,21 +186,21 @@ class Window:
 
     @property
     def adapters(self) -> frozenset[str]:
-        """The adapters that have said in this window what can come from them."""
+        """Names of the adapters that reported to this window."""
         return self.once(_adapters)
 
     def of_library(self, library: str) -> Window:
-        """Return this window as if `library` were its only adapter: findings give its fixes."""
+        """Return this window with `library` as its only adapter; findings then give its fixes."""
         found = dataclasses.replace(self)
         found._done.update(self._done)
         found._done[_adapters] = frozenset({library})
         return found
 
     def once(self, work: Callable[[Window], T]) -> T:
-        """Return what `work` makes of this window; of rules that share it only the first waits.
+        """Return `work(self)`, computed once per window and shared between rules.
 
         Args:
-            work: a function at the top of a module; its result is never changed.
+            work: a module-level function; its result must not be modified.
         """
         if work not in self._done:
             self._done[work] = work(self)

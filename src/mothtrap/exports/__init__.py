@@ -1,8 +1,8 @@
-"""A run in the formats of other tools, one per file.
+"""Exports of runs to the formats of other tools, one module per format.
 
-A format is a module with a function `write(run, target, choice) -> Written` that makes
-`target`, a file or a folder as its first line says, out of what `choice` leaves of `run`.
-One that can grow has `follow(run, target, choice, pause) -> Written`, too.
+A format is a module with a function `write(run, target, choice) -> Written`. It writes the part
+of `run` that `choice` selects to `target`, a file or a folder as the module's first line says.
+A format that can be extended during a run also has `follow(run, target, choice, pause)`.
 """
 
 from mothtrap.exports._choice import Choice as Choice

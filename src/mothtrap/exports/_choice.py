@@ -13,13 +13,13 @@ _matcher = functools.lru_cache(matching)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The part of a run that is exported; by default all of it.
+    """Part of a run to export; by default the whole run.
 
     Attributes:
-        tensors: as in `Run.tensors`: a glob over names and module paths (`blocks.0.*`), with
-            a kind before it (`gradients:*`), or `re:` and a regular expression.
-        begin: the first step.
-        end: the step behind the last one; None = no end.
+        tensors: pattern as in `Run.tensors`: a glob over names and module paths (`blocks.0.*`),
+            optionally after a kind (`gradients:*`), or `re:` and a regular expression.
+        begin: first step.
+        end: step after the last one; None means no limit.
     """
 
     tensors: str = "*"
@@ -27,11 +27,11 @@ class Choice:
     end: int | None = None
 
     def has_step(self, step: int) -> bool:
-        """Return whether a step is chosen."""
+        """Return True if a step is exported."""
         return step >= self.begin and (self.end is None or step < self.end)
 
     def has_tensor(self, tensor: TensorInfo) -> bool:
-        """Return whether a tensor is chosen."""
+        """Return True if a tensor is exported."""
         return self.tensors == "*" or _matcher(self.tensors)(tensor)
 
 
@@ -40,8 +40,10 @@ class Written:
     """Result of an export.
 
     Attributes:
-        counts: how many of what, e.g. `{"scalars": 120}`; all zero = nothing was chosen.
-        left_out: sentences on what the format cannot hold.
+        counts: number of exported values by type, e.g. `{"scalars": 120}`; all 0 if nothing
+            matched.
+        left_out: one sentence for each type of data that the format cannot store, or that is
+            damaged.
     """
 
     counts: dict[str, int]

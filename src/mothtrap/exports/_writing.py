@@ -19,28 +19,28 @@ PACKAGE = "mothtrap.exports"
 
 
 def formats() -> tuple[str, ...]:
-    """Return the names of the formats that can be exported to, sorted."""
+    """Return the names of the export formats, sorted."""
     return tuple(name.replace("_", "-") for name in registry.names(PACKAGE))
 
 
 def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None) -> Written:
-    """Write a run in another format, whole or not at all.
+    """Export a run to another format; a failed export leaves no file behind.
 
     Args:
-        run: it may still be going on; then what is there is written.
+        run: the run. Of a running job, the data recorded so far is exported.
         to: the format, one of `formats()`.
-        path: the file or folder to make; the format says which.
-        choice: steps and tensors; None = all.
+        path: the file or folder to create, depending on the format.
+        choice: steps and tensors to export; None means all.
 
     Returns:
-        What was written.
+        Numbers of exported values, and the data that was left out.
 
     Raises:
-        UnknownNameError: there is no such format, or the run has nothing that was chosen.
-        OutputExistsError: something lies at `path` already.
+        UnknownNameError: there is no such format, or the run has no data that `choice` selects.
+        OutputExistsError: `path` exists already.
         MissingExtraError: the format needs a package that is not installed.
-        PluginError: the format is another distribution's and cannot be used.
-        OSError: the disk refused.
+        PluginError: the format comes from another package and cannot be used.
+        OSError: the file or folder cannot be written.
     """
     target, chosen = Path(path), choice or Choice()
     form = _form(to)
@@ -66,23 +66,23 @@ def export_run(run: Run, to: str, path: str | Path, choice: Choice | None = None
 def follow_run(
     run: Run, to: str, path: str | Path, choice: Choice | None = None, every_s: float = 10.0
 ) -> Written:
-    """Write a run in another format while it goes on, until it has ended.
+    """Export a running job's run continuously, until the job ends.
 
     Args:
         run: the run.
-        to: the format; of ours only `tensorboard` can grow.
-        path: the file or folder to make.
-        choice: steps and tensors; None = all.
-        every_s: seconds from one look at the run to the next.
+        to: the format; of the built-in formats, only `tensorboard` supports this.
+        path: the file or folder to create.
+        choice: steps and tensors to export; None means all.
+        every_s: seconds between two reads of the run.
 
     Returns:
-        What was written.
+        Numbers of exported values, and the data that was left out.
 
     Raises:
-        UnknownNameError: there is no such format, or it cannot grow.
-        OutputExistsError: something lies at `path` already.
+        UnknownNameError: there is no such format, or it cannot be extended during a run.
+        OutputExistsError: `path` exists already.
         MissingExtraError: the format needs a package that is not installed.
-        OSError: the disk refused.
+        OSError: the file or folder cannot be written.
     """
     target, form = Path(path), _form(to)
     if not hasattr(form, "follow"):

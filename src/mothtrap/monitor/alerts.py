@@ -157,7 +157,7 @@ class Alerts:
         events = []
         if now.lost_steps > self._lost_from:
             self._lost_from = 2 * now.lost_steps  # told again when they have doubled
-            text = f"{now.lost_steps} captured steps could not be kept"
+            text = f"{now.lost_steps} captured steps could not be stored"
             events.append(self._event(now, "lost_steps", "", text))
         if self._has_stalled(now):
             wait_s = now.now_s - self._stepped_s

@@ -262,7 +262,7 @@ def _typed(code: str, key: str, value: Setting, wanted: type) -> Setting:
         )
     if isinstance(value, int | float) and not 0 < value < math.inf and wanted is not bool:
         raise ConfigError(
-            f"configuration: [rules.{code}] {key} = {value!r} can be no threshold; expected a "
-            f"number above 0, and finite"
+            f"configuration: [rules.{code}] {key} = {value!r} is not a valid threshold; expected "
+            "a finite number above 0"
         )
     return value

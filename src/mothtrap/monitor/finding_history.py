@@ -96,7 +96,7 @@ def _passed(case: Finding, step: int) -> Finding:
     ended = case.evidence.get(PASSED)
     message = case.message
     if not isinstance(ended, int):
-        ended, message = step, f"{case.message}; this had passed by step {step}"
+        ended, message = step, f"{case.message}; it had ended by step {step}"
     again = case.evidence.get(AGAIN)
     held = ended - (again if isinstance(again, int) else case.step)
     lasting = held >= LASTING_STEPS and held >= LASTING_SHARE * (step + 1)
@@ -146,7 +146,9 @@ def _message(old: Finding, text: Finding) -> str:
         return text.message
     passed = old.evidence.get(PASSED)
     if passed is not None:
-        return f"{text.message}; what began at step {old.step} had passed by step {passed}"
+        return (
+            f"{text.message}; the problem that began at step {old.step} had ended by step {passed}"
+        )
     milder = "a note" if old.severity is Severity.INFO else f"a {old.severity.value}"
     return f"{text.message}; {milder} since step {old.step}"
 

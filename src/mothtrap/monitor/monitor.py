@@ -46,7 +46,7 @@ URGENT_RECORDS = 16
 """Records with non-finite signals that are judged at once; later ones wait their turn."""
 
 
-THINNED = "what it needs was captured more rarely, to stay within the budget (overhead)"
+THINNED = "its data was captured less often, to stay within the budget (overhead)"
 
 
 class WindowSource(Protocol):
@@ -113,7 +113,7 @@ class Monitor:
         self._records = 0
         self._cases, self._coverage = FindingHistory(), Coverage()
         self._outcomes: dict[str, tuple[RuleState, str]] = {
-            rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was judged") for rule in rules
+            rule.code: (RuleState.NOT_ENOUGH_DATA, "no step was evaluated") for rule in rules
         }
         self._thinned: set[tuple[str, Mode, str]] = set()
         self._captured: set[tuple[str, Mode, str]] = set()

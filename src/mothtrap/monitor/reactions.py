@@ -38,7 +38,7 @@ def load_reactions(config: Config) -> tuple[tuple[Reaction, ...], Targets]:
         for word in reaction.when.rules:
             if "" not in codes and not any(code.startswith(word) for code in codes):
                 hint = nearest(word, [*codes, *families])
-                raise ConfigError(f"{where}.when.rules holds {word!r}, which is no rule{hint}")
+                raise ConfigError(f"{where}.when.rules has {word!r}, which is not a rule{hint}")
         for name in reaction.do:
             targets[reaction.name, name] = _made(name, reaction.settings.get(name), where)
     return found, targets
@@ -50,8 +50,8 @@ def _made(name: str, settings: object, where: str) -> Sequence[Action]:
     except UnknownNameError as err:
         known = registry.names(PACKAGE)
         raise ConfigError(
-            f"{where}.do holds {name!r}, which is no action{nearest(name, known)}; "
-            f"actions: {', '.join(known)}"
+            f"{where}.do has {name!r}, which is not an action{nearest(name, known)}; actions: "
+            f"{', '.join(known)}"
         ) from err
     made: Sequence[Action] = module.make(settings, where)
     return made
@@ -139,7 +139,7 @@ def planned(
         own = [call for call in calls if call.event.key == event.key]
         words = [
             f"{call.reaction.name}: {', '.join(call.reaction.do)}"
-            + " (not again: its story was told)" * call.is_repeated
+            + " (not sent again: its root cause was already reported)" * call.is_repeated
             for call in own
         ]
         yield event, words

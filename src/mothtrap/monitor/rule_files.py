@@ -53,9 +53,9 @@ def read_rules(path: str | Path) -> Read:
     try:
         changed_ns = file.stat().st_mtime_ns
     except OSError as err:
-        raise ConfigError(f"no file of rules {path}: {err.strerror}") from err
+        raise ConfigError(f"cannot read the rule file {path}: {err.strerror}") from err
     if file.suffix != ".py" or not file.is_file():
-        raise ConfigError(f"{file}: rules are kept in a Python file; its name must end in .py")
+        raise ConfigError(f"{file}: a rule file must be a Python file; its name must end in .py")
     return _read(file, changed_ns)
 
 

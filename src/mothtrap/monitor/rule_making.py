@@ -21,7 +21,7 @@ from mothtrap.reader.run import Run
 from mothtrap.statistics.summary import STATISTICS
 
 FAMILY = "OWN"
-HEADER = '''"""Rules of one's own; `mothtrap run --rules FILE` judges by them."""
+HEADER = '''"""Your own rules: `mothtrap run --rules FILE` evaluates them."""
 
 import mothtrap
 '''
@@ -194,13 +194,13 @@ def _usable(file: Path) -> tuple[type[Rule], ...]:
 
 def _check(condition: Condition) -> None:
     if not CODE.fullmatch(condition.code):
-        raise ConfigError(f"a code is capitals and three digits, not {condition.code!r}")
+        raise ConfigError(f"a code is capital letters and three digits, not {condition.code!r}")
     if condition.for_steps < 1:
         raise ConfigError(f"for_steps must be 1 step or more, not {condition.for_steps}")
     if not abs(condition.limit) < float("inf"):
         raise ConfigError(f"the limit must be a number, not {condition.limit}")
     if not condition.what.strip() or not condition.what.isprintable():
-        raise ConfigError(f"{condition.what!r} names no scalar and no tensor")
+        raise ConfigError(f"{condition.what!r} is not the name of a scalar or a tensor")
     if ":" in condition.what and condition.statistic not in STATISTICS:
         raise ConfigError(
             f"a condition on a tensor needs a statistic: {', '.join(STATISTICS)}; "

@@ -46,19 +46,19 @@ class Plotted(Protocol):
 
 
 class Chart(dict[str, Any]):
-    """A Vega-Lite specification; a notebook draws it, `svg` and `png` return pictures of it."""
+    """Chart as a Vega-Lite specification, which notebooks render; `svg` and `png` return images."""
 
     def svg(self) -> str:
-        """Return a picture as SVG.
+        """Render the chart as SVG.
 
         Raises:
             MissingExtraError: vl-convert-python is not installed.
-            QueryError: it cannot be drawn; says why.
+            QueryError: the chart cannot be rendered; the message gives the reason.
         """
         return vega.draw(vega.encoded(self)).decode()
 
     def png(self) -> bytes:
-        """Return a picture as PNG; raises as `svg`."""
+        """Render the chart as PNG; raises the same errors as `svg`."""
         return vega.draw(vega.encoded(self), "png")
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, Any]:
@@ -72,14 +72,14 @@ class Plots:
     """Charts of a run.
 
     Args:
-        run: the run, or a view of some of its steps.
+        run: the run, or a view of some of its steps (`Run.range`).
     """
 
     def __init__(self, run: Plotted) -> None:
         self._run = run
 
     def loss(self) -> Chart:
-        """Return the losses of training and evaluation over steps, with the findings' onsets."""
+        """Plot training and evaluation losses over steps, with the onset of each finding."""
         series = [s for s in self._run.scalars("loss") if len(s.values_S)]
         curves = [row for s in series for row in _points(s, _called(s))]
         marks = [
@@ -94,14 +94,14 @@ class Plots:
         return _chart(f"Loss of {self._run.id}", layer=[_lines(curves, "loss"), rule])
 
     def layers(self, statistic: str = "l2", kind: str = "gradient") -> Chart:
-        """Return one statistic of every tensor of a kind over steps, as a heatmap.
+        """Plot one statistic of every tensor of a kind over steps, as a heatmap.
 
         Args:
             statistic: e.g. `l2`, `max_abs`, `zero_frac`.
-            kind: of the tensors.
+            kind: kind of the tensors, e.g. `gradient`.
 
         Raises:
-            UnknownNameError: there is no such kind or statistic; names the nearest.
+            UnknownNameError: the kind or statistic does not exist; the message suggests one.
         """
         matrix = self._run.stats(kind, statistics=statistic)[statistic]
         columns = np.array_split(np.arange(len(matrix.steps_S)), _parts(len(matrix.steps_S)))
@@ -136,13 +136,13 @@ class Plots:
         return _chart(title, layer=[layer], height={"step": 14})
 
     def distribution(self, tensor: Tensor | str) -> Chart:
-        """Return how the values of a tensor are spread over powers of two, over steps.
+        """Plot the distribution of a tensor's values over powers of two, for each step.
 
         Args:
-            tensor: or its name; captured whole, or with `statistics = ["exponents"]`.
+            tensor: the tensor or its name. Its values (`raw`) or its `exponents` must be captured.
 
         Raises:
-            UnknownNameError: there is no such tensor, or nothing of it was captured.
+            UnknownNameError: the tensor does not exist, or none of its values were captured.
         """
         chosen = self._run.tensor(tensor) if isinstance(tensor, str) else tensor
         steps = [int(step) for step in chosen.steps(Mode.TRAIN)]
@@ -161,8 +161,8 @@ class Plots:
             ]
         if not rows:
             raise UnknownNameError(
-                f"of {chosen.identity} no values and no exponents were captured: ask for them "
-                'with a collection of `statistics = ["exponents"]`'
+                f"no values and no exponents of {chosen.identity} were captured; capture them "
+                'with a collection that has `statistics = ["exponents"]`'
             )
         powers = [row["power"] for row in rows]
         every = list(range(max(powers), min(powers) - 1, -1))  # also those between without a value
@@ -182,14 +182,14 @@ class Plots:
         return _chart(f"Values of {chosen.identity}", **layer)
 
     def compare(self, other: Plotted, name: str = "loss") -> Chart:
-        """Return one scalar of two runs over each other.
+        """Plot one scalar of two runs in one chart.
 
         Args:
             other: the other run.
-            name: of the scalar.
+            name: name of the scalar.
 
         Raises:
-            UnknownNameError: neither run has it.
+            UnknownNameError: neither run has the scalar.
         """
         rows = []
         names = (self._run.id, other.id if other.id != self._run.id else f"{other.id} (other)")

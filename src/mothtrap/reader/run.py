@@ -60,11 +60,11 @@ def open_run(
     Args:
         argument: a path, a URL, a name under `runs_dir`, or None for the latest run.
         runs_dir: the folder or the URL of runs.
-        timeout_s: seconds to wait at most for a job that is starting: its run is there once
-            the first step is over.
+        timeout_s: seconds to wait at most for the run of a job that is starting; a run exists
+            from the end of its first step on.
 
     Raises:
-        RunNotFoundError: there is no such run; names the nearest.
+        RunNotFoundError: there is no such run; the message suggests one.
     """
     ends_s = time.monotonic() + timeout_s
     while True:
@@ -79,14 +79,13 @@ def open_run(
 
 
 class Run(RunFacts):
-    """Results and captures of a run; `refresh` reads the additions of a running job.
+    """Results and captured data of a run; returned by `open_run`.
 
-    Opening reads the events and findings; the numbers are read when first asked for, once,
-    and kept in memory (by default statistics take about 30 bytes for each tensor and step).
-    Between two calls of `refresh` all answers are of the same moment. Made by `open_run`.
+    Opening a run reads its events and findings. Numbers are read on first use and kept in memory
+    (statistics take about 30 bytes per tensor and step by default). Answers describe the run at
+    the last `refresh`, which reads the data that a running job added.
 
-    Wherever a method takes a `worker`, it is a rank; None means the lowest, "merged" all
-    of them together (see `reader.merged`).
+    In every method, `worker` is a rank; None means the lowest rank, and "merged" joins all workers.
     """
 
     @property
@@ -96,7 +95,7 @@ class Run(RunFacts):
 
     @property
     def record(self) -> Record:
-        """Return what was run: parameters, data, code, packages, who, when, what it has logged."""
+        """Parameters, data, code, packages, user, times, and logged items of the run."""
         attempts = sorted(self._span.attempts.items())
         logged = (
             (number, rank, seen)
@@ -109,22 +108,22 @@ class Run(RunFacts):
 
     @property
     def metrics(self) -> dict[str, float]:
-        """Return the last value of each loss and of each number that the script logs, by name."""
+        """Last value of each loss and of each logged number, by name."""
         return last_values(self.scalars())
 
     def view(self, height: int = 600) -> object:
         """Return the report of the run, which a notebook shows in a frame.
 
         Args:
-            height: of the frame, in pixels.
+            height: height of the frame in pixels.
         """
         return registry.load(NOTEBOOK, "view").show(self, height)
 
     def live(self, every_s: float = 2.0) -> object:
-        """Return a widget that follows the run: verdict, findings, loss.
+        """Return a notebook widget that shows verdict, findings, and loss of a running job.
 
         Args:
-            every_s: seconds from one look at the run to the next, until it ends.
+            every_s: seconds between two updates, until the run ends.
 
         Raises:
             MissingExtraError: anywidget is not installed.
@@ -133,16 +132,16 @@ class Run(RunFacts):
 
     @property
     def plot(self) -> Plots:
-        """Return what draws charts of the run, as Vega-Lite specifications."""
+        """Charts of the run, as Vega-Lite specifications."""
         return Plots(self)
 
     @property
     def labels(self) -> Labels:
-        """Return what people say of the run: tags, notes, group, archived or not."""
+        """Tags, notes, and group of the run, and whether it is archived."""
         return read_labels(self.path)
 
     def label(self, kind: LabelKind, text: str = "") -> None:
-        """Label the run.
+        """Add or remove a label of the run.
 
         Args:
             kind: `tag`, `untag`, `note`, `group`, `archive` or `restore`.
@@ -155,14 +154,14 @@ class Run(RunFacts):
         put_label(self.path, kind, text)
 
     def read_item(self, item: Item, *, library: bool = False) -> bytes:
-        """Return what was kept of something that the script logged; see `Record.items`.
+        """Return the stored file of a logged item as bytes.
 
         Args:
-            item: of `record.items`.
-            library: the program that draws the figure in its place.
+            item: one of `record.items`.
+            library: return the JavaScript library that draws the figure instead of the figure.
 
         Raises:
-            UnknownNameError: nothing was kept.
+            UnknownNameError: no file of the item was stored.
             DamagedDataError: the file is damaged or missing.
         """
         return read_bytes(self.path, item, library=library)
@@ -170,29 +169,31 @@ class Run(RunFacts):
     def predictions(
         self, labels: str, scores: str, mode: ModeName = Mode.EVAL, worker: int | None = None
     ) -> Predictions:
-        """Return confusion matrix and curves of captured labels and outputs.
+        """Return confusion matrix, ROC and precision-recall curves of captured labels and outputs.
 
         Args:
-            labels: name of the tensor that holds the true classes, e.g. `label:...`.
-            scores: that of the scores, e.g. `output:...`; see `mothtrap.log_predictions`.
-            mode: of the steps.
-            worker: rank; None means the lowest that has them.
+            labels: name of the tensor with the true classes, e.g. `label:...`.
+            scores: name of the tensor with the scores, e.g. `output:...`; for shapes see
+                `mothtrap.log_predictions`.
+            mode: mode of the steps.
+            worker: rank; None means the lowest rank that has both tensors.
 
         Raises:
-            StepUnavailableError: they were kept whole at no moment in common.
-            ValueError: their values do not fit; says why.
+            StepUnavailableError: at no step were the values of both tensors captured.
+            UnknownNameError: there is no such tensor; the message suggests one.
+            ValueError: labels and scores do not fit together; the message gives the reason.
         """
         return predictions_of(self.tensor(labels), self.tensor(scores), mode, worker)
 
     def refresh(self) -> None:
-        """Read what was added since the last time."""
+        """Read the data that was added since the last read."""
         self._files.refresh()
 
     @contextmanager
     def frozen(self) -> Iterator[Run]:
-        """Hold the run as it is: until the end of the block nothing refreshes it.
+        """Keep `refresh` from changing the run and its views (`range`) during a `with` block.
 
-        Holds every view of the run (`range`) and can be nested.
+        Blocks can be nested.
         """
         self._files.holds += 1
         try:
@@ -201,37 +202,39 @@ class Run(RunFacts):
             self._files.holds -= 1
 
     def range(self, begin: int = 0, end: int = ENDLESS) -> Run:
-        """Return a view of the steps from `begin` on, before `end`; nothing is read anew.
+        """Return a view of the steps from `begin` up to but excluding `end`, without reading again.
 
         Raises:
             ValueError: `end` lies before `begin`.
         """
         begin, end = step_number(begin), step_number(end)
         if end < begin:
-            raise ValueError(f"a view ends at its begin or later: not from {begin} to before {end}")
+            raise ValueError(
+                f"the end of a view must not be before its begin: got begin {begin} and end {end}"
+            )
         return Run(self._files, self._span.narrowed(begin, end))
 
     @property
     def timeline(self) -> Timeline:
-        """The steps: between modes and the job's own count, over all workers."""
+        """Captured steps of all workers, with their numbers in each mode and in the job."""
         return Timeline(self._span)
 
     @property
     def samples(self) -> Samples:
-        """Return the samples that each step trained on."""
+        """Samples that each step trained on."""
         return Samples(self._span)
 
     @property
     def modes(self) -> tuple[Mode, ...]:
-        """Modes of which any step was captured."""
+        """Modes with at least one captured step."""
         return self.timeline.modes()
 
     def steps_of(self, mode: ModeName | None = None) -> Ints:
-        """Return the job's steps at which anything was captured, ascending."""
+        """Return the job's steps at which anything was captured, int64, shape (S,), ascending."""
         return self.timeline.steps(mode)
 
     def status(self, step: int, mode: ModeName = Mode.TRAIN) -> StepStatus:
-        """Say whether a step is available, unavailable or not there yet, and of whom."""
+        """Return whether a step is available, and from which workers."""
         return self.timeline.status(step, mode)
 
     def wait_for(
@@ -240,30 +243,29 @@ class Run(RunFacts):
         """Wait until a step is available.
 
         Args:
-            step: of the job.
+            step: step of the job.
             timeout_s: seconds to wait at most; None means as long as the job runs.
-            mode: of the step.
+            mode: mode of the step.
 
         Raises:
-            StepUnavailableError: it will never be; says why.
-            StepNotYetError: the time is up, or the run is frozen.
+            StepUnavailableError: the step will never be available; the message gives the reason.
+            StepNotYetError: the time is up, or the run is `frozen`.
         """
         return wait_for(
             self._files, self._span, step, mode=mode, timeout_s=timeout_s, poll_s=POLL_S
         )
 
     def follow(self, mode: ModeName | None = None, poll_s: float = POLL_S) -> Iterator[StepStatus]:
-        """Yield the steps that are there, then those that come, until the job has ended.
+        """Yield the captured steps, then new steps as they are captured, until the job ends.
 
-        A step comes once, in order, when every worker has it, has passed it or is gone; by
-        then every method answers for it. What a worker brings later that was not waited for
-        is not told again. Afterwards `state` tells a finished run from a
-        crashed one. A job that was restarted brings the steps again that it does again,
-        with another `attempt`.
+        Each step is yielded once, in order, as soon as every worker has captured it, has passed
+        it, or has ended. Data that a worker adds to it later is not reported. A job that was
+        restarted yields its repeated steps again, with another `attempt`. After the last step,
+        `state` is `finished` or `crashed`.
 
         Args:
-            mode: of the steps; None means all.
-            poll_s: pause between two looks, seconds.
+            mode: mode of the steps; None means all modes.
+            poll_s: pause between two reads, in seconds.
         """
         return follow_steps(self._files, self._span, mode=mode, poll_s=poll_s)
 
@@ -276,19 +278,20 @@ class Run(RunFacts):
         mode: ModeName | None = None,
         worker: int | None = None,
     ) -> tuple[Tensor, ...]:
-        """Return the tensors that match everything that is given.
+        """Return the tensors that match all given arguments.
 
         Args:
             pattern: a glob over names and module paths, or, as in a collection,
                 `gradients:blocks.0.*`, or `re:` and a regular expression for `kind:name`.
-            kind: e.g. `gradient`, or `gradients`.
-            collection: a built-in one (`gradients`) or one of the run's own (`collections`).
-            step: of the job at which it was captured.
-            mode: in which it was captured.
-            worker: that captured it; None means any.
+            kind: kind of the tensors, e.g. `gradient` or `gradients`.
+            collection: a built-in collection (`gradients`) or one of the run's `collections`.
+            step: step of the job at which the tensor was captured.
+            mode: mode in which the tensor was captured.
+            worker: rank of a worker that captured the tensor; None means any.
 
         Raises:
-            UnknownNameError: there is no such kind, collection, mode or worker; names the nearest.
+            UnknownNameError: a kind, collection, mode or worker does not exist; the message
+                suggests one.
         """
         tests = [choosing.matching(pattern)] if pattern != "*" else []
         if kind is not None:
@@ -311,10 +314,10 @@ class Run(RunFacts):
     def tensor(self, name: str) -> Tensor:
         """Return one tensor, by its name or by `kind:name`.
 
-        Where tensors of several kinds bear the name, a weight comes before its gradient.
+        If tensors of several kinds have the name, a weight takes precedence over its gradient.
 
         Raises:
-            UnknownNameError: there is none; names the nearest.
+            UnknownNameError: there is no such tensor; the message suggests one.
         """
         return choosing.one_tensor(self._span, name)
 
@@ -325,12 +328,12 @@ class Run(RunFacts):
         *,
         worker: Merged | int | None = None,
     ) -> tuple[RunSeries, ...]:
-        """Return the scalars of one worker, or of the job, over the whole run.
+        """Return the scalars of one worker or of all workers, over the steps of the run.
 
         Args:
-            pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`. Digests (see
-                `core.digests`) are left out unless it begins with `digest`.
-            mode: of the steps; None means all modes.
+            pattern: glob over `name` or `name:of`, e.g. `loss`, `lr:*`. Digests of tensors are
+                left out unless the pattern begins with `digest`.
+            mode: mode of the steps; None means all modes.
             worker: rank, or "merged".
         """
         if mode is not None:
@@ -357,21 +360,21 @@ class Run(RunFacts):
         mode: ModeName = Mode.TRAIN,
         worker: Merged | int | None = None,
     ) -> dict[str, Matrix]:
-        """Return statistics of tensors of one worker, or of whole ones, over steps of a mode.
+        """Return statistics of tensors over the steps of a mode.
 
         Args:
-            kind: of the tensors, e.g. `gradient`, or `gradients`.
+            kind: kind of the tensors, e.g. `gradient` or `gradients`.
             layers: glob over tensor names and module paths.
-            statistics: ids, see `statistics.summary.STATISTICS`, or one of them.
-            mode: of the steps.
-            worker: rank, or "merged".
+            statistics: id of a statistic, or several; see `statistics.summary.STATISTICS`.
+            mode: mode of the steps.
+            worker: rank; "merged" means statistics of whole tensors, over all workers.
 
         Returns:
-            A matrix for each statistic; without rows where nothing was captured. Several
-            evaluations in one step of the job are rows of their own.
+            A matrix of shape (steps, tensors) for each statistic; without rows if nothing was
+            captured. Each evaluation in a step of the job has its own row.
 
         Raises:
-            UnknownNameError: there is no such kind or statistic; names the nearest.
+            UnknownNameError: there is no such kind or statistic; the message suggests one.
         """
         kind = choosing.the_kind(kind)
         statistics = (statistics,) if isinstance(statistics, str) else statistics
@@ -390,53 +393,54 @@ class Run(RunFacts):
         mode: ModeName = Mode.TRAIN,
         worker: Merged | int | None = None,
     ) -> xarray.Dataset:
-        """Return what `stats` returns as variables over (step, layer).
+        """Return the result of `stats` as an xarray dataset with a (step, layer) variable for each.
 
         Raises:
             MissingExtraError: xarray is not installed.
+            UnknownNameError: as `stats`.
         """
         matrices = self.stats(kind, layers, statistics, mode=mode, worker=worker)
         return tables.dataset(matrices, kind)
 
     def table(self, name: str) -> pa.Table:
-        """Return everything of one sort as an Arrow table, of all workers.
+        """Return one of the run's tables, of all workers, as an Arrow table.
 
-        From there `.to_pandas()`, `polars.from_arrow(table)`, `.column(x).to_numpy()`.
+        Convert it with `.to_pandas()`, `polars.from_arrow(table)`, or `.column(x).to_numpy()`.
 
         Args:
-            name: one of `tables.TABLES`.
+            name: one of `reader.tables.TABLES`.
 
         Raises:
-            UnknownNameError: there is no such table; names the nearest.
+            UnknownNameError: there is no such table; the message suggests one.
         """
         return tables.table(self, self._span, name)
 
     def sql(self, query: str) -> pa.Table:
-        """Answer a query in SQL, over views that are named as the tables of `table`.
+        """Run a SQL query over the tables of `table`, and return its result as an Arrow table.
 
         Raises:
             MissingExtraError: duckdb is not installed.
-            QueryError: the query cannot be answered; says why.
+            QueryError: the query failed; the message gives the reason.
         """
         return sql.answer(query, self._span, self.table)
 
     def timed(self, name: str, worker: int | None = None) -> TimedRows:
-        """Return the rows of a table that goes by time and not by step, of all attempts.
+        """Return the rows of a table that is indexed by time instead of steps, of all attempts.
 
         Args:
-            name: of the table, e.g. `machine`.
+            name: name of the table, e.g. `machine`.
             worker: rank; None means the lowest.
 
         Raises:
-            UnknownNameError: the worker has no such table; names the nearest.
+            UnknownNameError: the worker has no such table; the message suggests one.
         """
         return timed_rows((part.view.folder for part in self.parts(worker)), name)
 
     def records(self, worker: int | None = None) -> Iterator[StepRecord]:
-        """Yield the captured records as they lie on the disk, attempt after attempt.
+        """Yield the records as stored, attempt after attempt.
 
         Args:
-            worker: rank; None means all workers, one by one.
+            worker: rank; None means all workers, one after another.
         """
         for rank in self.workers if worker is None else (worker,):
             for view in self._span.views(rank):
@@ -445,17 +449,17 @@ class Run(RunFacts):
                         yield record
 
     def histories(self) -> Iterator[tuple[int, int, int, Iterator[StepRecord]]]:
-        """Yield what each worker captured in each attempt, as the rules were given it.
+        """Yield the records of each worker in each attempt, as the rules read them.
 
         Yields:
-            The attempt, the worker's rank, how many records there are, and the records.
+            Number of the attempt, rank of the worker, number of records, and the records.
         """
         for number, attempt in sorted(self._span.attempts.items()):
             for rank, view in sorted(attempt.workers.items()):
                 yield number, rank, len(view.commits), ReadState(view.folder).poll()
 
     def parts(self, worker: int | None = None) -> list[Part]:
-        """Return what a worker did, attempt after attempt, and what of it counts.
+        """Return the attempts of a worker, each with the steps that count.
 
         Args:
             worker: rank; None means the lowest.

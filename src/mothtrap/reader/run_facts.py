@@ -66,11 +66,11 @@ def damage_first(verdict: str, damage: Sequence[str]) -> str:
 
 
 class RunFacts:
-    """Facts of a run, or of some of its steps.
+    """Facts about a run, or about some of its steps.
 
     Args:
-        files: the run's, maybe shared with other views of it.
-        span: the steps to look at.
+        files: files of the run, which other views of the run may share.
+        span: the steps to read.
     """
 
     def __init__(self, files: RunFiles, span: Span) -> None:
@@ -93,12 +93,12 @@ class RunFacts:
 
     @property
     def id(self) -> str:
-        """The run's own name, kept when its folder is renamed."""
+        """Name of the run, which stays the same if its folder is renamed."""
         return self.info.id if self.info else self._files.path.name
 
     @property
     def info(self) -> RunInfo | None:
-        """Return the description of the latest attempt's start; None when it cannot be read."""
+        """Description of the latest attempt as of its start; None if it cannot be read."""
         return self._span.latest.info
 
     @property
@@ -108,25 +108,25 @@ class RunFacts:
 
     @property
     def end(self) -> RunEnd | None:
-        """Return the end of the latest attempt; None while it runs, and of watched scripts."""
+        """End of the latest attempt; None while it runs, and for runs of `mothtrap.watch`."""
         return self._span.latest.end
 
     @property
     def replay(self) -> StoredReplay | None:
-        """Return what a replay at the end of the latest attempt found; None: none was made."""
+        """Result of the replay at the end of the latest attempt; None if there was no replay."""
         return self._span.latest.replay
 
     @property
     def probed(self) -> Probed | None:
-        """Return size and cost of a probe run; None for runs of other kinds."""
+        """Size and cost of a probe run; None for other kinds of runs."""
         return self._span.latest.probed
 
     def finding_rows(self, fingerprint: str) -> npt.NDArray[np.int64]:
-        """Return the rows of the given data that a finding of a probe is about, indices (R,)."""
+        """Return the indices of the rows that a finding of a probe is about, int64, shape (R,)."""
         return read_rows(monitor_folder(self._span.latest.path, 0), fingerprint)
 
     def ledger(self, worker: int | None = None) -> Ledger | None:
-        """Return what a worker's numbers depended on in its latest attempt; None = unknown.
+        """Return the recorded settings and versions of a worker's latest attempt; None if unknown.
 
         Args:
             worker: rank; None means the lowest.
@@ -139,13 +139,13 @@ class RunFacts:
         return read_ledger(views[-1].folder) if views else None
 
     def packages(self) -> dict[str, str]:
-        """Return the installed packages of the latest attempt by name; empty where not kept."""
+        """Return the package versions of the latest attempt by name; empty if not stored."""
         views = self._span.views(0)
         return read_packages(views[-1].folder) if views else {}
 
     @property
     def source(self) -> Source | None:
-        """The script's repository at the start of the latest attempt; None = unknown.
+        """State of the script's repository at the start of the latest attempt; None if unknown.
 
         Raises:
             DamagedDataError: the file is damaged.
@@ -154,17 +154,17 @@ class RunFacts:
 
     @property
     def attempts(self) -> int:
-        """The number of attempts."""
+        """Number of attempts."""
         return len(self._span.attempts)
 
     @property
     def state(self) -> State:
-        """`running`, `finished` or `crashed`, judged when the run was last read."""
+        """`running`, `finished` or `crashed`, as of the last `refresh`."""
         return self._span.latest.state()
 
     @property
     def cursor(self) -> str:
-        """Return a mark of the position read: another text once anything new was read."""
+        """Text that changes whenever `refresh` reads new data."""
         number, latest = max(self._span.attempts), self._span.latest
         records = sum(len(view.commits) for view in latest.workers.values())
         told = [(f.fingerprint, f.severity, f.count, f.last_step) for f in self.findings]
@@ -174,7 +174,7 @@ class RunFacts:
 
     @property
     def workers(self) -> tuple[int, ...]:
-        """Ranks of all attempts, ascending."""
+        """Ranks of the workers of all attempts, ascending."""
         return self._span.workers
 
     @property
@@ -184,15 +184,15 @@ class RunFacts:
 
     @property
     def steps(self) -> int:
-        """Train steps over all attempts: one more than the last one's number."""
+        """Number of train steps over all attempts: the last step's number plus 1."""
         views = (w for a in self._span.attempts.values() for w in a.workers.values())
         return min(max((view.steps for view in views), default=0), self._span.bounds.end)
 
     @property
     def findings(self) -> Findings:
-        """Findings of all workers joined, the most severe first, then by onset.
+        """Findings of all workers, joined; the most severe first, then by onset.
 
-        Of a job that resumed, the latest attempt decides which findings are still true.
+        If a job was resumed, the latest attempt decides which findings are still active.
         """
         monitors = [list(a.monitors.values()) for _, a in sorted(self._span.attempts.items())]
         judged = [those for those in monitors if any(one.statuses for one in those)]
@@ -212,9 +212,9 @@ class RunFacts:
 
     @property
     def verdict(self) -> str:
-        """The worst root cause among the findings, or that nothing was found.
+        """Sentence with the worst root cause among the findings, or that nothing was found.
 
-        It begins with damage and switched-off rules, if there are any.
+        Damage and switched-off rules are reported first, if there are any.
         """
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
         text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
@@ -225,7 +225,7 @@ class RunFacts:
 
     @property
     def rules(self) -> tuple[RuleStatus, ...]:
-        """Return the state of each rule: its worst over workers, by code."""
+        """State of each rule, in order of codes; the worst state over all workers."""
         readers = (m for a in self._span.attempts.values() for m in a.monitors.values())
         statuses = merge_statuses(reader.statuses for reader in readers)
         failed = next((error for error in self.tool_errors if error.part == "rules"), None)
@@ -233,16 +233,13 @@ class RunFacts:
 
     @property
     def is_evaluated_elsewhere(self) -> bool:
-        """Return whether the job evaluates no rules, but a monitor is to (`--no-rules`)."""
+        """True if rules are evaluated by a monitor instead of the job (`--no-rules`)."""
         info = self.info
         return info is not None and info.config.get("evaluate") == "monitor"
 
     @property
     def unevaluated(self) -> str:
-        """Return a sentence if a monitor was to evaluate the rules and has not; else ''.
-
-        A monitor that was interrupted has evaluated some of the steps.
-        """
+        """Sentence if a monitor has not evaluated the rules on all steps yet; '' otherwise."""
         if not self.is_evaluated_elsewhere:
             return ""
         monitors = [list(a.monitors.values()) for a in self._span.attempts.values()]
@@ -259,7 +256,7 @@ class RunFacts:
 
     @property
     def blind(self) -> tuple[Blind, ...]:
-        """Return the parts that were not observed, each once."""
+        """Distinct parts of the training that were not observed."""
         return merge_blind(self.observations(Blind))
 
     @property
@@ -269,23 +266,23 @@ class RunFacts:
 
     @property
     def stopped_at(self) -> int | None:
-        """The step at which the last attempt was stopped, by the guard or on request."""
+        """Step at which the guard or a request stopped the last attempt, or None."""
         return min((stop.step for stop in self._span.latest.stops), default=None)
 
     @property
     def stop_reason(self) -> str | None:
-        """Return the reason for a requested stop of the last attempt; None where there was none."""
+        """Reason of the request that stopped the last attempt; None without a request."""
         asked = (s for s in self._span.latest.stops if isinstance(s, TrainingStopped))
         return next((stop.reason for stop in asked), None)
 
     @property
     def dropped(self) -> int:
-        """Return the number of records dropped because a queue was full."""
+        """Number of records that were dropped because a queue was full."""
         return sum(dropped.count for dropped in self.observations(Dropped))
 
     @property
     def overhead(self) -> Overhead:
-        """The cost of mothtrap, summed over workers; of one that did not close, by its steps."""
+        """Cost of mothtrap over all workers; estimated from steps if a worker crashed."""
         own_s = capture_s = asked_s = wall_s = start_s = beside_s = 0.0
         gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
@@ -324,31 +321,31 @@ class RunFacts:
 
     @property
     def collections(self) -> dict[str, Collection]:
-        """Collections by name: of the configuration, of the script, and asked for meanwhile.
+        """Collections of the configuration, the script, and `mothtrap capture`, by name.
 
-        Of two of one name the later one; functions of `reductions` are their names. Which of
-        them are in force by now is what `mothtrap capture RUN --list` prints.
+        If two have the same name, the later one counts. Functions in `reductions` are given by
+        name. `mothtrap capture RUN --list` prints the collections that are active now.
 
         Raises:
-            ConfigError: one cannot be understood; it may be of another version of mothtrap.
+            ConfigError: a collection is invalid; another version of mothtrap may have written it.
         """
         return {name: collection_of(name, each) for name, each in self._described().items()}
 
     @property
     def damage(self) -> tuple[str, ...]:
-        """Return a sentence for each stored part of the run that cannot be read.
+        """One sentence for each stored part of the run that cannot be read.
 
-        Statistics, whole tensors, snapshots and logged files beyond 256 MB are checked only when
-        they are read.
+        Beyond 256 MB, statistics, tensors, snapshots and logged files are checked only when they
+        are read.
         """
         return self.damage_within(CHECKED_BYTES)
 
     def damage_within(self, limit_bytes: int) -> tuple[str, ...]:
-        """Return the damage like `damage`, with another limit."""
+        """Return the same sentences as `damage`, checking at most `limit_bytes` bytes."""
         return self._files.damage(limit_bytes)
 
     def observations(self, kind: type[FactT]) -> tuple[FactT, ...]:
-        """Return the observations of one type, of all workers, by attempt and rank."""
+        """Return the observations of one type from all workers, in order of attempt and rank."""
         attempts = self._span.attempts.values()
         views = [view for a in attempts for _, view in sorted(a.workers.items())]
         return tuple(

@@ -25,7 +25,7 @@ from mothtrap.reader.run_facts import RunFacts
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True):
-    """Data that a run has read: `what` names it, `about` says what is known of it."""
+    """Data that a run read: `what` is its name, `about` a description."""
 
     what: str
     about: str
@@ -33,10 +33,11 @@ class Data(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """Answers to: which parameters, data, code and packages, who, when, what came out.
+    """Parameters, data, code, packages, user, times, and logged items of a run.
 
-    `given` are parameters that differ from the default of their parser; times are Unix seconds, 0 =
-    unknown. `changed_count` files of the repository had changes that were not committed.
+    `given` names the parameters that differ from the defaults of the argument parser.
+    `started_s` and `ended_s` are Unix times in seconds; 0 means unknown. `changed_count` is the
+    number of files in the repository with uncommitted changes.
     """
 
     parameters: dict[str, LedgerValue] = {}

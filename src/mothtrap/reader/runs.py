@@ -33,15 +33,17 @@ SHOWN = 8
 def runs(
     runs_dir: str | Path = "runs", where: str | None = None, *, archived: bool = False
 ) -> Runs:
-    """Return the runs of a folder, the latest start first; one that cannot be opened is left out.
+    """Return the runs of a folder, latest start first.
+
+    Runs that cannot be opened are left out with a warning.
 
     Args:
         runs_dir: a folder, or the URL of an object store.
-        where: an expression, see `Runs.where`.
-        archived: whether to list archived runs, too.
+        where: an expression that selects runs, see `Runs.where`.
+        archived: also return archived runs.
 
     Raises:
-        QueryError: the expression cannot be read, or has a name that no run has.
+        QueryError: the expression is invalid, or contains a name that no run has.
     """
     found = []
     for path in find_runs.list_runs(runs_dir):
@@ -57,7 +59,7 @@ def runs(
 
 
 class Runs(Sequence[Run]):
-    """Some runs; a sequence of `Run`. Made by `mothtrap.runs`."""
+    """Sequence of runs, returned by `mothtrap.runs`."""
 
     def __init__(self, of: Iterable[Run]) -> None:
         self._runs = tuple(of)
@@ -80,16 +82,16 @@ class Runs(Sequence[Run]):
         return f"<Runs {len(self)}: {names}{' ...' if len(self) > 5 else ''}>"
 
     def where(self, expression: str) -> Runs:
-        """Return the runs for which an expression holds.
+        """Return the runs for which an expression is true.
 
         Args:
-            expression: comparisons of parameters, metrics and of `state`, `steps`, `user`,
-                `group` ... with numbers and quoted texts, joined by `and`, `or`, `not`; a code
-                such as `GRD101` or a tag holds where the run has it. E.g.
+            expression: comparisons of parameters, metrics, `state`, `steps`, `user`, `group` ...
+                with numbers and quoted strings, joined by `and`, `or`, `not`. The code of a rule,
+                such as `GRD101`, or a tag is true for runs that have it. Example:
                 `lr > 1e-3 and GRD101`.
 
         Raises:
-            QueryError: it cannot be read, or has a name that no run has.
+            QueryError: the expression is invalid, or contains a name that no run has.
         """
         wanted = read_filter(expression)
         known = [facts_of(run, wanted) for run in self._runs]
@@ -99,11 +101,11 @@ class Runs(Sequence[Run]):
         return Runs(run for run, facts in zip(self._runs, known, strict=True) if wanted.test(facts))
 
     def rows(self) -> list[Row]:
-        """Return a row for each run: what it is, its labels, its parameters and last metrics."""
+        """Return one row per run: a dict of its properties, labels, parameters and last metrics."""
         return [row_of(run) for run in self._runs]
 
     def table(self) -> pa.Table:
-        """Return the rows as an Arrow table; a column of several types is one of texts."""
+        """Return the rows as an Arrow table; columns with mixed types become strings."""
         import pyarrow as pa
 
         rows, names = self.rows(), []
@@ -113,7 +115,7 @@ class Runs(Sequence[Run]):
         return pa.table(columns)
 
     def to_csv(self) -> str:
-        """Return the rows as CSV; a text that a spreadsheet would take for a formula is quoted."""
+        """Return the rows as CSV; values that a spreadsheet would read as a formula are quoted."""
         return as_csv(self.rows())
 
     def _repr_html_(self) -> str:

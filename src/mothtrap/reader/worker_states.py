@@ -17,15 +17,15 @@ class WorkerState(NamedTuple):
     """State of a worker.
 
     Attributes:
-        rank: of the worker.
-        host: name of its machine; "" if it is not known.
-        steps: train steps.
-        age_s: seconds since it stored anything.
-        own_s: median seconds of a step outside of backward, lately; None: not known.
-        step_s: median seconds of a step, lately; None: not known.
-        state: `trains`, `waits`, `idle`, `busy` (no step for long, but it works), `ended`,
-            `failed`, or `gone` (its process is not there any more).
-        detail: the collective in which it waits, its line, or its exception.
+        rank: rank of the worker.
+        host: name of its machine; "" if unknown.
+        steps: number of train steps.
+        age_s: seconds since it last stored data.
+        own_s: median seconds per recent step outside of backward; None if unknown.
+        step_s: median seconds per recent step; None if unknown.
+        state: `trains`, `waits`, `idle`, `busy` (no step for a long time, but it uses the CPU),
+            `ended`, `failed`, or `gone` (its process no longer exists).
+        detail: the collective in which it waits, its current line, or its exception.
     """
 
     rank: int
@@ -46,7 +46,7 @@ class Workers(NamedTuple):
 
     @property
     def missing(self) -> tuple[int, ...]:
-        """Ranks of which nothing was stored."""
+        """Ranks of the workers that stored nothing."""
         seen = {each.rank for each in self.states}
         return tuple(rank for rank in range(self.expected) if rank not in seen)
 

@@ -86,7 +86,7 @@ def clause_lines(after: Aftermath | None, style: Style, unit: str = "step") -> l
         return []
     lines = []
     if after.seconds >= WORTH_SAYING_S and after.steps:
-        lines.append(f"  went on for: {in_words(after, unit)}")
+        lines.append(f"  lasted: {in_words(after, unit)}")
     if saved := saved_in_words(after, unit):
         lines.append(f"  last weights saved before it: {style.safe(saved)}")
     return lines

@@ -48,7 +48,7 @@ def _added(cost: Overhead, workers: int) -> str:
         "launcher": cost.launcher_seconds,
     }
     named = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in parts.items() if seconds)
-    return f"; mothtrap added {cost.added_seconds:.2f} s in all: {named}" if named else ""
+    return f"; mothtrap added {cost.added_seconds:.2f} s in total: {named}" if named else ""
 
 
 def _why(cost: Overhead, steps: int, workers: int) -> str:
@@ -61,7 +61,7 @@ def _why(cost: Overhead, steps: int, workers: int) -> str:
         return f"{above} the first steps are all watched"
     wall_s = cost.seconds / cost.ratio
     if _hooks_s(cost) <= cost.budget * wall_s:
-        return f"{above} the first steps and the look for NaN at each step are not thinned"
+        return f"{above} the first steps and the NaN check at each step are never skipped"
     per_step = 1000 / (steps * workers)
     step_ms, fixed_ms = wall_s * per_step, _hooks_s(cost) * per_step
     return f"{above} steps of {step_ms:.2g} ms are too short for a fixed cost of {fixed_ms:.2g} ms"
@@ -72,8 +72,8 @@ def _unwatched(cost: Overhead, steps: int) -> str:
     if not cost.unwatched:
         return ""
     return (
-        f"; {cost.unwatched:,} of {steps:,} steps were not watched, too short for that "
-        "(overhead = 0 watches each)"
+        f"; {cost.unwatched:,} of {steps:,} steps were too short to observe "
+        "(overhead = 0 observes each)"
     )
 
 
@@ -82,7 +82,7 @@ def _asked(cost: Overhead) -> str:
     if not cost.asked_seconds:
         return ""
     share = f"{100 * cost.asked_ratio:.1f} % ({cost.asked_seconds:.2f} s)"
-    return f"; captures that you asked for took {share} more"
+    return f"; captures that you requested took {share} more"
 
 
 def _shed(cost: Overhead) -> str:

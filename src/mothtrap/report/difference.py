@@ -126,7 +126,7 @@ def _answer(found: RunDifference, style: Style) -> list[str]:
     divergence, cause = found.divergence, found.cause
     if divergence is None or cause is None:
         if not found.compared:
-            return ["The runs have nothing in common that could be compared"]
+            return ["The runs have no comparable data in common"]
         words = "No difference" if found.exact else "No difference beyond the tolerance"
         return [f"{words} in {count_of(found.steps, 'step')}"]
     safe = style.safe

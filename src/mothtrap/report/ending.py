@@ -32,6 +32,12 @@ def ended_by_exception(run: Run) -> bool:
     return _exception(run) is not None and _ended(run).startswith("ended with")
 
 
+def traceback_of(run: Run) -> str:
+    """Return the traceback of the exception that ended the job; empty where none did."""
+    ends = [end for end in run.observations(WorkerEnded) if end.exception]
+    return ends[0].traceback if ends else ""
+
+
 def ending_word(run: Run) -> str:
     """Say in few words how a job stands: `running`, `finished`, `interrupted`, `exit code 7`."""
     if run.state == "running":
@@ -93,9 +99,9 @@ def _ended(run: Run, when: str = "") -> str:
     if code is not None and code < 0:
         return f"was killed by signal {_signal(code)}{after}{when}"
     if run.stop_reason is not None:
-        return f"was stopped before step {run.stopped_at}, as asked"
+        return f"was stopped before step {run.stopped_at}, as requested"
     if run.stopped_at is not None:
-        return f"was stopped at step {run.stopped_at} as on_nonfinite asks"
+        return f"was stopped at step {run.stopped_at} by on_nonfinite"
     if exception is not None:
         kind, _, text = exception[0].partition(":")
         message = _message(text.strip())

@@ -19,7 +19,9 @@ from mothtrap.report.aftermath import since_then
 from mothtrap.report.chart import SYMBOLS, loss_chart
 from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
-from mothtrap.report.style import count_of
+from mothtrap.report.guarded import guarded_lines
+from mothtrap.report.kept import replay_command
+from mothtrap.report.style import Style, count_of
 
 MAX_BYTES = 5 << 20
 """Size that a report has at most; beyond it pictures, then evidence, then effects are left out."""
@@ -69,7 +71,9 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
     run, made = summary.run, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(document.made_s))
     workers = f", {len(run.workers)} workers" if len(run.workers) > 1 else ""
     kind = "" if run.kind is RunKind.TRAIN else f" · {run.kind}"
-    left = "" if evidence else '<p class="soft">Details of effects are left out for their size.</p>'
+    left = (
+        "" if evidence else '<p class="soft">Details of effects are left out to limit the size.</p>'
+    )
     return (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">'
@@ -99,18 +103,25 @@ def _verdict(document: Document) -> str:
         if story.severity is Severity.INFO:
             break
         if root.fixes:
-            parts.append(f"<p><strong>Try:</strong> {_prose(root.fixes[0])}</p>")
+            parts.append(f"<p><strong>Fix:</strong> {_prose(root.fixes[0])}</p>")
         if root.has_step:
             parts.append(f"<p>First bad step: <strong>{root.step:,}</strong>{_where(root)}</p>")
-    kept = summary.snapshots
+    parts += [f"<p>{_safe(line.strip())}</p>" for line in guarded_lines(summary.guarded, Style())]
+    if summary.traceback:
+        parts.append(f"<p>How it ended:</p><pre>{_safe(summary.traceback.rstrip())}</pre>")
+    replay = _replay(document)
+    return "".join([*parts, replay])
+
+
+def _replay(document: Document) -> str:
+    summary = document.summary
     if summary.replay is not None:
         lines = "\n".join(map(_safe, summary.replay.lines))
-        parts.append(f"<p>What a replay found:</p><pre>{lines}</pre>")
-    elif kept:
-        called = summary.called or summary.run.id
-        command = f"mothtrap replay {called} --step {kept[0].step}"
-        parts.append(f"<p>Replay it:</p><pre>{_safe(command)}</pre>")
-    return "".join(parts)
+        return f"<p>Result of the replay:</p><pre>{lines}</pre>"
+    root = document.stories[0][1] if document.stories else None
+    called = summary.called or summary.run.id
+    command = replay_command(called, summary.snapshots, Style(), root)
+    return f"<p>Replay this step:</p><pre>{_safe(command)}</pre>" if command else ""
 
 
 def _where(finding: Finding) -> str:
@@ -134,7 +145,7 @@ def _stories(document: Document, effects: int, *, evidence: bool) -> str:
     left = count_of(known, "known finding")
     rest = f'<p class="soft">Left out: {left} of the baseline.</p>' if known else ""
     if not stories:
-        return f"<h2>Findings</h2><p>Nothing was found.</p>{rest}"
+        return f"<h2>Findings</h2><p>No findings.</p>{rest}"
     parts = [f"<h2>Findings ({len(document.summary.findings)})</h2>"]
     for _, root, followed in stories:
         inner = "".join(
@@ -162,7 +173,7 @@ def _finding(
         f"{_safe(fault_name(finding))}</h3>",
         f'<p class="soft">{kind}{began}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
-        *([f'<p class="soft">Went on for: {_safe(since)}</p>'] if since else []),
+        *([f'<p class="soft">Lasted: {_safe(since)}</p>'] if since else []),
     ]
     if finding.layers:
         more = len(finding.layers) - MAX_LAYERS
@@ -206,7 +217,7 @@ def _rules(document: Document) -> str:
         for rule in sorted(rules, key=lambda r: (list(STATE_SYMBOLS).index(r.state), r.code))
     )
     return (
-        f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was in force.'}</p>"
+        f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was selected.'}</p>"
         f"<details><summary>All rules</summary><table>{rows}</table></details>"
     )
 
@@ -243,7 +254,7 @@ def _conditions(document: Document) -> str:
         return ""
     rows = _rows(list(document.conditions.items())[:MAX_CONDITIONS])
     return (
-        "<h2>Conditions</h2><details><summary>What the run was started with</summary>"
+        "<h2>Conditions</h2><details><summary>Settings and environment of the run</summary>"
         f"<table>{rows}</table></details>"
     )
 

@@ -38,7 +38,7 @@ def blockers(ledger: Ledger) -> Iterator[Blocker]:
     if not switches.get("tensorflow.op_determinism"):
         yield Blocker(
             state="may",
-            what="operations may add up in any order (op determinism is off)",
+            what="operations may sum in any order (op determinism is off)",
             fix="tf.config.experimental.enable_op_determinism() before the model is made",
         )
 
@@ -54,7 +54,7 @@ def _pipeline(where: str, what: str) -> Iterator[Blocker]:
     if "deterministic" in what:
         yield Blocker(
             state="will",
-            what="the data set gives elements in the order in which threads have finished them",
+            what="the data set yields elements in the order in which threads finish them",
             where=where,
             fix="leave out deterministic=False",
         )

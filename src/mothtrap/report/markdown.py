@@ -40,7 +40,7 @@ def page(document: Document) -> str:
         if story.severity is not Severity.INFO and root.fixes:
             lines.append(f"- {_safe(root.code)}: {_prose(root.fixes[0])}")
     if summary.replay is not None:
-        lines += ["", "What a replay found:", ""]
+        lines += ["", "Result of the replay:", ""]
         lines += [f"    {_plain(line)}" for line in summary.replay.lines]
     called = summary.called or summary.run.id
     nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}

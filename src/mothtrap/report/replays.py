@@ -68,7 +68,7 @@ def as_text(
     mended = is_mended(snapshot, results) and not converted
     how = f"in {converted}" if converted else _verdict(results, style)
     if mended:
-        how = style.paint("in order here, unlike in the run", "green")
+        how = style.paint("no fault here, unlike in the run", "green")
     head = f"step {snapshot.step} of {style.safe(name)}, replayed: {how}"
     lines = [style.paint(head, "bold")]
     if mended:
@@ -125,7 +125,7 @@ def all_match(results: Sequence[ReplayResult]) -> bool | None:
 def why_untested(results: Sequence[ReplayResult]) -> str:
     """Return the reason for a missing test of the failure, where one was asked for."""
     if not any(result.nonfinite or result.exception for result in results):
-        return "the step is in order here, so there is no failure that a test could show"
+        return "the step has no fault here, so there is no failure to test"
     said = (result.untested for result in results if result.untested)
     return next(said, "the failure could not be narrowed down")
 
@@ -133,7 +133,7 @@ def why_untested(results: Sequence[ReplayResult]) -> str:
 def why_unreproduced(results: Sequence[ReplayResult]) -> str:
     """Return the reason for a missing script that reproduces the failure."""
     if not any(result.nonfinite or result.exception for result in results):
-        return "the step is in order here, so there is no failure that a script could show"
+        return "the step has no fault here, so there is no failure to reproduce"
     said = (result.unreproduced for result in results if result.unreproduced)
     return next(said, "the failure could not be narrowed down")
 
@@ -185,7 +185,7 @@ def _verdict(results: Sequence[ReplayResult], style: Style) -> str:
         if not alike:
             return style.paint("nothing to compare with", "yellow")
         what = f"bit-identical in worker {', '.join(alike)}"
-        return style.paint(what, "yellow") + "; of the others nothing could be compared"
+        return style.paint(what, "yellow") + "; the others could not be compared"
     if match:
         shown = results[0]
         what = "the same exception" if shown.exception else "bit-identical"

@@ -80,7 +80,7 @@ def differences_here(
         yield Blocker(
             state="may",
             what=f"other versions are installed here: {named}",
-            fix="install the versions of the ledger",
+            fix="install the versions in the ledger of the run",
         )
     before = ledger.facts.get("hardware", {})
     for name in ("processor", "machine", "usable_cores"):
@@ -88,8 +88,10 @@ def differences_here(
             yield Blocker(
                 state="may",
                 what=f"{name.replace('_', ' ')}: {before[name]} then, {hardware[name]} here: sums "
-                "may be rounded otherwise",
-                fix="OMP_NUM_THREADS as then" if name == "usable_cores" else "the same hardware",
+                "may be rounded differently",
+                fix="set OMP_NUM_THREADS as then"
+                if name == "usable_cores"
+                else "use the same hardware",
             )
 
 
@@ -108,13 +110,13 @@ def changed_sources(
             state="will",
             what=f"{count_of(len(changed), 'file')} changed since the run: {_named(changed)}",
             where=changed[0],
-            fix="check out what ran: `source.json` of the run has commit and changes",
+            fix="check out the code of the run: its `source.json` has commit and changes",
         )
     gone = [path for path in then if path not in now]
     if gone:
         yield Blocker(
             state="cannot tell",
-            what=f"whether files changed since that cannot be read here: {_named(gone)}",
+            what=f"whether these files changed, which cannot be read here: {_named(gone)}",
         )
 
 
@@ -137,11 +139,11 @@ def verdict(found: Sequence[Blocker]) -> str:
     if counts["will"]:
         return f"will not give the same numbers again, for {count_of(counts['will'], 'reason')}"
     if counts["may"]:
-        return f"may give other numbers, for {count_of(counts['may'], 'reason')}"
+        return f"may give different numbers, for {count_of(counts['may'], 'reason')}"
     if counts["cannot tell"]:
         unknown = count_of(counts["cannot tell"], "thing")
-        return f"nothing known speaks against it; {unknown} cannot be told"
-    return "nothing that is known keeps it from giving the same numbers again"
+        return f"no known reason against it; {unknown} cannot be checked"
+    return "no known reason keeps it from giving the same numbers again"
 
 
 def _seeds(
@@ -155,10 +157,10 @@ def _seeds(
         if start == Start.UNSEEDED:
             # Before the framework was imported others may have been seeded unseen.
             state: State = "will" if name == "torch" else "may"
-            what = f"{called} was drawn from, and no seed was seen{more}"
+            what = f"{called} was used, and no seed was observed{more}"
             yield Blocker(state=state, what=what, fix=fix)
         elif start == Start.CLOCK:
-            what = f"the seed {random.get(f'seed.{name}')} of {called} is the time of the start"
+            what = f"the seed {random.get(f'seed.{name}')} of {called} is the start time"
             yield Blocker(state="will", what=what, fix=f"a fixed number: {fix}")
         elif start in (Start.UNKNOWN, None):
             what = f"whether {called} was given a fixed seed"
@@ -179,7 +181,7 @@ def _switches(ledger: Ledger) -> Iterator[Blocker]:
     if not found.get("deterministic_algorithms"):
         yield Blocker(
             state="may",
-            what="operations may add up in any order (scatter, index_add, gradients of embedding)",
+            what="operations may sum in any order (scatter, index_add, gradients of embedding)",
             fix="torch.use_deterministic_algorithms(True)",
         )
     elif found.get("deterministic_warn_only"):
@@ -192,7 +194,7 @@ def _switches(ledger: Ledger) -> Iterator[Blocker]:
     if variables.get("CUBLAS_WORKSPACE_CONFIG") not in (":4096:8", ":16:8"):
         yield Blocker(
             state="may",
-            what="matrix products on several streams may add up in any order",
+            what="matrix products on several streams may sum in any order",
             where="CUBLAS_WORKSPACE_CONFIG",
             fix="CUBLAS_WORKSPACE_CONFIG=:4096:8 before the start",
         )
@@ -202,7 +204,7 @@ def _hashing(ledger: Ledger) -> Iterator[Blocker]:
     if ledger.facts.get("determinism", {}).get("python.hash_randomization"):
         yield Blocker(
             state="cannot tell",
-            what="whether the script goes through a set of texts: its order is another in each run",
+            what="whether the script iterates over a set of strings: its order differs in each run",
             where="PYTHONHASHSEED",
             fix="PYTHONHASHSEED=0 before the start, or sorted(...) around the set",
         )
@@ -237,7 +239,7 @@ def _of_loader(loader: LoaderBegan) -> Blocker | None:
         return Blocker(
             state="cannot tell",
             what=f"whether the data set has a fixed order in each of {loader.workers} processes; "
-            "with another number of them it is another one",
+            "with another number of processes it differs",
             where=where,
         )
     return None
@@ -249,15 +251,15 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Blocker]:
         if seen.sorted_names is False:
             yield Blocker(
                 state="may",
-                what="files are not in the order of their names: that of a file system may change",
+                what="files are not sorted by name: the order of a file system may change",
                 where=f"{kind}.{seen.names_in}",
                 fix="sorted(...) around os.listdir or glob",
             )
         if seen.generators:
             yield Blocker(
                 state="cannot tell",
-                what="what the data set draws from a generator of its own; each process of a "
-                "loader has a copy of it",
+                what="numbers that the data set draws from its own generator; each process "
+                "of a loader has a copy of it",
                 where=f"{kind}.{seen.generators[0]}",
                 fix="give it a fixed seed, and in worker_init_fn another one for each process",
             )
@@ -268,10 +270,10 @@ def _source(source: Source | None) -> Iterator[Blocker]:
         reason = f": {source.error}" if source is not None else ""
         yield Blocker(state="cannot tell", what=f"which commit ran{reason}", fix=_commit(source))
     elif source.changed_count:
-        kept = "only the beginning of them was kept" if source.cut else "they are in source.json"
+        kept = "only their beginning was stored" if source.cut else "they are in source.json"
         yield Blocker(
             state="may",
-            what=f"{count_of(source.changed_count, 'file')} had changes that are in no commit; "
+            what=f"{count_of(source.changed_count, 'file')} had uncommitted changes; "
             f"{kept}: {_named(source.changed)}",
             where=f"commit {source.commit[:12]}",
             fix="commit before a run",

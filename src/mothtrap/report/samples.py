@@ -63,7 +63,7 @@ def steps_text(
                 lines.append(f"  and {more} more: --limit {len(rows)}")
             missing = max(0, batch.told.rows - len(rows))
             if missing:
-                lines.append(f"  of {count_of(missing, 'further row')} nothing was kept")
+                lines.append(f"  {count_of(missing, 'further row')} not recorded")
         if step.left_out:
             lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not kept")
     more_steps = len(steps[most_steps:]) if most_steps is not None else 0
@@ -71,7 +71,7 @@ def steps_text(
         of_all = "s, of all workers" if len({step.worker for step in steps}) > 1 else "s"
         word = "step" + of_all * (more_steps > 1)
         lines.append(f"and {more_steps:,} more {word}: --limit {len(steps)}")
-    return "\n".join(lines) or "no samples are known of these steps"
+    return "\n".join(lines) or "the samples of these steps are unknown"
 
 
 def sightings(samples: Samples, wanted: str) -> list[dict[str, Any]]:
@@ -133,12 +133,12 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     head = f"{found.bad_steps} of {count_of(found.steps, 'step')} with known samples are bad"
     if not found.ranked:
         return f"{head}: there is nothing to rank"
-    lines = [f"{head}; {found.samples:,} different samples were seen"]
+    lines = [f"{head}; {found.samples:,} distinct samples were used"]
     out = [suspect for suspect in found.ranked if suspect.stands_out]
     if not out:
         lines.append(
-            "no sample stands out: chance puts some of so many samples into bad steps as often "
-            "as this; more passes over the data, or more bad steps, would tell them apart"
+            "no sample stands out: with so many samples, chance puts some into bad steps this "
+            "often; more passes over the data, or more bad steps, would distinguish them"
         )
         sit = "sits" if len(found.ranked) == 1 else "sit"
         held = f"{count_of(len(found.ranked), 'sample')} {sit} in bad steps"
@@ -147,7 +147,7 @@ def ranking_text(found: Suspects, style: Style = PLAIN, limit: int = 20) -> str:
     if len(out) > limit:
         lines.append(f"and {len(out) - limit:,} more that stand out: --limit {len(out)}")
     if rest := len(found.ranked) - len(out):
-        lines.append(f"{rest:,} more sit in bad steps no more often than by chance")
+        lines.append(f"{rest:,} more occur in bad steps no more often than by chance")
     return "\n".join(lines)
 
 
@@ -191,7 +191,7 @@ def _about(batch: BatchOfSamples, style: Style) -> str:
         parts.append(f"made by loader worker {told.worker}{seed}")
     parts += [f"from {_kind(seen.kind, style)} {seen.data}" for seen in batch.data]
     if not told.sure:
-        parts.append("taken for the batch of this step by its size and the order of loading")
+        parts.append("assigned to this step by its size and the loading order")
     return ", ".join(parts)
 
 

@@ -114,7 +114,7 @@ def _result(finding: Finding, index: int, document: Document) -> dict[str, Any]:
 
 
 def _message(finding: Finding) -> str:
-    fix = f" Try: {finding.fixes[0]}" if finding.fixes and not finding.caused_by else ""
+    fix = f" Fix: {finding.fixes[0]}" if finding.fixes and not finding.caused_by else ""
     began = f" ({when(finding).strip()})" if finding.has_step else ""
     return printable(f"{finding.message}{began}{fix}")
 

@@ -24,7 +24,7 @@ from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_o
 from mothtrap.reader.run_facts import CHECKED_BYTES, NOT_EVALUATED, damage_first
 from mothtrap.report.aftermath import Aftermath, aftermaths
 from mothtrap.report.boosting import BoostedModel, boosted_models
-from mothtrap.report.ending import ended_by_exception, how_it_ended
+from mothtrap.report.ending import ended_by_exception, how_it_ended, traceback_of
 from mothtrap.report.failures import Failure, failures
 from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.ignored import Ignored, ignored
@@ -91,7 +91,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     that a baseline holds, which are left out; `failures` are what ended the script;
     `snapshots` are the steps that can be replayed; `called` is the path that finds the run in a
     command, where its id does not; `sources` has the source line of each location whose file is
-    as it was when the job began; `ending` says how a job ended that failed; `boosted` are
+    as it was when the job began; `ending` says how a job ended that failed; `traceback` is that of
+    the exception that ended it; `boosted` are
     models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
     there where it was asked for; `after` says what came after the onset of errors and warnings.
     `phases` are the shares of the training time by phase.
@@ -116,6 +117,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     called: str = ""
     sources: dict[str, str] = {}
     ending: str = ""
+    traceback: str = ""
     boosted: tuple[BoostedModel, ...] = ()
     replay: StoredReplay | None = None
     record: RunRecord | None = None
@@ -202,6 +204,7 @@ def summarize(
         after=aftermaths(run, _serious(diagnosis)),
         phases=phase_shares(run),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
+        traceback=traceback_of(run) if _failed(run) else "",
     )
     return shareable(summary)
 
@@ -241,7 +244,7 @@ def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known:
         before = "before that, " if ended_by_exception(run) else ""
         text = f"The job {how_it_ended(run)}; {before}{text[0].lower()}{text[1:]}"
     if any(blind.what == NO_LOSS for blind in run.blind):
-        text += "; no loss was seen: pass it with dbg.step(loss=loss)"
+        text += "; no loss was recorded: pass it with dbg.step(loss=loss)"
     if lost := sum(seen.count for seen in run.observations(Dropped) if _was_captured(seen)):
         text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
     if run.state == "running":
@@ -286,7 +289,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     steps = count_of(*counted(run))
     noun = "probe" if run.kind is RunKind.PROBE else "rule"
     if judged == 0:
-        return f"Nothing could be judged in {steps}: {_why_unjudged(run, rules)}"
+        return f"Nothing was evaluated in {steps}: {_why_unjudged(run, rules)}"
     if known:
         return f"Nothing new was found in {steps}; {count_of(known, 'known finding')} left out"
     if diagnosis.findings:
@@ -331,13 +334,13 @@ def _why_nothing(run: Run) -> str:
     if run.blind:
         return run.blind[0].reason.rstrip(".")
     if run.damage:
-        return "what was stored cannot be read"
+        return "the stored data cannot be read"
     if run.state == "running":
         return "no optimizer step has been made so far"
     if stepped:
         return (
-            "a process made steps, but none of them was stored: "
-            "mothtrap could not write there, or was ended before it did"
+            "a process trained, but no step was stored: "
+            "mothtrap could not write to the run, or was killed before it did"
         )
     if run.state == "crashed":
         return f"the job {how_it_ended(run, UNSTEPPED)}"
@@ -348,11 +351,11 @@ def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:
     if not rules and run.tool_errors:
         return f"mothtrap failed in {run.tool_errors[0].part} ({run.tool_errors[0].error})"
     if not rules and run.damage:
-        return "what the rules found cannot be read, as files are damaged or missing"
+        return "the findings cannot be read, as files are damaged or missing"
     if not rules:
-        return "no rule was in force"
+        return "no rule was selected"
     if all(rule.state == RuleState.RULE_FAILED for rule in rules):
-        return "no rule was active any more"
+        return "all rules failed"
     if all(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules):
         return "no rule had enough data"
     return "no rule that applies had enough data"

@@ -23,6 +23,8 @@ from mothtrap.report.verdict import alarms
 MAX_BLIND = 5
 MAX_NOT_KEPT = 3
 MAX_RULES = 4
+MAX_TRACEBACK = 24
+"""Lines of a traceback that are shown without `--all`: the innermost."""
 
 
 def full(summary: RunSummary, style: Style = PLAIN, *, everything: bool = False) -> str:
@@ -65,6 +67,7 @@ def state_lines(
     lines += failure_lines(
         summary.failures, summary.snapshots, summary.called or summary.run.id, style
     )
+    lines += _traceback(summary, style, everything=everything)
     lines += guarded_lines(summary.guarded, style)
     lines += ignored_lines(summary.ignored, style)
     root = summary.diagnosis[0].root if summary.diagnosis else None
@@ -91,6 +94,16 @@ def state_lines(
     if cost:
         lines += wrapped(f"  overhead: {cost}", indent="    ")
     return lines
+
+
+def _traceback(summary: RunSummary, style: Style, *, everything: bool) -> list[str]:
+    """The end of a traceback, or the whole where everything is asked for."""
+    lines = summary.traceback.splitlines()
+    left_out = 0 if everything else max(0, len(lines) - MAX_TRACEBACK)
+    shown = [f"    {style.safe(line)}" for line in lines[left_out:]]
+    if left_out:
+        shown.insert(0, f"    ... {count_of(left_out, 'line')} before (--all shows them)")
+    return shown
 
 
 def _ranks(finding: Finding) -> list[str]:
@@ -120,7 +133,7 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
         lines += wrapped(f"  = why: {style.safe(finding.why)}", indent="    ")
     after = summary.after_of(finding)
     if after is not None and after.steps:
-        lines += wrapped(f"  = went on for: {in_words(after, summary.run.unit)}", indent="    ")
+        lines += wrapped(f"  = lasted: {in_words(after, summary.run.unit)}", indent="    ")
         if saved := saved_in_words(after, summary.run.unit):
             lines += wrapped(f"  = weights saved before it: {style.safe(saved)}", indent="    ")
     if finding.caused_by:  # what helps against the cause, helps

@@ -35,21 +35,21 @@ def why_unkept(run: Run, called: str) -> str | None:
         return None
     ended = f"it {how_it_ended(run)}"
     if told:
-        return f"{ended}; step {told[-1].step} could not be kept: {told[-1].error}"
+        return f"{ended}; step {told[-1].step} could not be stored: {told[-1].error}"
     said = "".join(
         f"; `mothtrap show {called}` says of it: {failure.sentence}"
         for failure in failures(run)[:1]
     )
     return (
         f"{ended}, before the next step had any inputs (in a loader, or between two steps), so "
-        f"there is no step to do again{said}"
+        f"there is no step to replay{said}"
     )
 
 
 def why_refused(run: Run) -> str | None:
     """Return the reason why the first step that was to be kept was not; None where each was."""
     refused = [kept for kept in run.observations(SnapshotKept) if kept.error]
-    return f"step {refused[0].step} could not be kept: {refused[0].error}" if refused else None
+    return f"step {refused[0].step} could not be stored: {refused[0].error}" if refused else None
 
 
 def _takes_none(run: Run) -> bool:

@@ -120,6 +120,7 @@ class ExplodingGradient(Rule):
     explains = (
         *NOT_FINITE,
         *UNLEARNED,
+        "updates_all_skipped",
         "clipping_every_step",
         "dead_units",
         "gradient_spike",

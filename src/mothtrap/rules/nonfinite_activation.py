@@ -74,6 +74,7 @@ class NonfiniteActivation(Rule):
         "nonfinite_gradient",
         "loss_diverging",
         "nonfinite_weight",
+        "updates_all_skipped",
     )
 
     def check(self, window: Window) -> list[Finding]:

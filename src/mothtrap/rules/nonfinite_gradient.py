@@ -66,6 +66,7 @@ class NonfiniteGradient(Rule):
     explains = (
         "nonfinite_loss",
         "nonfinite_weight",
+        "updates_all_skipped",
     )
 
     def check(self, window: Window) -> list[Finding]:

@@ -82,6 +82,7 @@ class NonfiniteInput(Rule):
     )
     explains = (
         *NOT_FINITE,
+        "updates_all_skipped",
         "constant_output",
         "dead_units",
         "exploding_gradient",

@@ -70,7 +70,13 @@ class NonfiniteWeight(Rule):
             for need in WEIGHTS
         ),
     )
-    explains = ("nonfinite_loss", "nonfinite_gradient", "nonfinite_activation", "constant_output")
+    explains = (
+        "nonfinite_loss",
+        "nonfinite_gradient",
+        "nonfinite_activation",
+        "constant_output",
+        "updates_all_skipped",
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Check the counts of values that are not finite."""

@@ -34,8 +34,8 @@ def wrapped(model: Any) -> WrappedModel:
     if callable(model):
         return WrappedModel(predict=model)
     raise ConfigError(
-        f"a {type(model).__qualname__} is no model that can be asked; pass a function that "
-        "takes rows and returns predictions"
+        f"cannot probe a {type(model).__qualname__}; pass a function that takes rows and returns "
+        "predictions"
     )
 
 
@@ -61,7 +61,7 @@ def from_words(
         made = function(build)()
         return wrapped(made if weights is None else of_torch.with_weights(made, Path(weights)))
     if model is None:
-        raise ConfigError("name a model: a file, package.module:predict, or --build")
+        raise ConfigError("give a model: a file, package.module:predict, or --build")
     path = Path(model)
     if not path.suffix or (":" in model and not path.exists()):
         return wrapped(function(model))
@@ -74,8 +74,8 @@ def from_words(
             return wrapped(wrapper.load(path))
     known = sorted(suffix for wrapper in _wrappers() for suffix in wrapper.SUFFIXES)
     raise ConfigError(
-        f"{model}: no model is read from files that end in {path.suffix!r}; known are "
-        f"{', '.join(known)}, or name a function: package.module:predict"
+        f"{model}: cannot read a model from a file that ends in {path.suffix!r}; supported are "
+        f"{', '.join(known)}, or give a function: package.module:predict"
     )
 
 
@@ -87,7 +87,9 @@ def function(words: str) -> Callable[..., Any]:
     """
     module, colon, name = words.partition(":")
     if not (module and colon and name):
-        raise ConfigError(f"{words!r} names no function; expected package.module:function")
+        raise ConfigError(
+            f"{words!r} is not the name of a function; expected package.module:function"
+        )
     if "" not in sys.path:
         sys.path.insert(0, "")
     try:
@@ -97,7 +99,7 @@ def function(words: str) -> Callable[..., Any]:
     except Exception as err:  # whatever the user's module raises
         raise ConfigError(f"cannot import {words}: {in_one_line(err)}") from err
     if not callable(found) and not hasattr(found, "predict"):
-        raise ConfigError(f"{words} is a {type(found).__qualname__}, no function and no model")
+        raise ConfigError(f"{words} is a {type(found).__qualname__}, not a function or a model")
     made: Callable[..., Any] = found
     return made
 

@@ -1,6 +1,7 @@
-"""Callbacks of trainers that watch one training, without `mothtrap run`.
+"""Trainer callbacks that watch one training run, without `mothtrap run`.
 
-They are functions, since a class of a trainer's callbacks cannot be made without the trainer.
+They are functions because the callback classes can only be defined once the trainer's library
+is imported.
 """
 
 from __future__ import annotations
@@ -9,14 +10,14 @@ from typing import Any
 
 
 def LightningCallback(name: str | None = None, **settings: Any) -> Any:  # noqa: N802
-    """Return a callback of Lightning that watches what a Trainer fits, from first to last step.
+    """Return a Lightning callback that watches the training from the first to the last step.
 
-    `Trainer(callbacks=[mothtrap.LightningCallback()])` is the whole change of a script. In one
-    that `mothtrap run` started, all is watched already, and it does nothing more.
+    Add it to the trainer: `Trainer(callbacks=[mothtrap.LightningCallback()])`. In a script that
+    `mothtrap run` started, the callback does nothing, since the training is already watched.
 
     Args:
-        name: of the run; default: script and time.
-        **settings: as in the configuration file, e.g. `capture="everything"`.
+        name: name of the run; by default the name of the script and the time.
+        **settings: keys of the configuration file, e.g. `capture="everything"`.
 
     Raises:
         ModuleNotFoundError: Lightning is not installed.
@@ -27,17 +28,17 @@ def LightningCallback(name: str | None = None, **settings: Any) -> Any:  # noqa:
 
 
 def TrainerCallback(name: str | None = None, **settings: Any) -> Any:  # noqa: N802
-    """Return a callback of Hugging Face's Trainer that watches a training, from begin to end.
+    """Return a Hugging Face Trainer callback that watches the training from start to end.
 
-    `Trainer(..., callbacks=[mothtrap.TrainerCallback()])` is the whole change of a script. In one
-    that `mothtrap run` started, all is watched already, and it does nothing more.
+    Add it to the trainer: `Trainer(..., callbacks=[mothtrap.TrainerCallback()])`. In a script that
+    `mothtrap run` started, the callback does nothing, since the training is already watched.
 
     Args:
-        name: of the run; default: script and time.
-        **settings: as in the configuration file, e.g. `capture="everything"`.
+        name: name of the run; by default the name of the script and the time.
+        **settings: keys of the configuration file, e.g. `capture="everything"`.
 
     Raises:
-        ModuleNotFoundError: the library is not installed.
+        ModuleNotFoundError: Transformers is not installed.
     """
     from mothtrap.session.transformers_callback import WatchingCallback
 

@@ -114,8 +114,9 @@ def _ask(
             _check_state(run)
     if not answers:
         raise ControlError(
-            f"no answer from {run.id} within {timeout_s:g} s: a request counts from the end of "
-            "a step, and none ended; it stays, and the job takes it up when one does"
+            f"no answer from {run.id} within {timeout_s:g} s: a job answers at the end of a step, "
+            "and no step has ended; the request stays, and the job takes it up at the end of its "
+            "next step"
         )
     errors = [answer.error for answer in answers if answer.error]
     if len(errors) == len(answers):
@@ -145,15 +146,15 @@ def when(
     steps = sorted({answer.from_step for answer in answers})
     begin = f"step {steps[0]}" if len(steps) == 1 else f"steps {steps[0]} to {steps[-1]}"
     if request.for_steps is None or not request.add:
-        return f"in force from {begin} on"
+        return f"active from {begin} on"
     over = not any(name in in_force for name in request.add)
     if any(set(added.modes) != {Mode.TRAIN} for added in request.add.values()):
         # Steps of other modes are their forwards: which they are is not known before.
-        return f"from {begin} on, done" if over else f"in force from {begin} on"
+        return f"from {begin} on, done" if over else f"active from {begin} on"
     last = steps[-1] + request.for_steps - 1
     if over:
         return f"step {last}, done" if last == steps[0] else f"steps {steps[0]} to {last}, done"
-    return f"in force from {begin} on, until step {last}"
+    return f"active from {begin} on, until step {last}"
 
 
 def unmatched(path: Path, request: CaptureRequest) -> list[str]:
@@ -173,7 +174,8 @@ def unmatched(path: Path, request: CaptureRequest) -> list[str]:
             near = difflib.get_close_matches(name, names, n=NEAR, cutoff=0.4) or names[:NEAR]
             said.append(
                 f"{pattern!r} matches none of the {len(names)} tensors of that kind that {run.id} "
-                f"has told of so far, such as {', '.join(near)}; one that comes later is captured"
+                f"has recorded so far, such as {', '.join(near)}; tensors that match later are "
+                "captured"
             )
     return said
 
@@ -188,6 +190,5 @@ def check_running(path: Path) -> Run:
 def _check_state(run: Run) -> None:
     if run.state != "running":
         raise ControlError(
-            f"{run.id} has {run.state}: nothing can be asked of it any more; `mothtrap ls` lists "
-            "the runs"
+            f"{run.id} has {run.state}: it takes no more requests; `mothtrap ls` lists the runs"
         )

@@ -5,22 +5,40 @@ from __future__ import annotations
 import os
 import sysconfig
 import traceback
+from typing import TypedDict
 
+from mothtrap.core.error_texts import traceback_without
 from mothtrap.core.working_folder import working_folder
 
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARIES = (
     *(sysconfig.get_path(name) + os.sep for name in ("stdlib", "purelib", "platlib")),
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    _PACKAGE,
 )
 """Folders of code that is not the user's: the installed, and our own."""
 
 
-def told(error: BaseException | None) -> tuple[str | None, str | None]:
-    """Return an exception in words, and the user's line where it arose.
+class Told(TypedDict, total=False):
+    """Fields of `WorkerEnded` about an exception; none where there was no exception."""
 
-    Both are None where there is none, the line also where no code of the user was running.
+    exception: str
+    location: str | None
+    traceback: str
+
+
+def told(error: BaseException | None) -> Told:
+    """Return an exception in words, the user's line where it arose, and its traceback.
+
+    The line is None where no code of the user was running.
     """
-    return (f"{type(error).__name__}: {error}", raised_at(error)) if error else (None, None)
+    if error is None:
+        return {}
+    text = traceback_without(_PACKAGE, error)
+    return {
+        "exception": f"{type(error).__name__}: {error}",
+        "location": raised_at(error),
+        "traceback": text,
+    }
 
 
 def raised_at(error: BaseException) -> str | None:

@@ -29,14 +29,14 @@ class CheckReport:
     """Results of `mothtrap.check`.
 
     Attributes:
-        results: one per check.
+        results: one result per check, with its state, findings, and duration in seconds.
     """
 
     results: Sequence[CheckResult]
 
     @property
     def findings(self) -> Findings:
-        """All faults."""
+        """Findings of all checks."""
         return Findings(found for result in self.results for found in result.found)
 
     @property
@@ -46,11 +46,11 @@ class CheckReport:
 
     @property
     def figures(self) -> dict[str, dict[str, float]]:
-        """Numbers of the checks by code and name."""
+        """Numbers that the checks measured, by code of the check and name of the number."""
         return {result.code: result.figures for result in self.results if result.figures}
 
     def table(self) -> str:
-        """Return the table of layers as text; empty if PRE501 did not make it."""
+        """Return the table of layers as text; empty if check PRE501 could not make it."""
         rows = next((result.layers for result in self.results if result.layers), ())
         return as_text(rows) if rows else ""
 
@@ -72,25 +72,26 @@ def check(
 ) -> CheckReport:
     """Check a model before it is trained.
 
-    Weights, optimizer, gradients, modes, and random states are the same afterwards.
+    Weights, optimizer state, gradients, modes, and random states are restored afterwards.
 
     Args:
-        model: a model of PyTorch, or a compiled model of Keras.
-        loader: gives batches; up to five of them are used. The checks of data read up to 20,000
-            samples of the data set of a `DataLoader` or `tf.data.Dataset`, or all batches of a
+        model: a PyTorch model, or a compiled Keras model.
+        loader: iterable of batches, of which up to five are used. Data checks read up to 20,000
+            samples of the dataset of a `DataLoader` or `tf.data.Dataset`, or all batches of a
             list.
-        loss_fn: called with the output of `model(*batch[:-1])` and `batch[-1]`. A model of Keras
-            has its loss and optimizer by `compile`.
-        optimizer: of the model; None = Adam with a learning rate of 0.001.
-        step: takes a batch and returns its loss, where `loss_fn` does not fit.
-        eval_loader: gives batches for evaluation, as `loader` does for training.
-        select: codes of the checks to make, or their beginnings; empty = all.
-        budget_s: seconds for all checks together.
+        loss_fn: called with the output of `model(*batch[:-1])` and `batch[-1]`. Not needed for
+            a Keras model, whose loss and optimizer are set by `compile`.
+        optimizer: the model's optimizer; None means Adam with a learning rate of 0.001.
+        step: function that takes a batch and returns its loss; use it if `loss_fn` does not fit.
+        eval_loader: iterable of evaluation batches, of the same form as `loader`.
+        select: codes of the checks to run, or prefixes of codes; empty means all.
+        budget_s: time limit in seconds for all checks together.
 
     Raises:
-        MothtrapError: the loader gives no batch, or it is not known how the loss is computed.
+        MothtrapError: the loader yields no batch, the loss of a batch cannot be computed without
+            `step`, or a Keras model is not compiled.
         ConfigError: a code does not exist.
-        TypeError: the model is neither of PyTorch nor of Keras.
+        TypeError: the model is neither a PyTorch nor a Keras model.
     """
     made = _adapter(model)
     assert made.explicit_step is not None

@@ -1,4 +1,4 @@
-"""`mothtrap.KerasCallback`: a `fit` that is watched by an entry in `callbacks`."""
+"""`mothtrap.KerasCallback`: watch a `fit` through its `callbacks` argument."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from mothtrap.session.watching import watch
 
 
 def KerasCallback(name: str | None = None, **settings: Any) -> Any:  # noqa: N802
-    """Return a callback of Keras that watches the model of a `fit` while it runs.
+    """Return a Keras callback that watches the model during `fit`.
 
-    What `fit` does before its callbacks begin, such as taking in its arrays, is not seen; under
-    `mothtrap run` and with `mothtrap.watch` it is.
+    Work that `fit` does before it starts its callbacks, such as converting its arrays, is not
+    observed. Use `mothtrap run` or `mothtrap.watch` to observe it.
 
     Args:
-        name: of the run; None = chosen.
-        settings: as of `mothtrap.watch`.
+        name: name of the run; by default the name of the script and the time.
+        **settings: keys of the configuration file, as in `mothtrap.watch`.
+
+    Raises:
+        ModuleNotFoundError: Keras is not installed.
     """
     adapter = importlib.import_module("mothtrap.adapters.keras.callback")
     return adapter.FitCallback(functools.partial(watch, name=name, **settings))

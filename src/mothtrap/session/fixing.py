@@ -68,7 +68,7 @@ def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
         if finding is None or finding.severity is Severity.INFO:
             continue
         if not catalogue.is_known(finding):
-            yield Undecided(finding=finding, reason="there is no certain repair for this rule")
+            yield Undecided(finding=finding, reason="this rule has no certain fix")
             continue
         try:
             if catalogue.is_anywhere(finding):
@@ -87,7 +87,7 @@ def _patched(run: Run, finding: Finding, file: str) -> Patch:
     """
     from mothtrap.repairs.script import NoCertainRepairError
 
-    text, problem = unchanged_source(run, file) if file else (None, "it names no file")
+    text, problem = unchanged_source(run, file) if file else (None, "the finding names no file")
     if text is None:
         raise NoCertainRepairError(problem)
     return catalogue.patch(finding, file, text)
@@ -112,7 +112,9 @@ def _searched(run: Run, finding: Finding) -> Patch:
             reasons.append(str(err))
     if len(found) != 1:
         several = f"{len(found)} files could be repaired; decide which one"
-        raise NoCertainRepairError(several if found else (reasons or ["it names no file"])[0])
+        raise NoCertainRepairError(
+            several if found else (reasons or ["the finding names no file"])[0]
+        )
     return found[0]
 
 
@@ -154,10 +156,10 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
             check=False,
         )
     except subprocess.TimeoutExpired as err:
-        raise ReplayError(f"the repaired script did not end within {timeout_s:g} s") from err
+        raise ReplayError(f"the patched script did not end within {timeout_s:g} s") from err
     made = scratch / "runs" / "repaired"
     if not attempts(made):
-        raise ReplayError("the repaired script made no run; apply the patch and run it yourself")
+        raise ReplayError("the patched script recorded no run; apply the patch and run it yourself")
     return _compared(run, open_run(made), patch.finding)
 
 

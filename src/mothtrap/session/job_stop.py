@@ -49,15 +49,17 @@ def on_stop(save: Callable[[], object]) -> Callable[[], object]:
     """Call a function before mothtrap stops the training of this process.
 
     Training stops on request (an action, `mothtrap stop`) or because of `on_nonfinite = "stop"`. In
-    the latter case the bad step is not applied, so the function sees the weights before it.
+    the latter case the bad step is not applied, so the function sees the weights before that step.
 
-    It is called on the training thread, between two steps, by every worker at the same step; so
-    it may save a checkpoint, also with collectives. No worker ends before all have returned from
-    it, as launchers end the others then. What it raises is reported, and the training stops all
-    the same. May be used as a decorator.
+    Every worker calls the function on its training thread, between the same two steps. It may
+    therefore save a checkpoint, also with collectives. Workers wait for each other until all have
+    returned from it. An exception in the function is reported, and the training still stops.
 
     Args:
-        save: takes no arguments.
+        save: function without arguments.
+
+    Returns:
+        The function, so that `on_stop` can be used as a decorator.
     """
     _savers.append(save)
     return save
@@ -238,7 +240,10 @@ class JobStop:
     def _call(self, call: CallRequest) -> None:
         """Call a function that the configuration of this job names; no other is ever called."""
         if call.function not in self._functions:
-            self._say(f"mothtrap: {call.function!r} is not called: it is not configured in_job")
+            self._say(
+                f"mothtrap: {call.function!r} was not called, because the configuration of this "
+                "job does not name it"
+            )
             return
         try:
             with self._heard():

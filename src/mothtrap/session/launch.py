@@ -101,8 +101,8 @@ def launch(
         raise
     except OSError as err:
         say_on_stderr(
-            f"mothtrap: cannot store anything ({err}); the job goes on unobserved; "
-            "choose a folder that can be written with --runs-dir"
+            f"mothtrap: cannot store anything ({err}); the job goes on unobserved; choose a "
+            "writable folder with --runs-dir"
         )
         return end_like(run_command(command, os.environ, descriptors))
     uploader = uploading.begin(
@@ -263,7 +263,9 @@ def probe() -> str | None:
         return f"cannot start {sys.executable}: {err}"
     if found.stdout.strip() == "True":
         return None
-    return found.stderr.strip() or "another sitecustomize, or an option of Python, keeps it out"
+    return found.stderr.strip() or (
+        "another sitecustomize, or an option of Python, prevents it from loading"
+    )
 
 
 def default_name(command: Sequence[str]) -> str:
@@ -321,7 +323,9 @@ def create(
             )
             info = run_info(chosen, info_of, config, kind)
             return layout.create_run(temporary / chosen, info)
-    raise RunExistsError(f"cannot make the run {name!r}: {parent} has 1000 of them; remove some")
+    raise RunExistsError(
+        f"cannot create the run {name!r}: {parent} already has 1000 runs of this name; remove some"
+    )
 
 
 def _create(

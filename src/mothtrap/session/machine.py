@@ -51,7 +51,7 @@ class MachineSampler:
             self._write()
             self._log.close()
         except Exception as err:  # whatever the system answers, the job goes on
-            self._say(f"mothtrap: the machine is not sampled any more ({type(err).__name__})")
+            self._say(f"mothtrap: stopped sampling the machine ({type(err).__name__})")
 
     def _write(self) -> None:
         self._log.append(self._waiting)
@@ -132,5 +132,5 @@ def begin(attempt: Path, say: Callable[[str], None]) -> MachineSampler | None:
     try:
         return MachineSampler(attempt, say)
     except OSError as err:
-        say(f"mothtrap: the machine is not sampled ({err.strerror})")
+        say(f"mothtrap: cannot sample the machine ({err.strerror})")
         return None

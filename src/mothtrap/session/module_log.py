@@ -1,4 +1,4 @@
-"""`mothtrap.log` and its like: for code that holds no watch."""
+"""`mothtrap.log` and similar functions, for code without access to a `Watch`."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ from typing import Any
 
 
 def log(name: str, value: float, timestamp: float | None = None) -> None:
-    """Record a number of the step in progress; does nothing outside a run.
+    """Record a number for the current step; does nothing outside a run.
 
-    See `Watch.log` for the step and the timestamp.
+    In a script started by `mothtrap run`, the number belongs to that run, otherwise to the latest
+    open `mothtrap.watch`. Never raises. See `Watch.log` for the definition of the current step.
 
-    Inside a script started by `mothtrap run` it goes to that run, else to the latest
-    `mothtrap.watch` that is open.
+    Args:
+        name: name of the scalar.
+        value: a number.
+        timestamp: Unix time of the measurement in seconds, if it should be stored.
     """
     worker = _worker()
     if worker is not None:
@@ -22,9 +25,9 @@ def log(name: str, value: float, timestamp: float | None = None) -> None:
 
 
 def log_tensor(name: str, value: Any) -> None:
-    """Keep an array of the step in progress whole; does nothing outside a run.
+    """Record all values of an array for the current step; does nothing outside a run.
 
-    See `Watch.log_tensor` for what can be given, and `log` for where it goes.
+    Same as `Watch.log_tensor`, for the run that `log` writes to.
     """
     worker = _worker()
     if worker is not None:
@@ -32,39 +35,39 @@ def log_tensor(name: str, value: Any) -> None:
 
 
 def log_params(params: Mapping[str, Any] | Any = None, /, **more: Any) -> None:
-    """Record parameters; see `Watch.log_params`, and `log` for where they go."""
+    """Record parameters; same as `Watch.log_params`, for the run that `log` writes to."""
     _record().log_params(params, **more)
 
 
 def log_text(name: str, text: str) -> None:
-    """Record a text; see `Watch.log_text`, and `log` for where it goes."""
+    """Record a text; same as `Watch.log_text`, for the run that `log` writes to."""
     _record().log_text(name, text)
 
 
 def log_table(name: str, rows: Any, columns: Sequence[str] | None = None) -> None:
-    """Record a table; see `Watch.log_table`, and `log` for where it goes."""
+    """Record a table; same as `Watch.log_table`, for the run that `log` writes to."""
     _record().log_table(name, rows, columns)
 
 
 def log_image(name: str, image: Any) -> None:
-    """Record an image; see `Watch.log_image`, and `log` for where it goes."""
+    """Record an image; same as `Watch.log_image`, for the run that `log` writes to."""
     _record().log_image(name, image)
 
 
 def log_artifact(path: str | os.PathLike[str], name: str = "", *, keep: bool = False) -> None:
-    """Record the digest of a file; see `Watch.log_artifact`, and `log` for where it goes."""
+    """Record a file's SHA-256; same as `Watch.log_artifact`, for the run that `log` writes to."""
     _record().log_artifact(path, name, keep=keep)
 
 
 def log_predictions(
     labels: Any, scores: Any, name: str = "predictions", classes: Sequence[str] = ()
 ) -> None:
-    """Record predictions of a classifier; see `Watch.log_predictions`."""
+    """Record a classifier's predictions; same as `Watch.log_predictions`, for the run of `log`."""
     _record().log_predictions(labels, scores, name, classes)
 
 
 def log_figure(name: str, figure: Any) -> None:
-    """Record a figure; see `Watch.log_figure`, and `log` for where it goes."""
+    """Record a figure; same as `Watch.log_figure`, for the run that `log` writes to."""
     _record().log_figure(name, figure)
 
 

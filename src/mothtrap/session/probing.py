@@ -55,38 +55,43 @@ def probe(
     name: str | None = None,
     **settings: Any,
 ) -> ProbeReport:
-    """Ask a trained model questions on held-out rows, and report where it is wrong.
+    """Test a trained model on held-out rows, and report where it is wrong.
 
-    Weaknesses are looked for in one half of the rows and reported only where the other half
-    confirms them. The findings are kept as a run of kind `probe`.
+    Probes search for weaknesses in one half of the rows, and report only those that the other half
+    confirms. The findings are stored as a run of kind `probe`.
 
     Args:
         model: a function that takes rows like `X` and returns numbers (R,), probabilities
             (R, K), or labels (R,), or a model of scikit-learn, XGBoost, LightGBM, CatBoost, Keras,
             PyTorch, or onnxruntime.
         X: held-out rows: a data frame, an array, or a mapping of columns.
-        y: their targets (R,).
-        train: rows and targets of the training, for comparisons with it.
-        task: "classification" or "regression", where it cannot be seen from the answers.
-        classes: labels in the order of the columns of the answers.
-        monotone: "+" or "-" by column: the output must not fall, or rise, with the column.
+        y: targets of the rows, shape (R,).
+        train: training rows and targets, to compare with the held-out rows.
+        task: "classification" or "regression", if the model's output does not show it.
+        classes: class labels in the order of the output's columns.
+        monotone: "+" or "-" by column: the output must not decrease, or increase, as the column
+            increases.
         expect_used: columns that the model is meant to use.
-        time: when the rows were observed, or the name of the column that holds it.
-        about: further columns, such as metadata of pictures, that the model does not get.
-        loss: a function of answers and targets that returns a loss for each row.
-        refit: a function of rows and targets that fits the model anew and returns its predict.
-        select: beginnings of codes of the probes to run, e.g. ["BEH2"]; none = all.
-        ignore: beginnings of codes of probes that are left out.
-        budget_s: seconds for all probes together.
-        predictions: rows that may be predicted.
-        seed: of all random choices.
-        name: of the run; default: `probe-` and the time.
-        **settings: as in the configuration file, e.g. `runs_dir="runs"`.
+        time: time of each row, shape (R,), or the name of the column with the time.
+        about: further columns that the model does not get, such as metadata of images.
+        loss: function of outputs and targets that returns one loss per row, shape (R,).
+        refit: function of rows and targets that trains a new model and returns its predict
+            function.
+        select: prefixes of codes of the probes to run, e.g. ["BEH2"]; empty means all.
+        ignore: prefixes of codes of probes to leave out.
+        budget_s: time limit in seconds for all probes together.
+        predictions: maximum number of rows to predict.
+        seed: seed of all random choices.
+        name: name of the run; by default `probe-` and the time.
+        **settings: keys of the configuration file, e.g. `runs_dir="runs"`.
+
+    Returns:
+        The findings, and methods for further questions to the model.
 
     Raises:
-        ConfigError: data, targets, answers or settings do not fit together.
+        ConfigError: data, targets, outputs, or settings do not fit together.
         MissingExtraError: scikit-learn is not installed.
-        RunExistsError: the name is taken.
+        RunExistsError: a run with this name exists.
     """
     found = wrapped(model)
     probes = selected(select, ignore)

@@ -190,15 +190,15 @@ class ProtectedFiles:
             address = args[1]
             if isinstance(address, tuple) and not str(address[0]).startswith(_LOCAL):
                 raise PermissionError(
-                    f"`mothtrap check` connects to no other machine ({address[0]}); allow it with "
-                    "--network"
+                    f"`mothtrap check` blocked a connection to {address[0]}; allow connections "
+                    "with --network"
                 )
 
     def _refuse(self, path: Any, what: str) -> None:
         if self.place(path) is not None:
             raise PermissionError(
-                f"`mothtrap check` changes no file outside of its scratch folder; {path!r} was to "
-                f"be {what}"
+                f"`mothtrap check` changes no files outside its scratch folder; {path!r} was "
+                f"about to be {what}"
             )
 
 

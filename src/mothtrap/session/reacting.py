@@ -160,7 +160,7 @@ class Executor:
             if not journal.hold():
                 self._say("mothtrap: actions: another process sends the messages of this run, too")
         except OSError as err:
-            self._say(f"mothtrap: actions: messages are not noted ({err.strerror})")
+            self._say(f"mothtrap: actions: cannot record which messages were sent ({err.strerror})")
         deliveries = Deliveries(journal, job, self._say)
         reactions = Reactions(
             self._config, explains(load_rules(self._config)), job, deliveries, self._say

@@ -11,12 +11,13 @@ REPEATABLE = (
     "the data"
 )
 TRANSIENT = (
-    "nothing of the script changed, and two replays give the same bits, which the run did not get: "
+    "the script did not change, and two replays give the same bits, but not the bits of the run: "
     "the fault in the run was transient, e.g. a flipped bit in memory or a defective processor"
 )
 NOT_DETERMINISTIC = (
-    "two replays give different bits: the step has an operation that is not deterministic, or the "
-    "script reads something that changes, so a transient fault cannot be told from a bug here"
+    "two replays give different bits: the step has an operation that is not deterministic, or "
+    "the script reads something that changes, so a transient fault cannot be distinguished from "
+    "a bug here"
 )
 
 

@@ -131,8 +131,8 @@ def replay(
     snapshot = loaded[min(loaded)].snapshot
     if options.repro_file and snapshot.framework != "torch":
         raise ReplayError(
-            f"--repro supports steps of PyTorch, and this one is of {snapshot.framework}; "
-            "leave --repro out"
+            f"--repro supports only PyTorch, and this step is from {snapshot.framework}; leave "
+            "--repro out"
         )
     options = _allowed(run, snapshot, options, starting)
     warnings = _warnings(run, snapshot, options)
@@ -193,9 +193,9 @@ def _allowed(
     start = start_of(run, snapshot, options.command, options.cwd, build=options.build is not None)
     if start.running and not options.anyway:
         raise ReplayError(
-            f"{run.name} is still going on: a second start of its script in {start.folder} may "
-            "write over what the job writes. Wait for its end, give --cwd with a copy of the "
-            "folder, or --anyway"
+            f"{run.name} is still running: starting its script again in {start.folder} may "
+            "overwrite files of the job. Wait until the job ends, give --cwd with a copy of the "
+            "folder, or pass --anyway"
         )
     starting(start)
     return dataclasses.replace(options, command=start.command, cwd=start.folder)
@@ -233,8 +233,8 @@ def _why_none(run: Path) -> str:
     except (MothtrapError, OSError, ValueError):  # it cannot be read
         why = None
     return why or (
-        "one is taken where a loss or gradient is not finite, at an exception, at a finding of "
-        "severity error, and when asked for: mothtrap snapshot RUN"
+        "one is taken when a loss or gradient is not finite, at an exception, at a finding of "
+        "severity error, and on request: mothtrap snapshot RUN"
     )
 
 
@@ -277,7 +277,9 @@ def _warnings(run: Path, snapshot: Snapshot, options: ReplayOptions) -> tuple[st
         found.append(snapshot.note)
     converted = [name for name in (options.device, options.dtype) if name]
     if converted:
-        found.append(f"converted to {' and '.join(converted)}: no match to the bit is expected")
+        found.append(
+            f"converted to {' and '.join(converted)}, so the results need not match bit for bit"
+        )
     return tuple(found)
 
 
@@ -378,8 +380,8 @@ def _run(
         )
     except OSError as err:
         raise ReplayError(
-            f"cannot start {command[0]!r}: {err.strerror}; say how the script is started here "
-            "with `mothtrap replay RUN -- COMMAND`"
+            f"cannot start {command[0]!r}: {err.strerror}; give the command that starts the "
+            "script here: `mothtrap replay RUN -- COMMAND`"
         ) from err
     if options.background and hasattr(os, "setpriority"):
         with suppress(ProcessLookupError, PermissionError):
@@ -389,7 +391,7 @@ def _run(
             child.wait(options.timeout_s or None) if not options.debug else _wait_debugging(child)
         )
     except subprocess.TimeoutExpired:
-        return f"it was ended after {options.timeout_s:g} s; --timeout gives it longer"
+        return f"it was ended after {options.timeout_s:g} s; raise the limit with --timeout"
     finally:
         _end(child, whole_group=not options.debug)
     return f"it ended with {f'exit code {code}' if code >= 0 else f'signal {-code}'}"
@@ -430,7 +432,7 @@ def _never_reached(
     warnings: Sequence[str],
 ) -> ReplayError:
     what = options.build or " ".join(options.command)
-    lines = [f"`{what}` never came to step {snapshot.step}: {ended}"]
+    lines = [f"`{what}` never reached step {snapshot.step}: {ended}"]
     lines += [note for result in unreached for note in result.notes]
     events = [event for event in snapshot.steps[0].events if event.site] if snapshot.steps else []
     if events:
@@ -439,11 +441,11 @@ def _never_reached(
     if instead:
         lines.append(f"reached instead: {'; '.join(instead)}")
     if not unreached:
-        lines.append("no process of it loaded the framework and ended by itself")
+        lines.append("no process of the script loaded the framework and ended normally")
     lines += [f"note: {warning}" for warning in warnings]
     own = [line for line in output.splitlines() if line.startswith("mothtrap: ")]
     lines += [line.removeprefix("mothtrap: ") for line in own[:3]]
     tail = output.strip().splitlines()[-SHOWN_LINES:]
     if tail:
-        lines.append("the last it printed:\n    " + "\n    ".join(tail))
+        lines.append("its last output:\n    " + "\n    ".join(tail))
     return ReplayError("\n  ".join(lines))

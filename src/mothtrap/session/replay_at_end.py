@@ -33,7 +33,7 @@ def replay_at_end(run: Path) -> None:
         step = _bad_step(run)
         if step is None:
             return
-        with _progress(f"replaying step {step}, in a new start of the script; Ctrl-C skips it"):
+        with _progress(f"replaying step {step} in a second run of the script; Ctrl-C skips this"):
             found = replay(run, ReplayOptions(step=step), starting=_refuse_foreign)
         style = Style.of(sys.stderr)
         text = as_text(
@@ -54,7 +54,8 @@ def _refuse_foreign(start: Start) -> None:
     """Refuse a step that another user recorded, as a resumed run may hold: no question is asked."""
     if start.foreign:
         raise ReplayError(
-            f"the step was recorded on {start.foreign}; `mothtrap replay` asks before it starts it"
+            f"the step was recorded on {start.foreign}; run `mothtrap replay`, which asks before "
+            "it starts the script"
         )
 
 

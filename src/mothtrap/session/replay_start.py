@@ -107,7 +107,7 @@ def folder_of(snapshot: Snapshot, folder: str | None) -> str:
         ReplayError: there is no such folder.
     """
     if folder is not None and not Path(folder).is_dir():
-        raise ReplayError(f"--cwd {folder} is no folder; the script is to be started in it")
+        raise ReplayError(f"--cwd {folder} is not a folder; give the folder to start the script in")
     here = folder or (snapshot.cwd if Path(snapshot.cwd).is_dir() else str(working_folder()))
     return str(Path(here).absolute())
 
@@ -116,19 +116,19 @@ def _recorded(info: RunInfo | None, snapshot: Snapshot) -> tuple[str, ...]:
     command = list(info.command if info is not None else snapshot.command)
     if not command:
         raise ReplayError(
-            "the snapshot does not say how its script was started; say it with "
+            "the snapshot does not say how its script was started; give the command with "
             "`mothtrap replay RUN -- COMMAND`, or give --build module:function"
         )
     if not has_script(command):
         raise ReplayError(
-            f"the run was made in a session without a script (`{shlex.join(command)}`), so there "
-            "is none to start again; give --build module:function, or "
-            "`mothtrap replay RUN -- COMMAND`"
+            f"the run was recorded in a session without a script (`{shlex.join(command)}`), so "
+            "there is no script to start again; give --build module:function, or `mothtrap "
+            "replay RUN -- COMMAND`"
         )
     if any(MASKED in word for word in command):
         raise ReplayError(
-            f"the script was started with a secret, which is not in the snapshot: "
-            f"`{' '.join(command)}`; start it with `mothtrap replay RUN -- COMMAND`"
+            "the command of the script had a secret, which the snapshot does not store: "
+            f"`{' '.join(command)}`; give the command with `mothtrap replay RUN -- COMMAND`"
         )
     if shutil.which(command[0]) is None and "python" in Path(command[0]).name:
         command[0] = sys.executable

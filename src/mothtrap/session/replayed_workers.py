@@ -25,8 +25,8 @@ def compared_alone(plan: ReplayPlan, results: Sequence[ReplayResult]) -> tuple[R
 def _compared(result: ReplayResult, plan: ReplayPlan, without: Sequence[int]) -> ReplayResult:
     if result.rank in without:
         note = (
-            f"worker {result.rank} has no snapshot of this step: it did that of worker "
-            f"{min(plan.workers)}, and nothing is compared"
+            f"worker {result.rank} has no snapshot of this step: it repeated the step of worker "
+            f"{min(plan.workers)}, and its results are not compared"
         )
         return msgspec.structs.replace(result, match=None, difference=None, notes=(note,))
     difference = result.difference
@@ -34,7 +34,7 @@ def _compared(result: ReplayResult, plan: ReplayPlan, without: Sequence[int]) ->
         return result
     names = ", ".join(map(str, without))
     note = (
-        f"worker {result.rank}: the gradient of {difference.name} is another one, as where "
-        f"gradients are averaged: those of the workers without a snapshot ({names}) are others"
+        f"worker {result.rank}: the gradient of {difference.name} differs, as it does where "
+        f"gradients are averaged: the workers without a snapshot ({names}) have other gradients"
     )
     return msgspec.structs.replace(result, match=None, difference=None, notes=(*result.notes, note))

@@ -149,11 +149,11 @@ class Resumption:
         elif self._own == self._opened:
             step = last
             evidence = (
-                "it was asked to resume, and nothing that it loaded tells where: it is taken "
-                "to go on after the last recorded step"
+                "it was asked to resume, and nothing that it loaded shows where, so it is "
+                "assumed to continue after the last recorded step"
             )
         else:
-            step, evidence = begun, "it loaded nothing that was saved before: it began again"
+            step, evidence = begun, "it loaded nothing that was saved before, so it started over"
         # Evaluations bear the number of the step that follows them.
         evaluations = max((n for at, n in evaluated if at <= step), default=0)
         before = tuple(split for split in splits if split.step <= step)

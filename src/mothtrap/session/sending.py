@@ -44,8 +44,8 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
     remote = read_remote(run)
     if to is None and remote is None:
         raise ConfigError(
-            f"{run} was kept for no object store; say where it is to go, e.g. "
-            f"mothtrap upload {run} --to s3://bucket/runs"
+            f"{run} belongs to no object store; give one, e.g. mothtrap upload {run} --to "
+            "s3://bucket/runs"
         )
     runs_url, own = split(remote.url) if remote is not None else ("", run.name)
     url = join(to or runs_url, name or own)
@@ -63,8 +63,8 @@ def send(run: Path, to: str | None = None, name: str | None = None) -> str:
 def _refuse_written(run: Path) -> None:
     opened = open_run(run)
     if opened.state == "running":
-        host = opened.info.host if opened.info else "an unknown computer"
+        host = opened.info.host if opened.info else "an unknown machine"
         raise RunBusyError(
-            f"{run} is still written by its job on {host}; wait until that has ended; on another "
-            "computer a job is taken for ended when it has written nothing for a minute"
+            f"{run} is still written by its job on {host}; wait until the job has ended; a job on "
+            "another machine counts as ended when it has written nothing for a minute"
         )

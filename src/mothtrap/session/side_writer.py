@@ -76,7 +76,7 @@ def start(
         if ring.state == ReaderState.FAILED:
             raise OSError(ring.words)
         if ring.reader_pid and not _watch(ring.reader_pid)() and not ring.state:
-            raise OSError("it was ended at once from outside")
+            raise OSError("it was killed as soon as it started")
         if time.monotonic() >= deadline_s:
             ring.finish()  # so that it ends should it begin after all
             raise OSError(f"it was not ready within {START_TIMEOUT_S:g} s")
@@ -102,7 +102,7 @@ def _spawn(command: list[str], file: int) -> None:
     except subprocess.TimeoutExpired as err:
         process.kill()
         process.communicate()
-        raise OSError(f"it did not begin within {START_TIMEOUT_S:g} s") from err
+        raise OSError(f"it did not start within {START_TIMEOUT_S:g} s") from err
     if process.returncode:
         raise OSError(said.strip().rpartition("\n")[2] or f"exit code {process.returncode}")
 

@@ -224,7 +224,7 @@ class SnapshotWriter:
         if taken.state is None:
             base = files.folder_of(self._run, taken.state_step, self._worker)
             if not self._lies_there(taken.state_step):
-                why = f"the state of step {taken.state_step}, from which it is played, is gone"
+                why = f"the state of step {taken.state_step}, from which its replay starts, is gone"
                 raise FileNotFoundError(errno.ENOENT, why)
             size += (base / files.STATE).stat().st_size
         else:

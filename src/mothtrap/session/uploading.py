@@ -61,7 +61,7 @@ def folder_for(runs_dir: str) -> Path:
     if is_slip(runs_dir):
         scheme, _, place = runs_dir.partition(":")
         meant = f"{scheme}://{place}" if scheme == "file" else f"{scheme}:/{place}"
-        raise ConfigError(f"cannot keep runs in {runs_dir!r}: a URL has two slashes: {meant}")
+        raise ConfigError(f"cannot store runs in {runs_dir!r}: a URL has two slashes: {meant}")
     if not is_url(runs_dir):
         return Path(runs_dir)
     open_store(runs_dir)
@@ -203,8 +203,8 @@ class Uploader:
             except CollisionError as err:
                 if not self._numbered:
                     raise RunExistsError(
-                        f"cannot make the run {name!r}: {self.url} exists; "
-                        "choose another name with --name, or go on with it with --resume"
+                        f"cannot create the run {name!r}: {self.url} already exists; choose "
+                        "another name with --name, or continue the run with --resume"
                     ) from err
                 self._rename(f"{name}-{number}")
             else:
@@ -212,7 +212,7 @@ class Uploader:
                 self._queue.send_description(layout.attempt_folder(self.run, latest))
                 self._claimed = True
                 return
-        raise RunExistsError(f"cannot make the run {name!r}: {self.url} is taken, too")
+        raise RunExistsError(f"cannot create the run {name!r}: {self.url} also exists")
 
     def step(self, *, final: bool) -> None:
         """Send what is new once; `final`: nothing more will come.
@@ -228,7 +228,9 @@ class Uploader:
         elif not final:
             self._show_alive()
         if self._trouble is not None:
-            self._say(f"mothtrap: {self.url} answers again; what was captured meanwhile is sent")
+            self._say(
+                f"mothtrap: {self.url} answers again; now sending what was captured in the meantime"
+            )
             self._trouble = None
         if not final:
             self._fetch_requests()
@@ -242,8 +244,8 @@ class Uploader:
         """Say that the store does not take anything, once for each kind of reason."""
         if self._trouble is None or type(self._trouble) is not type(err):
             self._say(
-                f"mothtrap: {err}; the job goes on, what is captured is kept in {self.run} and "
-                "sent when the store takes it"
+                f"mothtrap: {err}; the job goes on; its data is stored in {self.run} and sent "
+                "when the store accepts it"
             )
         self._trouble = err
 
@@ -258,7 +260,9 @@ class Uploader:
         try:
             self._thread.join(SILENT_S)
             if self._thread.is_alive():
-                self._say(f"mothtrap: sending the rest to {self.url}; Ctrl-C leaves it here")
+                self._say(
+                    f"mothtrap: sending the rest to {self.url}; Ctrl-C keeps it on this machine"
+                )
             while self._thread.is_alive():
                 self._thread.join(0.2)  # in pieces: Ctrl-C is heard at once
         except KeyboardInterrupt:
@@ -338,7 +342,7 @@ class Uploader:
             control_inbox.fetch(self._store, self.run)
         except StoreRefusedError as err:  # who may only write can still send
             self._looked_s = float("inf")
-            self._say(f"mothtrap: this job cannot be controlled by its URL: {err}")
+            self._say(f"mothtrap: this job cannot be controlled through its URL: {err}")
 
     def _show_alive(self) -> None:
         now_s = time.monotonic()

@@ -44,7 +44,7 @@ def say_verdict(path: Path, config: Config, *, since_s: float | None = None) -> 
         text = verdict(summary, Style.of(sys.stderr), shown=more)
         say_on_stderr(f"\n{text}")
     except Exception as err:
-        say_on_stderr(f"mothtrap: cannot sum up {path} ({in_one_line(err)})")
+        say_on_stderr(f"mothtrap: cannot summarize {path} ({in_one_line(err)})")
 
 
 def _with_later_cost(summary: RunSummary, seconds: float) -> RunSummary:
@@ -61,8 +61,8 @@ def say_how_to_go_on(path: Path) -> None:
         if run.stop_reason is not None and run.info is not None:
             command = shlex.join(("mothtrap", "run", "--name", run.id, "--resume", "--"))
             say_on_stderr(
-                f"  to go on from there: {command} {shlex.join(run.info.command)}\n"
-                "  (a script that loads what it saved in mothtrap.on_stop goes on where it stopped)"
+                f"  to continue from there: {command} {shlex.join(run.info.command)}\n  (a script "
+                "that loads what it saved in mothtrap.on_stop continues where it stopped)"
             )
     except Exception:  # what cannot be read was told with the verdict
         return

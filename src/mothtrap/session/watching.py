@@ -33,12 +33,13 @@ from mothtrap.tracing.notebooks import notebook_name
 
 
 class Watch(RecordLog):
-    """A model under observation; ends at `close`, at the end of a `with`, or of the process.
+    """Observation of a model; returned by `mothtrap.watch`.
 
-    An exception that leaves the block of the `with` is kept as that which ended the training.
+    It ends at `close`, at the end of its `with` block, or with the process. An exception that
+    leaves the `with` block is recorded as the reason why the training ended.
 
     Attributes:
-        path: folder of the run; None before the first step, or when nothing is stored.
+        path: folder of the run; None before the first step, or if nothing is stored.
     """
 
     def __init__(
@@ -58,78 +59,81 @@ class Watch(RecordLog):
 
     @property
     def path(self) -> Path | None:
-        """Folder of the run."""
+        """Folder of the run; None before the first step, or if nothing is stored."""
         return self._path()
 
     def step(
         self, loss: Any = None, scalars: Mapping[str, float] | Any = None, **numbers: Any
     ) -> None:
-        """Attach a loss and numbers to the optimizer step just done.
+        """Record a loss and other numbers for the optimizer step that was just made.
 
-        Never raises: what is no number is left out, and told in the run.
+        Never raises. Values that are not numbers are left out and reported in the run.
 
         Args:
-            loss: the loss of the step, a number or a one-element tensor; a tensor also
-                tells how it was computed.
-            scalars: more numbers by name.
-            **numbers: the same, e.g. `accuracy=0.5`.
+            loss: the loss of the step, a number or a one-element tensor. Pass the tensor so that
+                mothtrap sees how the loss was computed.
+            scalars: further numbers by name.
+            **numbers: further numbers, e.g. `accuracy=0.5`.
         """
         if scalars is not None and not isinstance(scalars, Mapping):
             scalars = {"scalars": scalars}
         self._step(loss, {**(scalars or {}), **numbers})
 
     def log(self, name: str, value: float, timestamp: float | None = None) -> None:
-        """Record a number of the step in progress.
+        """Record a number for the current step.
 
-        After `optimizer.step()` that is the step just made; where an evaluation has run since, or
-        no further step comes, it is the next one. A name that the script logs before the
-        forward of its first step is of the step that begins, in later ones, too.
+        After `optimizer.step()`, the current step is the step just made. If an evaluation has run
+        since, or if no further step follows, it is the next step. A name that is logged before the
+        forward pass of the first step always belongs to the step that is about to begin.
+
+        Never raises. A value that is not a number is left out and reported once.
 
         Args:
-            name: of the scalar.
+            name: name of the scalar.
             value: a number.
-            timestamp: when it was measured, in Unix seconds, where that is to be kept; read with
+            timestamp: Unix time of the measurement in seconds, if it should be stored; read it with
                 `run.observations(NumberLogged)`.
         """
         self._log(name, value, timestamp)
 
     def log_all(self, values: Mapping[str, Any]) -> None:
-        """Record the numbers among some values that a script logs elsewhere, too.
+        """Record the numbers among values that the script also logs to another tool.
 
-        Never raises. A number that comes twice in a step, by two ways, is recorded once; what is
-        no number is left out.
+        Never raises. A number that is logged twice in a step, in two ways, is recorded once. Values
+        that are not numbers are left out.
 
         Args:
-            values: by name; of mappings the names are joined by `/`.
+            values: values by name; names of nested mappings are joined with `/`.
         """
         if self._job is not None:
             self._job.numbers.add(values)
 
     def log_tensor(self, name: str, value: Any) -> None:
-        """Keep an array of the step in progress whole, as `metric:<name>`.
+        """Record all values of an array for the current step, as the tensor `metric:<name>`.
 
-        Never raises: what is no array is left out, and told once; what finds no memory is
-        counted.
+        Never raises. A value that is not an array is left out and reported once. Arrays that exceed
+        the memory limit are dropped and counted.
 
         Args:
-            name: of the tensor; further values in the same step are `name#1`, `name#2` ...
-            value: a number, numpy array, nested lists of numbers, or tensor of the
-                framework; is read now, and not held.
+            name: name of the tensor; further values in the same step are `name#1`, `name#2` ...
+            value: a number, numpy array, nested lists of numbers, or tensor of the framework, of
+                any shape. It is copied during the call.
         """
         self._log_tensor(name, value)
 
     @contextmanager
     def mode(self, mode: Literal["train", "eval", "predict"]) -> Iterator[None]:
-        """Say what the forwards of models inside a `with` are for.
+        """Set the mode of the forward passes inside a `with` block.
 
-        Without it a forward from which a backward comes is training, one without autograd, or of a
-        module set to evaluation, is an evaluation, and any other a prediction.
+        By default, a forward pass with a backward pass is training. A forward pass without
+        autograd, or of a module in evaluation mode, is evaluation. All others are predictions.
 
         Args:
-            mode: `"train"`, `"eval"`, or `"predict"` (whose losses are no evaluation).
+            mode: `"train"`, `"eval"`, or `"predict"`; losses computed in `"predict"` do not count
+                as evaluation losses.
 
         Raises:
-            ValueError: it is none of these.
+            ValueError: the mode is none of these.
         """
         if mode not in tuple(Mode):
             hint = nearest(str(mode), [each.value for each in Mode])
@@ -144,7 +148,7 @@ class Watch(RecordLog):
             self._job.asked_mode = before
 
     def close(self) -> None:
-        """Record the last step, remove all hooks, seal the files; twice does no harm."""
+        """Record the last step, remove all hooks, and close the files; safe to call twice."""
         self._close(None)
 
     def __enter__(self) -> Watch:
@@ -169,22 +173,26 @@ def watch(
     name: str | None = None,
     **settings: Any,
 ) -> Watch:
-    """Watch a model and its optimizer; touches only the objects given.
+    """Watch a model and its optimizer; other objects are not touched.
 
-    Inside a script started by `mothtrap run`, which watches everything, this gives `step` and
-    `log` their meaning, and adds its collections to those of the run. Where each process of a
-    `torch.distributed` job watches its own model, all of them write to one run.
+    In a script started by `mothtrap run`, the returned `Watch` belongs to that run, and the
+    collections in `settings` are added to the run's collections. In a `torch.distributed` job, each
+    process watches its own model, and all processes write to one run.
 
     Args:
-        model: a model of a framework that mothtrap knows, e.g. `torch.nn.Module`, or several
-            of one framework, such as generator and discriminator.
-        optimizer: its optimizer, or several; none = `step` counts the steps.
-        name: of the run; default: script and time.
-        **settings: as in the configuration file, e.g. `capture="everything"`.
+        model: a model of a supported framework, e.g. `torch.nn.Module`, or a list of models of
+            one framework, such as generator and discriminator.
+        optimizer: the optimizer, or a list of optimizers; without one, each call of `Watch.step`
+            counts as a step.
+        name: name of the run; by default the name of the script and the time.
+        **settings: keys of the configuration file, e.g. `capture="everything"`.
+
+    Returns:
+        A `Watch`, which can be used in a `with` statement.
 
     Raises:
-        TypeError: no adapter accepts the model, or not all models are of one framework.
-        ConfigError: a setting is unknown or has a bad value, or the name is that of no folder.
+        TypeError: no adapter accepts the model, or the models are of several frameworks.
+        ConfigError: a setting is unknown or invalid, or the name cannot be used for a folder.
     """
     if is_disabled(os.environ) or os.environ.get(PLAN_VARIABLE):
         return _nothing()
@@ -195,8 +203,8 @@ def watch(
     for other in models[1:]:
         if adapters_of(other) != adapters:
             raise TypeError(
-                f"watch: a {type(models[0]).__qualname__} and a {type(other).__qualname__} are of "
-                "two frameworks; call watch for each of them"
+                f"watch: a {type(models[0]).__qualname__} and a {type(other).__qualname__} belong "
+                "to two frameworks; call watch once for each"
             )
     _check_known(settings)
     given = optimizer if isinstance(optimizer, list | tuple) else (optimizer,)
@@ -340,13 +348,13 @@ def _take_part(worker: Worker, settings: Mapping[str, Any]) -> None:
     ]
     if left and worker is startup.process_worker():
         say_on_stderr(
-            f"mothtrap: watch: {', '.join(left)} of the call: not taken, since `mothtrap run` has "
-            "settings of its own; give it to that, or write it to mothtrap.toml"
+            f"mothtrap: watch: {', '.join(left)} ignored, because `mothtrap run` has its own "
+            "settings; pass it to `mothtrap run`, or set it in mothtrap.toml"
         )
     elif left:
         say_on_stderr(
-            f"mothtrap: watch: {', '.join(left)} of the call: not taken, since it takes part in "
-            "the run of a watch that is open; give it to that, or give this one a name"
+            f"mothtrap: watch: {', '.join(left)} ignored, because this call joins the run of a "
+            "watch that is still open; pass it to that watch, or give this watch a name"
         )
 
 

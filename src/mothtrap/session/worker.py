@@ -241,8 +241,9 @@ class Worker:
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
-                "mothtrap: watch: nothing was recorded: no step was made; is the optimizer that "
-                "was given the one that trains? (without one dbg.step() makes the steps)"
+                "mothtrap: watch: nothing was recorded, because no step was seen; did you pass "
+                "the optimizer that trains? (without an optimizer, call dbg.step() after each "
+                "step)"
             )
 
     def _store_end(self, ending: WorkerEnded, lost: int) -> None:
@@ -292,7 +293,6 @@ class Worker:
             self._contained(part, close)
 
     def _ending(self) -> WorkerEnded:
-        exception, location = told(self._containment.ended_by)
         return WorkerEnded(
             step=self.recorder.steps,
             steps=self.recorder.steps,
@@ -302,9 +302,8 @@ class Worker:
             wall_s=self.recorder.times.wall_s,
             start_s=self.start_s,
             beside_s=own_threads_s(),
-            exception=exception,
-            location=location,
             at_s=time.time(),
+            **told(self._containment.ended_by),
         )
 
     def _open(self) -> None:
@@ -402,7 +401,10 @@ class Worker:
         self._add_part("writer", append, log.close, idle=log.tend)
 
     def _process_failed(self, err: BaseException) -> None:
-        err.add_note("a thread of the job writes on; what that process had in hand may be missing")
+        err.add_note(
+            "a thread of the job writes from now on; data that the process had not yet written "
+            "may be missing"
+        )
         self._failed("writer process", err)
 
     def _open_ledger(self, attempt: Path, folder: Path) -> None:

@@ -311,11 +311,13 @@ def _read_head(folder: Path) -> tuple[_Head, Snapshot]:
         head = msgspec.json.decode(data, type=_Head)
         if head.form != FORM:
             raise _damaged(
-                path, f"its form is {head.form}, this mothtrap reads {FORM}; take one that wrote it"
+                path,
+                f"its format is {head.form}, and this mothtrap reads {FORM}; use "
+                "the version of mothtrap that wrote it",
             )
         return head, msgspec.convert(_with_numbers(head.snapshot), Snapshot)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as err:
-        raise _damaged(path, f"it is no snapshot's: {err}") from err
+        raise _damaged(path, f"it is not part of a snapshot: {err}") from err
 
 
 def _with_numbers(snapshot: dict[str, Any]) -> dict[str, Any]:
@@ -333,7 +335,7 @@ def _with_numbers(snapshot: dict[str, Any]) -> dict[str, Any]:
 
 def _read_arrays(path: Path, expected: StoredFile | None) -> dict[str, Array]:
     if expected is None:
-        raise _damaged(path, f"{HEAD} does not say its checksum")
+        raise _damaged(path, f"{HEAD} has no checksum for it")
     try:
         size = path.stat().st_size
         if size != expected.size:
@@ -348,7 +350,7 @@ def _read_arrays(path: Path, expected: StoredFile | None) -> dict[str, Array]:
         found = deserialize(data)
         return {name: _array(content, foreign.get(name)) for name, content in found}
     except (SafetensorError, KeyError, ValueError, TypeError, RecursionError) as err:
-        raise _damaged(path, f"it is no safetensors file: {err}") from err
+        raise _damaged(path, f"it is not a safetensors file: {err}") from err
 
 
 def _foreign(data: bytes) -> dict[str, str]:

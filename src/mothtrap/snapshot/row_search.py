@@ -69,9 +69,9 @@ class Guilty:
             each = "alone" if len(self.rows) == 1 else "each alone"
             return f"{named} {each} {verb} it; without, {whole} is in order"
         if self.evidence == "left out":
-            return f"without {named} {whole} is in order"
+            return f"without {named}, {whole} is fine"
         if self.evidence == "together":
-            return f"{named} {verb} it together, none of them alone"
+            return f"{named} {verb} it only together, none of them alone"
         return f"no single row of the {self.count} is to blame"
 
 

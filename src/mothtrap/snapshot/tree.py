@@ -84,7 +84,7 @@ class TreeMaker:
             return value if math.isfinite(value) else {"float": _number_name(value)}
         self.left -= 1
         if self.left < 0 or depth > MAX_DEPTH:
-            return self._give_up(value, "too much of it" if depth <= MAX_DEPTH else "too deep")
+            return self._give_up(value, "too large" if depth <= MAX_DEPTH else "nested too deeply")
         own = None if kind is dict or kind in _FORM_OF else self._framework(value)
         if own is not None:
             return own
@@ -376,4 +376,4 @@ def _number_name(value: float) -> str:
 
 
 def _no_form(tree: object) -> DamagedSnapshotError:
-    return DamagedSnapshotError(f"a snapshot holds a value of no known form: {str(tree)[:80]}")
+    return DamagedSnapshotError(f"a snapshot has a value of an unknown form: {str(tree)[:80]}")

@@ -1,7 +1,7 @@
-"""Tests for parts that others write: derive from the class for your part.
+"""Tests for plugins: derive your test class from the class for your kind of plugin.
 
-`RuleTests` tests a rule; `windows` makes the windows for it. `ActionTests` tests an action. Needs
-pytest to be run.
+`RuleTests` tests a rule, and `windows` creates windows for it. `ActionTests` tests an action. The
+tests run with pytest.
 """
 
 from __future__ import annotations

@@ -77,9 +77,9 @@ def finding_event(message: str = "the loss is NaN", layer: str = "head") -> Even
 
 
 class ActionTests:
-    """Tests of an action.
+    """Tests for an action.
 
-    Derive from it in a class that pytest collects::
+    Derive a test class from it::
 
         class TestPager(ActionTests):
             name = "pager"
@@ -92,28 +92,28 @@ class ActionTests:
                 yield 7
 
     Attributes:
-        name: of the module in `mothtrap.actions`, or of the entry point.
-        secrets: parts of the good and bad settings that must never be shown.
+        name: name of the module in `mothtrap.actions`, or of the entry point.
+        secrets: secrets in the good and bad settings, which must never be printed.
     """
 
     name: ClassVar[str]
     secrets: ClassVar[tuple[str, ...]] = ()
 
     def good(self) -> Iterable[object]:
-        """Return settings that can be used; None means: none."""
+        """Return valid settings; None stands for no settings."""
         raise NotImplementedError("give settings that the action takes")
 
     def bad(self) -> Iterable[object]:
-        """Return settings that cannot be used."""
+        """Return invalid settings."""
         raise NotImplementedError("give settings that the action must refuse")
 
     @property
     def module(self) -> ModuleType:
-        """The module of the action, as mothtrap finds it."""
+        """Module of the action, as mothtrap loads it."""
         return registry.load("mothtrap.actions", self.name)
 
     def test_good_settings_make_actions_with_labels(self) -> None:
-        """Each target is one action, told apart by `target`, that shows no secret."""
+        """Each target makes one action with a distinct `target` that contains no secret."""
         for settings in self.good():
             made = self._made(settings)
             assert made, "no action was made"
@@ -124,7 +124,7 @@ class ActionTests:
                 self._holds_no_secret(f"{action.label} {action.target} {action!r}")
 
     def test_bad_settings_are_refused_before_the_job_starts(self) -> None:
-        """They raise `ConfigError`, which names the place and repeats no secret."""
+        """Invalid settings raise `ConfigError`, which names the setting and contains no secret."""
         for settings in self.bad():
             with pytest.raises(ConfigError) as caught:
                 self._made(settings)
@@ -132,7 +132,7 @@ class ActionTests:
             self._holds_no_secret(str(caught.value))
 
     def test_a_job_that_has_ended_is_left_alone(self) -> None:
-        """An action on the job does nothing once it has ended."""
+        """An action on a job does nothing after the job has ended."""
         for settings in self.good():
             for action in self._made(settings):
                 if not action.is_message:
@@ -141,7 +141,7 @@ class ActionTests:
                     assert job.asked == []
 
     def test_hostile_texts_do_no_harm(self) -> None:
-        """Names and messages of a run are data: control characters, markup, huge texts."""
+        """Control characters, markup, and long texts in names and messages do no harm."""
         for settings in self.good():
             for action in self._made(settings):
                 for text in HOSTILE:

@@ -136,9 +136,9 @@ class Process:
 
 
 class AdapterTests:
-    """Tests of an adapter.
+    """Tests for an adapter.
 
-    Derive from it in a class that pytest collects::
+    Derive a test class from it::
 
         class TestToy(AdapterTests):
             adapter = toy_adapter.ADAPTER
@@ -152,11 +152,11 @@ class AdapterTests:
                 yield "loss and gradients", self.train
 
     Attributes:
-        adapter: the one that is tested: `ADAPTER` of its module.
-        steps: that `train` makes.
+        adapter: the tested adapter: `ADAPTER` of its module.
+        steps: number of steps that `train` makes.
         replaced: modules and classes of the framework in which the adapter replaces functions.
-        elsewhere: names out of its reports that cannot come in one process, without a launcher or a
-            device, say; and the test that shows each.
+        elsewhere: declared reports that need several processes, a launcher, or a device, with the
+            name of the test that covers each.
     """
 
     adapter: ClassVar[AdapterSpec]
@@ -165,15 +165,15 @@ class AdapterTests:
     elsewhere: ClassVar[Mapping[str, str]] = {}
 
     def train(self) -> bytes:
-        """Train a small model from the beginning, always the same; return its weights."""
+        """Train a small model deterministically from scratch, and return its weights as bytes."""
         raise NotImplementedError("train a small model, and return its weights as bytes")
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        """Return trainings in which all that the adapter reports comes at least once."""
+        """Return training functions that together produce every report of the adapter."""
         raise NotImplementedError("return trainings in which all that is reported comes")
 
     def test_training_is_bit_identical(self) -> None:
-        """Weights are the same bits without the adapter, with it, and after it."""
+        """Weights are bit-identical without the adapter, with it, and after it is detached."""
         plain = self.train()
         assert plain == self.train(), "train() is not the same twice: seed it"
         process, weights = self._watched(self.train)
@@ -183,7 +183,7 @@ class AdapterTests:
         assert self.train() == plain, "training after the adapter was detached gave other weights"
 
     def test_nothing_is_left_behind(self) -> None:
-        """All that was replaced is what it was, once the handle is detached."""
+        """All replaced functions are restored after the handle is detached."""
         assert self.replaced, "name the modules and classes in which functions are replaced"
         before = [dict(vars(owner)) for owner in self.replaced]
         with Process(self.adapter.arrays).watched(self.adapter):
@@ -196,7 +196,7 @@ class AdapterTests:
             assert not left, f"{owner} keeps {', '.join(left)}"
 
     def test_errors_do_not_reach_the_loop(self) -> None:
-        """Whatever fails in mothtrap, training goes on to the same weights."""
+        """If mothtrap fails, the training continues and ends with the same weights."""
         plain = self.train()
         for name in ("step", "fact", "scalar", "evaluation", "define", "take", "wants", "event"):
             process = Process(self.adapter.arrays)
@@ -210,7 +210,7 @@ class AdapterTests:
                 assert self.train() == plain, f"a failing {name}() changed the training"
 
     def test_steps_are_one_sequence(self) -> None:
-        """Every step of the framework is one step, numbered from 0 without a gap."""
+        """Each step of the framework is recorded as one step, numbered from 0 without gaps."""
         process, _ = self._watched(self.train)
         numbers = [step for step, _ in process.steps()]
         assert numbers == list(range(self.steps))
@@ -219,16 +219,16 @@ class AdapterTests:
         assert evaluated <= set(range(self.steps + 1))
 
     def test_the_place_in_the_job_is_known(self) -> None:
-        """A process that is alone has no rank, or 0, of a world of one."""
+        """A single process has no rank, or rank 0 in a world of size 1."""
         environment = self.adapter.environment()
         assert environment.rank in (None, 0)
         assert environment.size == 1
         assert environment.versions[self.adapter.framework]
 
     def test_reports_are_true(self) -> None:
-        """All that is declared comes at least once, and nothing that is not.
+        """Every declared report occurs at least once, and no undeclared report occurs.
 
-        What comes of a framework that this one refines is that one's to declare.
+        Reports of a framework that this one builds on are declared by that framework's adapter.
         """
         seen = [self._reported(train) for train in self.reported()]
         declared, base = self.adapter.reports, self.adapter.refines
@@ -245,9 +245,9 @@ class AdapterTests:
             assert not never, f"its reports have {field} that never came: {never}"
 
     def test_settings_have_an_effect_or_are_reported(self) -> None:
-        """A setting that needs the adapter acts on every step, or the run says that it does not.
+        """A setting that needs the adapter affects every step, or the run reports that it does not.
 
-        An adapter declares those on which it acts in `Handle.honors`.
+        An adapter declares the settings that it supports in `Handle.honors`.
         """
         process = Process(self.adapter.arrays, **ASKED)
         with process.watched(self.adapter):
@@ -276,7 +276,7 @@ class AdapterTests:
         assert not left, f"steps {left} are applied above max_gradient_norm"
 
     def test_two_adapters_make_one_run(self) -> None:
-        """Steps of this framework and of another are one sequence in one run."""
+        """Steps of this framework and of another one form one sequence in one run."""
         process = Process(self.adapter.arrays)
         other = AdapterJob(process.job, "another", reports=Reports())
         other.step([Losses(series="another", value=1.0)])
@@ -288,7 +288,7 @@ class AdapterTests:
         assert [step for step, names in made if names == ("another",)] == [0, self.steps + 1]
 
     def test_a_blind_adapter_makes_no_rule_ok(self) -> None:
-        """With a falling loss alone, only rules on losses say that all is in order."""
+        """If only a decreasing loss is reported, only rules on losses are `ok`."""
         process = Process(self.adapter.arrays)
         reports = Reports(scalars=frozenset({"loss"}), modes=frozenset({Mode.TRAIN}))
         blind = AdapterJob(process.job, "blind", reports=reports)
@@ -302,7 +302,7 @@ class AdapterTests:
         assert fine & of_losses, "no rule judged the loss"
 
     def test_a_loss_given_alone_makes_no_rule_ok(self) -> None:
-        """A script that only reports losses gets no `ok` from rules that need more."""
+        """If a script only reports losses, rules that need other data are not `ok`."""
         process = Process(self.adapter.arrays)
         with process.watched(self.adapter) as handle:
             for step in range(100):

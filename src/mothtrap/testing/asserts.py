@@ -1,7 +1,7 @@
-"""Assertions about a model, for tests: each makes one check of `mothtrap.check`.
+"""Assertions about a model, for tests; each runs one check of `mothtrap.check`.
 
-They fail with the text of the finding, and also if the check could not decide. Weights and random
-states are the same afterwards.
+An assertion raises `AssertionError` with the text of the finding, or with the reason if the check
+could not decide. Weights and random states are restored afterwards.
 """
 
 from __future__ import annotations
@@ -33,9 +33,12 @@ def assert_gradients_reach_all(model: Any, loader: Iterable[Any], loss: Loss, **
 
     Args:
         model: the model.
-        loader: gives batches, such as a list with one batch.
+        loader: iterable of batches, e.g. a list with one batch.
         loss: called with the output of `model(*batch[:-1])` and `batch[-1]`.
         **more: `optimizer` and `step`, as in `mothtrap.check`.
+
+    Raises:
+        AssertionError: some parameter gets no gradient, or the check could not decide.
     """
     _assert("PRE101", model, loader, loss, more)
 
@@ -46,17 +49,17 @@ def assert_rows_independent(model: Any, loader: Iterable[Any], loss: Loss, **mor
 
 
 def assert_causal(model: Any, loader: Iterable[Any], loss: Loss = None, **more: Any) -> None:
-    """Assert that a model of sequences does not see the step that it predicts (PRE102)."""
+    """Assert that a sequence model does not see the element that it predicts (PRE102)."""
     _assert("PRE102", model, loader, loss, more)
 
 
 def assert_initial_loss(model: Any, loader: Iterable[Any], loss: Loss, **more: Any) -> None:
-    """Assert that the loss of a fresh model is that of guessing (PRE103)."""
+    """Assert that the loss of an untrained model equals the loss of guessing (PRE103)."""
     _assert("PRE103", model, loader, loss, more)
 
 
 def assert_overfits(model: Any, loader: Iterable[Any], loss: Loss, **more: Any) -> None:
-    """Assert that the model can learn one batch (PRE104)."""
+    """Assert that the model can overfit one batch (PRE104)."""
     _assert("PRE104", model, loader, loss, more)
 
 
@@ -87,15 +90,16 @@ def assert_architecture(
     output_shape: tuple[int, ...] | None = None,
     **more: Any,
 ) -> None:
-    """Assert that the model is called with all of its layers, and has the expected size (PRE501).
+    """Assert that the model calls all of its layers, and has the expected size (PRE501).
 
     Args:
         model: the model.
-        loader: gives batches, such as a list with one batch.
+        loader: iterable of batches, e.g. a list with one batch.
         loss: called with the output of `model(*batch[:-1])` and `batch[-1]`.
-        layers: number of layers that contain no other layers; None = not asserted.
-        parameters: number of parameters.
-        output_shape: shape of the output of the last layer, without the batch.
+        layers: expected number of layers that contain no other layers; None = not asserted.
+        parameters: expected number of parameters; None = not asserted.
+        output_shape: expected shape of the last layer's output, without the batch dimension;
+            None = not asserted.
         **more: `optimizer` and `step`, as in `mothtrap.check`.
     """
     [result] = check(model, loader, loss, select=("PRE501",), **more).results
@@ -112,11 +116,12 @@ def assert_architecture(
 
 
 def assert_disjoint(train: Iterable[Any], evaluation: Iterable[Any]) -> None:
-    """Assert that no row of evaluation is a row of training (PRE301).
+    """Assert that no evaluation row is also a training row (PRE301).
 
     Args:
-        train: a loader or a list of batches of PyTorch or Keras, or an array of inputs.
-        evaluation: as `train`.
+        train: a PyTorch or Keras loader, a list of batches, or an array of inputs, shape (rows,
+            ...).
+        evaluation: the evaluation data, in the same form.
     """
     subject = Subject(datasets=(_set_of(train, "train"), _set_of(evaluation, "evaluation")))
     [check_of_rows] = load_checks(Config(select=("PRE301",)))
@@ -131,15 +136,18 @@ def assert_script_passes(
     layers: int | None = None,
     parameters: int | None = None,
 ) -> None:
-    """Assert that `mothtrap check` of a script makes some checks, and finds nothing.
+    """Assert that `mothtrap check` finds nothing in a script.
 
     Args:
         command: the script and its arguments, or a program and its arguments.
-        checks: codes of checks that must decide and pass; empty = all, of which at least one must
-            decide.
-        budget_s: seconds for all checks together.
+        checks: codes of checks that must run and pass. By default no check may find anything, and
+            at least one check must run.
+        budget_s: time limit in seconds for all checks together.
         layers: expected number of layers; None = not asserted.
-        parameters: expected number of parameters.
+        parameters: expected number of parameters; None = not asserted.
+
+    Raises:
+        AssertionError: a check found something, or a required check could not decide.
     """
     selected = ("--select", ",".join((*checks, "PRE501"))) if checks else ()
     with tempfile.TemporaryDirectory() as folder:

@@ -20,9 +20,9 @@ from mothtrap.testing.windows import window
 
 
 class RuleTests:
-    """Tests of a rule.
+    """Tests for a rule.
 
-    Derive from it in a class that pytest collects::
+    Derive a test class from it::
 
         class TestHeavyWeight(RuleTests):
             rule = heavy_weight
@@ -34,23 +34,23 @@ class RuleTests:
                 yield window(statistic("weight", "l2", {"head.weight": [1.0, 1.1]}))
 
     Attributes:
-        rule: the class that is tested.
-        headings: sections that its docstring must have, all of them by default.
+        rule: the tested rule's class.
+        headings: required sections of the docstring; by default all sections.
     """
 
     rule: ClassVar[type[Rule]]
     headings: ClassVar[tuple[str, ...]] = HEADINGS
 
     def sick(self) -> Iterable[Window]:
-        """Return windows on which the rule, with its own thresholds, finds something."""
+        """Return windows in which the rule, with default thresholds, finds the fault."""
         raise NotImplementedError("give windows on which the rule must find something")
 
     def healthy(self) -> Iterable[Window]:
-        """Return windows on which it finds nothing, or says why it cannot judge."""
+        """Return windows in which the rule finds nothing, or raises `CannotJudge`."""
         raise NotImplementedError("give windows on which the rule must find nothing")
 
     def test_fires(self) -> None:
-        """Each sick window gives findings of the rule that say where and what."""
+        """Each sick window gives at least one finding of the rule, with a place and a message."""
         windows = list(self.sick())
         assert windows, "sick() gives no window"
         for number, seen in enumerate(windows):
@@ -68,12 +68,12 @@ class RuleTests:
             assert not found, f"found in healthy window {number}: {found}"
 
     def test_is_silent_on_an_empty_window(self) -> None:
-        """A window without a step gives no finding; best it is said why (NotEnoughData)."""
+        """A window without steps gives no finding; preferably, the rule raises NotEnoughData."""
         found = self._judged(window(steps=0))
         assert not found, f"found in an empty window: {found}"
 
     def test_is_deterministic_and_leaves_the_window_as_it_was(self) -> None:
-        """The same window gives the same findings, and its arrays are not written to."""
+        """The same window gives the same findings, and its arrays stay unchanged."""
         for seen in (*self.sick(), *self.healthy()):
             before = repr(seen)
             first = self._judged(_read_only(seen))
@@ -82,7 +82,7 @@ class RuleTests:
             assert repr(seen) == before, "the window was changed"
 
     def test_reads_nothing_beyond_its_needs(self) -> None:
-        """It reads only the statistics, scalars and facts that its needs name."""
+        """The rule reads only statistics, scalars and facts that its needs name."""
         for seen in (*self.sick(), *self.healthy()):
             needed = self._judged(declared(seen, self.rule().needs))
             everything = self._judged(seen)
@@ -91,7 +91,7 @@ class RuleTests:
             )
 
     def test_is_documented(self) -> None:
-        """The docstring has a summary and every heading, with something below it."""
+        """The docstring has a summary and all required sections, and no section is empty."""
         doc = self.rule.doc()
         assert doc.summary.endswith("."), f"the first line is no sentence: {doc.summary!r}"
         missing = [heading for heading in self.headings if not doc.sections.get(heading)]
@@ -100,7 +100,7 @@ class RuleTests:
             assert doc.fixes, "What to do has no bullet (a line that begins with `- `)"
 
     def test_is_made_as_rules_are(self) -> None:
-        """It is frozen, makes itself, and has a code and statistics that can be."""
+        """The rule is frozen, needs no arguments, and has a valid code and valid statistics."""
         assert re.fullmatch(r"[A-Z]{2,}\d{3}", self.rule.code), self.rule.code
         made = self.rule()
         assert made == self.rule(), "no dataclass"

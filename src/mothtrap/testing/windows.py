@@ -1,4 +1,4 @@
-"""Windows made by hand, for the tests of rules.
+"""Windows with given data, for tests of rules.
 
 Shape suffixes: S = steps, T = tensors.
 """
@@ -30,13 +30,13 @@ def series(
     """Return a scalar over steps.
 
     Args:
-        name: what it is, e.g. `lr`.
+        name: name of the scalar, e.g. `lr`.
         values: shape (S,); NaN and infinities are allowed.
-        of: whose it is, e.g. the optimizer's.
-        steps: of the values; by default 0, 1, 2 ...
-        mode: of the steps.
-        location: `file:line`, of a loss.
-        optimizers: that are stepped with a loss.
+        of: what the scalar belongs to, e.g. the optimizer.
+        steps: steps of the values, shape (S,); by default 0, 1, 2 ...
+        mode: mode of the steps.
+        location: `file:line` that computes a loss.
+        optimizers: optimizers that step on a loss.
     """
     values_S = np.asarray(values, dtype=np.float64)
     steps_S = np.arange(len(values_S)) if steps is None else np.asarray(steps, dtype=np.int64)
@@ -54,7 +54,13 @@ def series(
 
 
 def loss(values: Numbers, *, of: str = "train.py:10", steps: Sequence[int] | None = None) -> Series:
-    """Return a loss series; `of` is the line that computes it."""
+    """Return a training loss over steps.
+
+    Args:
+        values: shape (S,); NaN and infinities are allowed.
+        of: `file:line` that computes the loss.
+        steps: steps of the values, shape (S,); by default 0, 1, 2 ...
+    """
     return series("loss", values, of=of, steps=steps, location=of, optimizers=("Adam",))
 
 
@@ -67,14 +73,14 @@ def statistic(
     mode: Mode = Mode.TRAIN,
     skipped: Sequence[int] = (),
 ) -> Matrix:
-    """Return one statistic of tensors of a kind.
+    """Return one statistic of tensors of a kind over steps.
 
     Args:
-        kind: e.g. `gradient`.
-        name: of the statistic, e.g. `l2`.
-        by_tensor: for each tensor its values, shape (S,); None where it has no row.
-        steps: of the rows; by default 0, 1, 2 ...
-        mode: of the steps.
+        kind: kind of the tensors, e.g. `gradient`.
+        name: id of the statistic, e.g. `l2`.
+        by_tensor: values by name of the tensor, shape (S,); None where nothing was captured.
+        steps: steps of the values, shape (S,); by default 0, 1, 2 ...
+        mode: mode of the steps.
         skipped: steps that no optimizer applied.
     """
     columns = [
@@ -108,16 +114,16 @@ def window(
     peers: tuple[Window, ...] = (),
     reference: Window | None = None,
 ) -> Window:
-    """Return a window of these parts.
+    """Return a window with the given data.
 
     Args:
-        parts: what it shows, made by the functions above, and observations.
-        steps: how many train steps there were; by default as many as the parts reach.
+        parts: scalars and statistics from the functions above, and observations.
+        steps: number of train steps; by default up to the last step in `parts`.
         skipped: steps that no optimizer applied.
-        now_s: Unix time.
-        worker: rank.
+        now_s: Unix time in seconds.
+        worker: rank of the worker.
         peers: windows of the other workers.
-        reference: the window of another run.
+        reference: window of the run to compare with.
     """
     scalars = tuple(part for part in parts if isinstance(part, Series))
     matrices = tuple(part for part in parts if isinstance(part, Matrix))

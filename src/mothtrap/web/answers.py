@@ -23,7 +23,7 @@ from mothtrap.report.aftermath import since_then
 from mothtrap.report.cost import cost_of
 from mothtrap.report.ending import ending_word
 from mothtrap.report.failures import Failure
-from mothtrap.report.guarded import Guarded
+from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
 from mothtrap.report.phases import phases_in_words
@@ -32,6 +32,7 @@ from mothtrap.report.summary import RunSummary, unit_of
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.store.marks import read_marks
 from mothtrap.web.axes import axes
+from mothtrap.web.gaps import gaps
 from mothtrap.web.known_rules import known_rules
 from mothtrap.web.listing import last_activity_s, shown_command
 from mothtrap.web.opened import OpenRun
@@ -50,7 +51,8 @@ RATE_STEPS = 50
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
 
-    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. `losses` are curves;
+    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. `gaps` are stretches of
+    steps that were not watched, `guarded` says what the guard did. `losses` are curves;
     metrics in a run that has no loss.
     """
 
@@ -77,10 +79,12 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     mothtrap: str
     commit: str
     overhead: Overhead
+    gaps: tuple[tuple[int, int], ...]
     time: str
     cost: str
     failures: tuple[Failure, ...]
-    guarded: tuple[Guarded, ...]
+    traceback: str
+    guarded: tuple[str, ...]
     notes: tuple[str, ...]
     replay: str
     called: str
@@ -174,10 +178,12 @@ def run_answer(
         mothtrap=info.mothtrap if info else "",
         commit=_commit(run),
         overhead=summary.overhead,
+        gaps=gaps(run),
         cost=cost_of(summary),
         time=phases_in_words(summary.phases),
         failures=summary.failures,
-        guarded=summary.guarded,
+        traceback=summary.traceback,
+        guarded=tuple(line.strip() for line in guarded_lines(summary.guarded, Style())),
         notes=tuple(_notes(summary)),
         replay=_replay(summary),
         called=summary.called or run.id,
@@ -375,7 +381,7 @@ def _notes(summary: RunSummary) -> Iterator[str]:
     for failed in summary.tool_errors:
         yield f"mothtrap failed in {failed.part}: {failed.error}"
     for lost in summary.not_kept:
-        yield f"{lost.count:,} {lost.what} were not kept: {lost.reason}"
+        yield f"{lost.count:,} {lost.what} were not stored: {lost.reason}"
     for text in summary.damage:
         yield f"damaged: {text}"
     for ignored in summary.ignored:

@@ -44,8 +44,8 @@ def confusion(
     found = partner(opened, tensor, step, mode, worker)
     if found is None:
         raise StepUnavailableError(
-            f"no labels that fit {tensor.identity} were kept at step {step}; capture both whole: "
-            "tensors labels:* and outputs:*"
+            f"no labels that fit {tensor.identity} were captured at step {step}; "
+            "capture the values of both: tensors labels:* and outputs:*"
         )
     name, label_N, score_NK = found
     classes = score_NK.shape[1]

@@ -58,7 +58,7 @@ class SnapshotCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 class StopCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Request to stop the job, with a reason."""
 
-    reason: str = "asked in the browser"
+    reason: str = "requested in the browser"
 
 
 class MarkCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

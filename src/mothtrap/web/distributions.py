@@ -100,7 +100,7 @@ def answer(
         share_RC[:, column] = np.fmax(share_RC[:, column], share_RS[:, moment])
     note = ""
     if counts and counts.left_out:
-        note = f"{counts.left_out:,} moments between these were not read; zoom in to see them"
+        note = f"{counts.left_out:,} captures between these were not read; zoom in to see them"
     head = Head(
         begin=first * width,
         width=width,

@@ -84,7 +84,7 @@ def read(opened: OpenRun, item: Item) -> Figure:
         DamagedDataError: its file cannot be read.
     """
     if item.kind != "figure":
-        raise QueryError(f"{item.name!r} is no figure but a {item.kind}")
+        raise QueryError(f"{item.name!r} is a {item.kind}, not a figure")
     library = read_bytes(opened.path, item, library=True) if item.library else b""
     return Figure(item, read_bytes(opened.path, item), library)
 

@@ -30,8 +30,8 @@ OURS = "x-mothtrap"
 """A header that a form or a link of another page cannot send."""
 
 NO_TOKEN = (
-    "This page requires its token. Open the address that `mothtrap ui` printed: it ends in "
-    "?token=... and is required once for each browser."
+    "This page requires a token. Open the address that `mothtrap ui` printed; it ends in "
+    "?token=... Each browser needs it once."
 )
 
 
@@ -128,7 +128,7 @@ class Gate:
             )
         site = headers.get("sec-fetch-site", "none")
         if path.startswith(API) and site not in ("same-origin", "none"):
-            return 403, "Requests of other sites are refused."
+            return 403, "Requests from other sites are refused."
         if method not in ("GET", "HEAD") and OURS not in headers:
             return 403, f"A request that changes something requires the header {OURS}."
         return None

@@ -101,8 +101,8 @@ class RunsFolder:
         names = self._names()
         if name not in names:
             raise RunNotFoundError(
-                f"there is no run {name!r} in {self.where}{nearest(name, names)}; it was removed, "
-                "renamed or never there"
+                f"there is no run {name!r} in {self.where}{nearest(name, names)}; it was removed "
+                "or renamed, or never existed"
             )
         path = self._started[name][1]
         return (

@@ -126,7 +126,7 @@ def rows_shown(found: Shown, first: int, most_rows: int) -> tuple[Head, Codes]:
     codes = codes_of(found, chosen)
     note = ""
     if found.cells.coarse:
-        note = f"1 column covers {found.cells.width} steps: the run is too large to read each"
+        note = f"1 column covers {found.cells.width} steps: the run is too large to read every step"
     head = Head(
         begin=found.cells.begin,
         width=found.cells.width,

@@ -77,7 +77,7 @@ def picture(name: str, values: Array, sample: int = 0) -> bytes:
         tiles = np.stack([cividis(pooled(head, MOST_HEAD)) for head in one[:MOST_TILES]])
         return png(montage(_enlarged(tiles, MOST_HEAD), columns=4, gap=6))
     shape = "x".join(map(str, values.shape))
-    raise ConfigError(f"values of the shape {shape} are no {name[:40]}")
+    raise ConfigError(f"values of shape {shape} cannot be shown as {name[:40]}")
 
 
 def cividis(share: Array) -> Pixels:

@@ -53,7 +53,7 @@ def item_of(opened: OpenRun, number: int) -> Item:
     items = opened.run.record.items
     if not 0 <= number < len(items):
         raise UnknownNameError(
-            f"{opened.run.id} has {len(items)} logged things, no number {number}"
+            f"{opened.run.id} has {len(items)} logged items, and none has the number {number}"
         )
     return items[number]
 

@@ -56,11 +56,11 @@ class Replays:
             raise ConfigError(f"the request cannot be read: {err}") from err
         if not self.allowed:
             raise ControlError(
-                "this server starts no replays, as they execute the run's script; copy the "
-                "command, or start the server with `mothtrap ui --allow-replay`"
+                "this server does not start replays, because they execute the run's script; copy "
+                "the command, or start the server with `mothtrap ui --allow-replay`"
             )
         if not self._lock.acquire(blocking=False):
-            raise ControlError("a replay is going on; ask again when it has ended")
+            raise ControlError("another replay is running; try again when it has ended")
         try:
             found = _replayed(run, step)
         finally:
@@ -87,5 +87,5 @@ def _replayed(run: Path, step: int) -> dict[str, Any]:
         found = msgspec.json.decode(done.stdout, type=dict[str, Any])
     except msgspec.DecodeError as err:
         said = without_secrets(done.stderr.decode(errors="replace").strip())[-SAID:]
-        raise ControlError(f"the replay failed: {said or 'it said nothing'}") from err
+        raise ControlError(f"the replay failed: {said or 'it printed nothing'}") from err
     return found

@@ -220,7 +220,7 @@ def _statistic(
     coarse = _cut(overviews, begin, end)
     note = ""
     if not whole and coarse.width > 1:
-        note = f"1 point covers {coarse.width} steps: the run is too large to read each"
+        note = f"1 point covers {coarse.width} steps: the run is too large to read every step"
     return coarse, _curve(name, coarse, location=location, note=note)
 
 

@@ -69,7 +69,7 @@ def listen(host: str = LOOPBACK, port: int | None = None, uds: str = "") -> sock
             server.close()
             if err.errno == errno.EADDRINUSE and port is None:
                 continue
-            reason = "another program has it" if err.errno == errno.EADDRINUSE else err.strerror
+            reason = "another program uses it" if err.errno == errno.EADDRINUSE else err.strerror
             raise ConfigError(
                 f"cannot serve at {host}:{number}: {reason}; choose another with --port, or leave "
                 "--port out to take the next free one"

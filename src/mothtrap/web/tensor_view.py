@@ -189,7 +189,7 @@ def kept(tensor: Tensor, at: int, mode: Mode | None, worker: int | None) -> tupl
     """
     step = _nearest(sorted({key.step for key in tensor.raw_keys(mode, worker)}), at)
     if step is None:
-        raise StepUnavailableError(f"no values of {tensor.identity} were kept")
+        raise StepUnavailableError(f"no values of {tensor.identity} were captured")
     return step, tensor.at(step, mode, worker, copy=-1)
 
 

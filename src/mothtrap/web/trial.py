@@ -103,7 +103,9 @@ def _condition(
         mode, kind, statistic, tensor = tensor_parts(run, curve)
         what, curves = f"{kind}:{tensor}", [curve]
     if mode != Mode.TRAIN:
-        raise ConfigError(f"rules of this form judge training; {curve} is of {mode.value} steps")
+        raise ConfigError(
+            f"rules of this form evaluate training steps; {curve} has {mode.value} steps"
+        )
     condition = Condition(
         what=what,
         statistic=statistic,

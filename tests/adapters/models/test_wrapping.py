@@ -166,7 +166,7 @@ def predict(rows: Any) -> Any:
         (f"{__name__}:missing", "cannot import"),
         (f"{__name__}:X", "no function"),
         ("nothing.ubj", "no file"),
-        ("predict", "names no function"),
+        ("predict", "is not the name of a function"),
     ],
 )
 def test_what_names_no_model_is_refused_in_words(words: str, message: str) -> None:

@@ -33,7 +33,7 @@ class TestTorch(AdapterTests):
     )
 
     elsewhere = {
-        "ScriptFailed": "tests/adapters/torch/reproduce/explaining/test_failures.py",
+        "ScriptFailed": "tests/adapters/torch/explaining/test_failures.py",
         "FailedLoss": "tests/adapters/torch/losses/test_failed_loss.py",
         "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
         "CheckpointSaved": "tests/adapters/torch/optimization/test_checkpoints.py",

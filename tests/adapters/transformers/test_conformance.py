@@ -35,6 +35,9 @@ class TestTransformers(AdapterTests):
     adapter = ADAPTER
     steps = 16
     replaced: ClassVar = (trainer_callback.CallbackHandler, transformers.Trainer)
+    elsewhere: ClassVar = {
+        "UndividedLoss": "tests/adapters/transformers/test_undivided_loss.py",
+    }
 
     def train(self) -> bytes:
         return weights(train().model)

@@ -173,7 +173,7 @@ def test_rows_that_change_places_inside_a_batch_are_another_order(tmp_path: Path
     _, cause = compared(tmp_path, change)
     assert cause is not None
     assert cause.kind == "data order"
-    assert "in another order" in cause.evidence[0]
+    assert "in a different order" in cause.evidence[0]
 
 
 def test_a_generator_that_no_one_draws_from_is_no_divergence(tmp_path: Path) -> None:
@@ -182,7 +182,7 @@ def test_a_generator_that_no_one_draws_from_is_no_divergence(tmp_path: Path) -> 
 
     found, _ = compared(tmp_path, change)
     assert found.first is None
-    assert "nothing draws from it" in found.notes[0]
+    assert "no step draws from it" in found.notes[0]
 
 
 def test_a_generator_that_is_drawn_from_later_is_one(tmp_path: Path) -> None:

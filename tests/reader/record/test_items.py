@@ -61,5 +61,5 @@ def test_what_is_no_file_of_the_record_is_refused(run: Path, file: str) -> None:
 def test_a_table_that_is_damaged_is_refused_and_a_digest_alone_is_no_file(run: Path) -> None:
     with pytest.raises(DamagedDataError, match="cannot be read"):
         read_table(run, item("000005.json", "table"))
-    with pytest.raises(UnknownNameError, match="only the digest is kept"):
+    with pytest.raises(UnknownNameError, match="only the digest of"):
         read_bytes(run, item("", "artifact"))

@@ -168,11 +168,11 @@ def test_waiting_ends_when_the_step_is_there(tmp_path: Path) -> None:
 
 def test_waiting_for_what_will_not_come_is_an_error(tmp_path: Path) -> None:
     run = a_run(tmp_path, steps(0, 2))
-    with pytest.raises(StepUnavailableError, match="the job has passed it; captured are 2 steps"):
+    with pytest.raises(StepUnavailableError, match="the job has passed it; 2 steps were captured"):
         run.wait_for(1)
     with pytest.raises(StepUnavailableError, match="outside of this view: it shows 0 to 1"):
         run.range(0, 2).wait_for(2)
-    with pytest.raises(StepNotYetError, match="did not come within 0 s"):
+    with pytest.raises(StepNotYetError, match="was not recorded within 0 s"):
         run.wait_for(3, timeout_s=0)
     with run.frozen(), pytest.raises(StepNotYetError, match="frozen"):
         run.wait_for(3)

@@ -145,7 +145,7 @@ def test_a_step_without_values_names_those_with(tmp_path: Path) -> None:
         StepUnavailableError, match=r"no values of gradient:fc.weight were captured"
     ):
         run.tensor("gradient:fc.weight").at(3)
-    with pytest.raises(StepNotYetError, match="the job has not come to it"):
+    with pytest.raises(StepNotYetError, match="the job has not reached it"):
         run.tensor("fc.weight").at(6)
     with pytest.raises(StepUnavailableError, match=r"captured in steps 0 to 1, so .* of step 3"):
         run.range(0, 2).tensor("gradient:fc.weight").at(3)

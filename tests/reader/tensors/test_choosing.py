@@ -126,7 +126,7 @@ def test_a_wrong_name_names_the_nearest(tmp_path: Path, name: str, hint: str) ->
 @pytest.mark.parametrize(
     ("pattern", "complaint"),
     [
-        ("re:(", "no regular expression"),
+        ("re:(", "not a valid regular expression"),
         ("gradiant:*", "no kind 'gradiant' of tensors.*did you mean 'gradient'"),
     ],
 )

@@ -72,7 +72,9 @@ def test_what_a_type_cannot_hold_is_what_is_lost_in_it(dtype: str) -> None:
 def test_a_type_as_wide_as_the_bins_holds_everything() -> None:
     fit = exponents(np.array([1e-30, 1e30])).fit("bfloat16")
     assert (fit.vanishing, fit.subnormal, fit.overflowing) == (0.0, 0.0, 0.0)
-    with pytest.raises(UnknownNameError, match=r"'flaot16' is no floating type.*'float16'"):
+    with pytest.raises(
+        UnknownNameError, match=r"'flaot16' is not a floating-point type.*'float16'"
+    ):
         exponents(np.ones(1)).fit("flaot16")
 
 
@@ -130,7 +132,7 @@ def test_those_of_shards_are_those_of_the_whole(tmp_path: Path) -> None:
     assert (found.zero, found.nan, found.inf) == (1, 1, 1)
     assert tensor.exponents(0, worker=1).counts.sum() == count_exponents(values[2:]).sum()
     assert tensor.exponents(0).nan == 1
-    with pytest.raises(StepUnavailableError, match="cannot be those of the whole: of workers"):
+    with pytest.raises(StepUnavailableError, match="cannot be merged: of workers"):
         tensor.exponents(1, worker="merged")
 
 

@@ -116,7 +116,7 @@ def test_what_cannot_be_kept_is_said_once_and_harms_nothing(
     act(log, tmp_path)
     act(log, tmp_path)
     [line] = sink.said
-    assert "is not kept" in line
+    assert "is not stored" in line
     assert len(line) < 1000
     assert len(sink.unseen) == 2
     assert items(sink) == []

@@ -59,7 +59,7 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
 
 def _replay(plan: ReplayPlan) -> None:
     """Replay a recorded step in this process (`session.replay`)."""
-    from mothtrap.adapters.torch.reproduce.replaying.beginning import begin, begin_built
+    from mothtrap.adapters.torch.replaying.beginning import begin, begin_built
 
     if plan.build:
         begin_built(plan, plan.build)

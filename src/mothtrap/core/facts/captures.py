@@ -44,8 +44,8 @@ class Thinned(Fact, frozen=True, kw_only=True, tag=True):
 class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
     """Steps that were not watched at all: they are too short for the budget `overhead`.
 
-    Those from `step` to `last_step` took `seconds`. Of the first 2,000 steps of a process
-    there are none, and no loss among them was NaN or infinite.
+    Those from `step` to `last_step` took `seconds`. The first 64 steps of a process are
+    always watched, and no loss among the others was NaN or infinite.
     """
 
     last_step: int
@@ -58,7 +58,7 @@ class Unwatched(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class Blind(Fact, frozen=True, kw_only=True, tag=True):
-    """Something that was not observed, and why."""
+    """Part of the training that was not observed, with the reason."""
 
     what: str
     reason: str
@@ -88,9 +88,10 @@ class Dropped(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class NumberLogged(Fact, frozen=True, kw_only=True, tag=True):
-    """A number that a script logged with the time at which it was measured.
+    """Number that a script logged with the time of its measurement.
 
-    `name` is that of the scalar of the step, which has it, too; `time_s` is in Unix seconds.
+    `name` is the name of the scalar, which is also recorded in the step. `time_s` is a Unix time in
+    seconds.
     """
 
     name: str

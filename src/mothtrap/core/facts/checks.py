@@ -13,16 +13,16 @@ State = Literal["done", "not_enough_data", "not_applicable", "failed"]
 
 
 class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A layer in the table of layers.
+    """One layer in the table of layers.
 
     Attributes:
-        name: path in the model.
-        kind: its class.
-        output: shape of its first output, with the batch; empty if it was not called.
-        parameters: own ones, without those of layers inside.
-        trained: its parameters require a gradient.
-        gradient: `none`, `zero`, or `some`, as the watched steps gave it; empty without parameters.
-        multiplications: for the batch; 0 if not known.
+        name: path of the layer in the model.
+        kind: class of the layer.
+        output: shape of its first output, with the batch dimension; empty if it was not called.
+        parameters: number of its parameters, without those of layers inside it.
+        trained: True if its parameters require a gradient.
+        gradient: `none`, `zero`, or `some`, as observed; empty without parameters.
+        multiplications: number of multiplications for the batch; 0 if unknown.
     """
 
     name: str
@@ -38,15 +38,15 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
     """Result of one check.
 
     Attributes:
-        code: of the check.
-        state: `done` where the check could decide; the others say in `reason` why it could not.
+        code: code of the check.
+        state: `done` if the check could decide; otherwise the reason is in `reason`.
         reason: one sentence; empty if `done`.
-        passed: what the check proved, in a few words ("rows are independent"); empty where
-            something was found.
-        found: the faults.
-        figures: numbers by name that are shown with the result.
-        layers: the table of layers, of the check that makes it.
-        seconds: duration of the check.
+        passed: the result of a passed check, in a few words ("rows are independent"); empty if
+            the check found something.
+        found: findings of the check.
+        figures: measured numbers by name, shown with the result.
+        layers: the table of layers; empty for all checks except PRE501.
+        seconds: duration of the check in seconds.
     """
 
     code: str

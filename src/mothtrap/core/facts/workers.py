@@ -36,7 +36,7 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     """A worker closed its run.
 
     `exception` is the uncaught one that ended the script, `location` the line of the user's own
-    code where it arose.
+    code where it arose, `traceback` is what Python prints, without frames of mothtrap.
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
     went into captures that a user asked for, `wall_s` the time from the first step to the end.
@@ -53,6 +53,7 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     beside_s: float = 0.0
     exception: str | None = None
     location: str | None = None
+    traceback: str = ""
     at_s: float = 0.0
 
 

@@ -16,19 +16,20 @@ Chosen by hand: a table of more rows is not read."""
 
 
 class Association(NamedTuple):
-    """Frequency of a finding among the runs with a value of an option, and among the others.
+    """Frequency of a finding among the runs with a parameter value, and among the other runs.
 
     Attributes:
-        option: its name.
-        value: in words; for many different numbers, a range.
-        code: of the finding's rule.
-        name: of the finding's rule.
-        found: runs with the value and the finding.
-        runs: runs with the value.
-        found_elsewhere: runs with another value, and the finding.
-        runs_elsewhere: runs with another value.
-        p: chance of at least `found` if the finding did not depend on the value (Fisher's exact
-            test, one-sided; R. A. Fisher, 1935). It is not corrected for the number of rows.
+        option: name of the parameter.
+        value: value as text; a range if there are many different numbers.
+        code: code of the finding's rule.
+        name: name of the finding's rule.
+        found: number of runs with the value and the finding.
+        runs: number of runs with the value.
+        found_elsewhere: number of runs with another value and the finding.
+        runs_elsewhere: number of runs with another value.
+        p: probability of at least `found` such runs if the finding did not depend on the value
+            (Fisher's exact test, one-sided; R. A. Fisher, 1935), without correction for
+            multiple tests.
     """
 
     option: str

@@ -35,23 +35,24 @@ def analyze(
     skip_done: bool = False,
     workers: int | None = None,
 ) -> Analysis:
-    """Evaluate rules on stored runs; results come as they are ready.
+    """Evaluate rules on stored runs, and yield each run's result as soon as it is ready.
 
     Args:
         runs: runs, folders of runs, globs or URLs of them, or `Run` objects.
         executor: evaluates the runs: any `concurrent.futures.Executor`, or a name: `processes`,
-            `dask`, `dask://HOST:PORT`, `ray`, `ray://HOST:PORT`. None: this process, one by one.
-        rules: Python files with further rules; by default those of the configuration.
-        select: rules in force, by code or family; by default those of the configuration.
-        ignore: rules that are not, by code or family.
-        skip_done: use results that an earlier call has stored for the same rules and data.
-        workers: number of processes that `executor` starts by name.
+            `dask`, `dask://HOST:PORT`, `ray`, `ray://HOST:PORT`. None evaluates the runs in this
+            process, one by one.
+        rules: Python files with additional rules; by default the configuration's rule files.
+        select: rules to evaluate, by code or family; by default the configuration's selection.
+        ignore: rules to leave out, by code or family.
+        skip_done: reuse results that an earlier call stored for the same rules and data.
+        workers: number of processes to start if `executor` is a name.
 
     Returns:
-        Results, to be iterated over.
+        An iterable with one result per run.
 
     Raises:
-        RunNotFoundError: a name fits no run.
+        RunNotFoundError: a name matches no run.
         ConfigError: the configuration, a rule, or the executor's name is wrong.
     """
     overrides = {
@@ -92,7 +93,7 @@ def _places(named: Named, runs_dir: str) -> list[str]:
         paths = [Path(path) for path in sorted(glob.glob(str(named)))]
         known = [str(path) for path in paths if layout.attempts(path)]
         if not known:
-            raise RunNotFoundError(f"no run found: {str(named)!r} fits none in {Path.cwd()}")
+            raise RunNotFoundError(f"no run found: {str(named)!r} matches none in {Path.cwd()}")
         return known
     if not layout.attempts(Path(named)) and (inside_here := layout.list_runs(Path(named))):
         return [str(path) for path in inside_here]
@@ -102,16 +103,16 @@ def _places(named: Named, runs_dir: str) -> list[str]:
 
 
 class Analysis:
-    """Results of rules on stored runs; iterate over it for each as soon as it is ready.
+    """Iterable results of rules on stored runs; each run's result comes as soon as it is ready.
 
-    Iterating again gives the same results in the same order. Made by `mothtrap.analyze`.
+    Iterating again gives the same results in the same order. Returned by `mothtrap.analyze`.
 
     Args:
         places: paths and URLs of the runs.
-        config: names the rules in force and their thresholds.
-        executor: an executor, the name of one, or None: evaluate in this process.
-        skip_done: use stored results of the same rules and data.
-        workers: number of processes that a named executor starts.
+        config: the configuration with the selected rules and their thresholds.
+        executor: an executor or the name of one; None evaluates the rules in this process.
+        skip_done: reuse stored results of the same rules and data.
+        workers: number of processes that an executor given by name starts.
 
     Raises:
         ConfigError: a rule or threshold does not exist.
@@ -150,13 +151,13 @@ class Analysis:
             self._ready.append(following)
 
     def by(self, *options: str) -> tuple[Association, ...]:
-        """Return which values of options go with which findings, the clearest first.
+        """Return associations between parameter values and findings, strongest first.
 
-        Waits for all results. Findings that are notes, and runs that could not be evaluated, do
-        not count.
+        Waits for all results. Findings of severity `info` and runs that could not be evaluated are
+        ignored.
 
         Args:
-            options: names of parameters; without any, all that differ between runs.
+            options: names of parameters; by default every parameter that differs between runs.
         """
         known = [verdict for verdict in self if not verdict.error]
         return associations(((v.options, faults_of(v.findings)) for v in known), options)

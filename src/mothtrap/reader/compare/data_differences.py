@@ -25,20 +25,20 @@ def same_rows(first: Run, second: Run, step: int) -> str:
     one_S, other_S = one_S[in_mine], other_S[in_theirs]
     at = int(np.searchsorted(shared_S, step))
     if at < len(shared_S) and shared_S[at] == step and one_S[at] == other_S[at]:
-        return f"the rows of the batch of step {step} are the same, in another order"
+        return f"the rows of the batch of step {step} are the same, in a different order"
     sums = [np.cumsum(s.astype(np.uint64)) % np.uint64(MODULUS) for s in (one_S, other_S)]
     again = np.flatnonzero((sums[0] == sums[1]) & (shared_S > step))
     if not len(again):
         return _same_batches(first, second)
     until = int(shared_S[again[0]])
-    return f"in steps {step} to {until} both runs were given the same rows, in another order"
+    return f"in steps {step} to {until} both runs got the same rows, in a different order"
 
 
 def _same_batches(first: Run, second: Run) -> str:
     """Say whether the batches, each as a whole, are the same but for their order."""
     counts = [Counter(map(tuple, _batches(run).T.tolist())) for run in (first, second)]
     if counts[0] and counts[0] == counts[1]:
-        return f"the {sum(counts[0].values()):,} batches are the same, in another order"
+        return f"the {sum(counts[0].values()):,} batches are the same, in a different order"
     return ""
 
 
@@ -92,8 +92,8 @@ def same_samples(first: Run, second: Run, step: int) -> tuple[bool | None, str]:
     other = [row for row, pair in enumerate(zip(mine, theirs, strict=True)) if pair[0] != pair[1]]
     row = other[0]
     return False, (
-        f"{len(other)} of the {len(mine)} samples of step {step} are others: "
-        f"row {row} is {mine[row]} in the first run and {theirs[row]} in the second"
+        f"{len(other)} of the {len(mine)} samples of step {step} differ: row {row} is {mine[row]} "
+        f"in the first run and {theirs[row]} in the second"
     )
 
 

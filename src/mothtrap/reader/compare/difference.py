@@ -84,8 +84,9 @@ def compare(
             ACROSS_RTOL if rtol is None else rtol, ACROSS_ATOL if atol is None else atol
         )
         notes.append(
-            f"{len(first.workers)} and {len(second.workers)} workers: compared as one each, "
-            "batches by the sum of the digests of their rows, random states not at all"
+            f"the runs have {len(first.workers)} and {len(second.workers)} workers, and each run "
+            "is compared as one worker: batches by the sum of their row digests, random states "
+            "not at all"
         )
     workers = [None] if apart else list(first.workers)
     pairs = [
@@ -187,7 +188,7 @@ def _drawn_from(first: Table, second: Table, notes: list[str]) -> tuple[Table, T
     for name in sorted(idle):
         values = [t.value_KT[0, t.names.index(name)] for t in (first, second)]
         if values[0] != values[1]:
-            notes.append(f"{name} differs from the start on, but nothing draws from it in a step")
+            notes.append(f"{name} differs from the start, but no step draws from it")
     kept = [
         _columns(t, [c for c, name in enumerate(t.names) if name not in idle])
         for t in (first, second)

@@ -121,7 +121,7 @@ def _of_state(case: _Case) -> Cause:
     if step <= max(begins):
         return Cause(
             kind="initialisation",
-            sentence="the runs start from other weights",
+            sentence="the runs start from different weights",
             evidence=(share,),
         )
     optimizers = [c for c in case.conditions if _is_of_optimizer(case.first, c)]
@@ -133,8 +133,9 @@ def _of_state(case: _Case) -> Cause:
         )
     return Cause(
         kind="numerics",
-        sentence=f"all of step {before} is the same, and the weights after it are not: "
-        "the update is worked out differently, or something else changed the weights",
+        sentence=f"all of step {before} is the same, but the weights after it differ: "
+        "the update is computed differently, or something else changed the "
+        "weights",
         evidence=(share,),
     )
 
@@ -152,10 +153,12 @@ def _of_batch(case: _Case) -> Cause:
     order = same_rows(case.first, case.second, step)
     if order:
         return Cause(
-            kind="data order", sentence="the same samples come in another order", evidence=(order,)
+            kind="data order",
+            sentence="the same samples come in a different order",
+            evidence=(order,),
         )
     if len(case.first.workers) != len(case.second.workers):
-        return Cause(kind="data", sentence="the workers, all together, are given other rows")
+        return Cause(kind="data", sentence="all workers together get different rows")
     loaders = [c for c in case.conditions if c.what.startswith("loader ")]
     workers = next((c for c in loaders if c.what.endswith(": workers")), None)
     same, samples = same_samples(case.first, case.second, step)
@@ -163,8 +166,9 @@ def _of_batch(case: _Case) -> Cause:
     if workers is not None:
         return Cause(
             kind="configuration",
-            sentence=f"the batches are made by {workers.first} and {workers.second} worker "
-            "processes: what draws random numbers in them, such as augmentation, draws others",
+            sentence=f"the batches come from {workers.first} and {workers.second} "
+            "loader processes: code that draws random numbers there, such as "
+            "augmentation, draws different ones",
             evidence=evidence,
         )
     if loaders:
@@ -176,23 +180,23 @@ def _of_batch(case: _Case) -> Cause:
     if same is False:
         return Cause(
             kind="data order",
-            sentence="the samplers name other samples: they draw them in another order",
+            sentence="the samplers select different samples: they draw them in a different order",
             evidence=evidence,
         )
     if same and not agree_again(case.first, case.second):
         return Cause(
             kind="random numbers",
-            sentence="the same samples come with other values: augmentation or preprocessing",
+            sentence="the same samples have different values: augmentation or preprocessing",
             evidence=evidence,
         )
-    told = "some samples have other values" if same else "the runs are given other data"
+    told = "some samples have different values" if same else "the runs get different data"
     return Cause(kind="data", sentence=told, evidence=evidence)
 
 
 def _of_targets(case: _Case) -> Cause:
     return Cause(
         kind="data",
-        sentence="the model is given the same, and the loss is given other targets",
+        sentence="the model gets the same inputs, but the loss gets different targets",
         evidence=(f"first in step {case.divergence.step}",),
     )
 
@@ -205,7 +209,7 @@ def _of_random(case: _Case) -> Cause:
     if case.divergence.step <= begins and not case.divergence.micro_batch:
         return Cause(
             kind="random numbers",
-            sentence="another seed, or random numbers drawn before the first step",
+            sentence="a different seed, or random numbers drawn before the first step",
             evidence=tuple(evidence),
         )
     step, micro_batch = case.divergence.step, case.divergence.micro_batch
@@ -229,15 +233,15 @@ def _follows(first: Run, second: Run) -> list[str]:
         steps_S, mine, theirs = np.intersect1d(one.steps_S, other.steps_S, return_indices=True)
         parts += steps_S[one.values_S[mine] != other.values_S[theirs]][:1].tolist()
     if parts:
-        return [f"the losses part at step {min(parts)}"]
-    return ["the losses are the same all the same"] if losses[0] and losses[1] else []
+        return [f"the losses differ from step {min(parts)} on"]
+    return ["the losses are still the same"] if losses[0] and losses[1] else []
 
 
 def _of_settings(case: _Case) -> Cause:
     told = case.divergence
     name = _SETTINGS.get(told.what.partition(":")[0], told.what)
     sentence = f"{name} is {told.first} in the first run and {told.second} in the second"
-    return Cause(kind="configuration", sentence=sentence, evidence=("all before it agrees",))
+    return Cause(kind="configuration", sentence=sentence, evidence=("everything before it agrees",))
 
 
 _SETTINGS = {
@@ -252,11 +256,11 @@ def _of_results(case: _Case) -> Cause:
     if relative is None:
         relative = _apart(case)
     types = [c for c in case.conditions if c.what.startswith("element types")]
-    agrees = [f"all that was compared before {what} agrees"]
+    agrees = [f"everything that was compared before {what} agrees"]
     if not _compares_weights(case):
         agrees.append(
-            f"the weights before step {case.divergence.step} were not compared bit by bit: "
-            "`digests = true` in the configuration of both runs does that"
+            f"the weights before step {case.divergence.step} were not compared bit by bit; set "
+            "`digests = true` in the configuration of both runs"
         )
     if types:
         return Cause(
@@ -268,17 +272,19 @@ def _of_results(case: _Case) -> Cause:
     if relative is not None and relative > LAST_BITS:
         return Cause(
             kind="code",
-            sentence=f"from the same inputs {what} comes out as another value "
+            sentence=f"with the same inputs, {what} has a different value "
             f"({relative:.1%} apart): it is computed differently",
             evidence=tuple(agrees),
         )
-    much = "otherwise" if relative is None else f"{relative:.1e} apart"
+    much = "different" if relative is None else f"{relative:.1e} apart"
     edited = any(c.what.startswith("sources: ") for c in case.conditions)
     return Cause(
         kind="numerics",
-        sentence=f"from the same inputs {what} comes out {much}: rounding, as of another library, "
-        "device, number of threads, or an algorithm that is not deterministic"
-        + (", if it is not the change in the sources" if edited else ""),
+        sentence=(
+            f"with the same inputs, {what} is {much}: rounding, e.g. from another library, "
+            "device, or number of threads, or a nondeterministic algorithm"
+        )
+        + (", or the change in the sources" if edited else ""),
         evidence=tuple(agrees),
     )
 

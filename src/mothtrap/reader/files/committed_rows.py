@@ -130,7 +130,7 @@ class CommittedRows:
         """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
         pending = self._tail.pending if ended else ()
         missing = int(np.count_nonzero(commits.promised(self._promise))) - self._whole
-        lacking = f"{self._folder.name}: {missing} steps lack {self._promise} by damage"
+        lacking = f"{self._folder.name}: {missing} steps lack {self._promise} because of damage"
         return (*self._tail.damage, *self._damage, *pending, *((lacking,) if missing > 0 else ()))
 
     def _take(self, batch: pa.RecordBatch, commits: Commits) -> Iterator[Piece]:

@@ -167,7 +167,7 @@ class WorkerView:
             found.append(f"{self.folder.name}: samples of {self._unreadable} steps are damaged")
         if ended and not len(self.commits) and self._has_numbers():
             name = self.folder.name
-            found.append(f"{name}: no events are left that say of which steps its numbers are")
+            found.append(f"{name}: the events that assign its numbers to steps are lost")
         return (*self._events.damage(ended=ended), *found)
 
     def _has_numbers(self) -> bool:

@@ -20,9 +20,9 @@ T = TypeVar("T")
 
 
 class Item(msgspec.Struct, frozen=True, kw_only=True):
-    """A text, table, image, artifact, figure, or predictions; see `facts.record.ItemLogged`.
+    """Logged text, table, image, artifact, figure, or predictions; see `facts.record.ItemLogged`.
 
-    `number` is that of the item in its run; `worker` and `attempt` are where it was logged.
+    `number` is the item's number in its run. `worker` and `attempt` say where it was logged.
     """
 
     number: int
@@ -75,16 +75,18 @@ def read_bytes(run: Path, item: Item, *, library: bool = False) -> bytes:
     """
     name = item.library if library else item.file
     if not name:
-        raise UnknownNameError(f"of {item.name!r} only the digest is kept: log it with keep=True")
+        raise UnknownNameError(f"only the digest of {item.name!r} is stored; log it with keep=True")
     path = run / str(item.attempt) / f"w{item.worker}" / FOLDER / name
     limit = MAX_LIBRARY_BYTES if library else MAX_BYTES.get(item.kind, 0)
     if not FILE.fullmatch(name):
-        raise DamagedDataError(f"{name!r} is no name of a file of the record; nothing is read")
+        raise DamagedDataError(
+            f"{name!r} is not the name of a file of the record, so it is not read"
+        )
     try:
         return read_plain(path, limit, follow=False)
     except OSError as err:
         raise DamagedDataError(
-            f"{path} cannot be read ({err.strerror}); what is left of the record can"
+            f"{path} cannot be read ({err.strerror}); the rest of the record can be read"
         ) from err
 
 
@@ -104,5 +106,5 @@ def _decoded(data: bytes, item: Item, kind: type[T]) -> T:
     except (msgspec.DecodeError, UnicodeDecodeError) as err:
         raise DamagedDataError(
             f"{item.file} ({item.kind} {item.name!r}) cannot be read: {err}; the rest of the "
-            "record can"
+            "record can be read"
         ) from err

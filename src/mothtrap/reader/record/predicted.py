@@ -29,8 +29,8 @@ def predictions_of(
     common = [key for key in targets if key in outputs]
     if not common:
         raise StepUnavailableError(
-            f"{labels.identity} and {scores.identity} were kept whole at no moment of {mode} in "
-            f"common: at {len(targets)} and {len(outputs)} moments; capture both with a collection"
+            f"{labels.identity} and {scores.identity} were never captured together in mode {mode} "
+            f"(at {len(targets)} and {len(outputs)} moments); capture both with a collection"
         )
     found_targets, found_outputs, rows = [], [], 0
     for key in reversed(common):

@@ -79,7 +79,7 @@ class StepSamples:
 
 
 class Samples:
-    """Answers for a run which samples were when.
+    """Samples that each step of a run trained on.
 
     Args:
         span: the run, or a part of it.
@@ -89,20 +89,20 @@ class Samples:
         self._span = span
 
     def at(self, step: int) -> tuple[StepSamples, ...]:
-        """Return what the workers trained on in a step of the job, by rank."""
+        """Return the samples that each worker trained on in a step of the job, by rank."""
         return tuple(self._read(lambda number: number == step))
 
     def among(self, steps: Collection[int]) -> Iterator[StepSamples]:
-        """Yield what the workers trained on in some steps; no other's samples are looked at."""
+        """Yield the samples that the workers trained on in the given steps; read only these."""
         wanted = frozenset(steps)
         return self._read(lambda number: number in wanted)
 
     def steps(self) -> Iterator[StepSamples]:
-        """Yield what the workers trained on, worker after worker, step after step."""
+        """Yield the samples that the workers trained on, worker after worker, step after step."""
         return self._read(lambda _: True)
 
     def data(self) -> tuple[DataSeen, ...]:
-        """Return the data sets that were trained on, each once."""
+        """Return the distinct datasets that were trained on."""
         found = {
             seen.data: seen
             for part in self._span.all_parts()
@@ -112,10 +112,10 @@ class Samples:
         return tuple(found[number] for number in sorted(found))
 
     def seen(self, wanted: str) -> tuple[tuple[StepSamples, tuple[Sample, ...]], ...]:
-        """Return the steps that trained on a sample, and as what.
+        """Return the steps that trained on a sample, each with the matching samples.
 
         Args:
-            wanted: a name, the end of one from a separator on, an index, or a digest.
+            wanted: name of the sample, the end of its name after a separator, index, or digest.
         """
         return tuple(self._seen(wanted))
 

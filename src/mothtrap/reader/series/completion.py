@@ -71,13 +71,14 @@ def wait_for(
             raise StepUnavailableError(_unavailable(files, span, step, mode))
         if files.holds:
             raise StepNotYetError(
-                f"step {step} has not come yet, and the run is frozen: leave `frozen()` to wait"
+                f"step {step} is not recorded yet, and the run is frozen: leave `frozen()` to wait"
             )
         if time.monotonic() >= until_s:
             lacking = ", ".join(map(str, status.missing))
             raise StepNotYetError(
-                f"step {step} of mode {mode} did not come within {timeout_s:g} s; the job runs"
-                + (f", without it are the workers {lacking}" if status.workers else "")
+                f"step {step} of mode {mode} was not recorded within {timeout_s:g} s; the job is "
+                "still running"
+                + (f"; workers without the step: {lacking}" if status.workers else "")
             )
         time.sleep(poll_s)
 
@@ -95,9 +96,13 @@ def _unavailable(files: RunFiles, span: Span, step: int, mode: ModeName) -> str:
         bounds = span.bounds
         return f"step {step} is outside of this view: it shows {bounds.begin} to {bounds.end - 1}"
     steps = Timeline(span).steps(mode)
-    has = f"captured are {len(steps)} steps to {steps[-1]}" if len(steps) else "none was captured"
+    has = (
+        (f"{len(steps)} steps were captured, the last is {steps[-1]}")
+        if len(steps)
+        else "none was captured"
+    )
     why = "the job has passed it" if files.writing else "the job has ended"
-    return f"step {step} of mode {mode} will not come: {why}; {has}"
+    return f"step {step} of mode {mode} will not be recorded: {why}; {has}"
 
 
 class Completion:

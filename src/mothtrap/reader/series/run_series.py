@@ -17,7 +17,7 @@ class RunSeries(Series):
     """One scalar, or one statistic of a tensor, over the steps of a run."""
 
     def to_pandas(self) -> pd.Series[float]:
-        """Return the values by step; where a step has several, it is there several times.
+        """Return the values indexed by step; a step with several values occurs several times.
 
         Raises:
             MissingExtraError: pandas is not installed.

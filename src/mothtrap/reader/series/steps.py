@@ -31,11 +31,11 @@ class StepState(enum.StrEnum):
 
 
 class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A step, and which workers have it.
+    """State of a step, and the workers that captured it.
 
-    `available`: at least one worker has it, and every other has it, has passed it or is
-    gone; those are `missing`. `not yet`: some worker may still bring it. `unavailable`:
-    no worker has it, and none will.
+    `available`: at least one worker captured the step, and no other worker can still capture it.
+    `not yet`: some worker may still capture it. `unavailable`: no worker captured it, and none
+    will. `workers` are the ranks that captured the step, `missing` the ranks that did not.
     """
 
     key: StepKey
@@ -46,16 +46,16 @@ class StepStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def complete(self) -> bool:
-        """Return whether it is there, of all workers."""
+        """True if all workers captured the step."""
         return self.state is StepState.AVAILABLE and not self.missing
 
 
 class Timeline:
-    """The steps of a run as it was last read.
+    """Captured steps of a run, as of the last `refresh`.
 
-    `step` is the job's own count, the same in all modes: optimizer steps finished before.
-    `mode_step` counts inside a mode. An evaluation between two train steps bears the
-    number of the second.
+    `step` counts the optimizer steps of the job that finished before; it is the same in all
+    modes. `mode_step` counts steps inside a mode. An evaluation between two train steps has the
+    `step` of the second one.
 
     Args:
         span: the run, or a part of it.
@@ -65,19 +65,19 @@ class Timeline:
         self._span = span
 
     def modes(self) -> tuple[Mode, ...]:
-        """Modes of which any step was captured."""
+        """Return the modes with at least one captured step."""
         codes = [part.view.commits.modes[part.commits()] for part in self._span.all_parts()]
         found = set(np.unique(np.concatenate([np.empty(0, np.int64), *codes])).tolist())
         return tuple(mode for mode, code in MODE_CODE.items() if code in found)
 
     def steps(self, mode: ModeName | None = None) -> Ints:
-        """Return the job's steps at which any worker captured something, ascending."""
+        """Return the job's captured steps of all workers, int64, shape (S,), ascending."""
         found = [part.view.commits.steps[part.commits(mode)] for part in self._span.all_parts()]
         steps_S: Ints = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
         return steps_S
 
     def keys(self, mode: ModeName | None = None) -> tuple[StepKey, ...]:
-        """Return every moment at which any worker captured something, in order."""
+        """Return the keys of all captured steps of all workers, in order."""
         found = [np.empty((3, 0), np.int64)]
         for part in self._span.all_parts():
             commits, rows = part.view.commits, part.commits(mode)
@@ -88,22 +88,22 @@ class Timeline:
         return tuple(sorted(keys))
 
     def keys_at(self, step: int) -> tuple[StepKey, ...]:
-        """Return what was captured at one of the job's steps: evaluations, then the step."""
+        """Return the keys captured at one of the job's steps: evaluations, then the train step."""
         found = ((p.view.commits, p.steps_at(step)) for p in self._span.all_parts())
         return tuple(sorted({c.key(row) for c, rows in found for row in rows.tolist()}))
 
     def step_of(self, mode: ModeName, mode_step: int, *, attempt: int | None = None) -> int:
-        """Return the job's step at which a mode was at its own step `mode_step`.
+        """Return the job's step that belongs to step `mode_step` of a mode.
 
         Args:
-            mode: whose count it is.
-            mode_step: of the mode.
-            attempt: whose count it is, where one counts evaluations from 0 again; None = of
-                the only one that has such a step.
+            mode: the mode.
+            mode_step: step inside the mode.
+            attempt: number of the attempt, which is needed if several attempts have this step;
+                attempts may count evaluations from 0 again.
 
         Raises:
-            StepUnavailableError: no worker captured that, or several attempts did; says
-                what there is.
+            StepUnavailableError: no worker captured the step, or several attempts did; the
+                message lists them.
         """
         ends: list[int] = []
         found: dict[int, int] = {}
@@ -126,7 +126,7 @@ class Timeline:
         raise StepUnavailableError(f"there is no {what}{of}: {has}")
 
     def status(self, step: int, mode: ModeName = Mode.TRAIN) -> StepStatus:
-        """Say how one of the job's steps stands."""
+        """Return the state of one of the job's steps."""
         mode, step = MODES[mode_code(mode)], step_number(step)
         span = self._span
         ranks = expected_workers(span.latest) if span.latest.workers else span.workers

@@ -27,7 +27,7 @@ def timed_rows(folders: Iterable[Path], name: str) -> TimedRows:
     if name not in known:
         has = f"it has: {', '.join(known)}" if known else "it has none"
         raise UnknownNameError(
-            f"the run has no table {name!r} that goes by time{nearest(name, known)}; {has}"
+            f"the run has no table {name!r} over time{nearest(name, known)}; {has}"
         )
     return _joined([rows for folder in folders for rows in TimeReader(folder, name).poll()])
 

@@ -43,15 +43,15 @@ Array = npt.NDArray[Any]
 
 
 class Tensor:
-    """A tensor as captured by the workers of a run; made by `Run.tensor`.
+    """Tensor captured by the workers of a run; returned by `Run.tensor`.
 
-    Wherever a method takes them, `mode` is of the steps (None: all modes) and `worker`
-    is a rank (None: the lowest that has the tensor).
+    In every method, `mode` is the mode of the steps (None: all modes), and `worker` is a rank
+    (None: the lowest rank that has the tensor).
 
     Args:
         span: the run, or a part of it.
-        info: what is known of the tensor.
-        workers: ranks that have it, ascending.
+        info: description of the tensor.
+        workers: ranks that have the tensor, ascending.
     """
 
     def __init__(self, span: Span, info: TensorInfo, workers: tuple[int, ...]) -> None:
@@ -62,37 +62,37 @@ class Tensor:
 
     @property
     def name(self) -> str:
-        """The framework's own qualified name."""
+        """Qualified name of the tensor in its framework."""
         return self.info.name
 
     @property
     def kind(self) -> str:
-        """Return the kind of the tensor: `weight`, `gradient` ..."""
+        """Kind of the tensor: `weight`, `gradient` ..."""
         return self.info.kind
 
     @property
     def identity(self) -> str:
-        """The text form `kind:name`."""
+        """Kind and name as `kind:name`."""
         return self.info.identity
 
     @property
     def module(self) -> str:
-        """Path of the module that owns or produces it."""
+        """Path of the module that owns or produces the tensor."""
         return self.info.module
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its shape when first seen."""
+        """Shape at the first observation."""
         return self.info.shape
 
     @property
     def dtype(self) -> str:
-        """Its element type when first seen."""
+        """Element type at the first observation, e.g. `float32`."""
         return self.info.dtype
 
     @property
     def location(self) -> str | None:
-        """`file:line` of the construction of its module."""
+        """`file:line` that constructs the tensor's module, if known."""
         return self.info.location
 
     def __repr__(self) -> str:
@@ -112,13 +112,13 @@ class Tensor:
         return heading(info.identity) + pairs({k: v for k, v in rows.items() if v})
 
     def steps(self, mode: ModeName | None = None, worker: int | None = None) -> Ints:
-        """Return the job's steps at which statistics or values of it were captured."""
+        """Return the job's steps with captured statistics or values, int64, shape (S,)."""
         return self._where.steps(mode, worker)
 
     def raw_keys(
         self, mode: ModeName | None = None, worker: int | None = None
     ) -> tuple[StepKey, ...]:
-        """Return the moments at which `at` has values of it, in order."""
+        """Return the keys of the steps whose values `at` can return, in order."""
         return self._where.raw_keys(mode, worker)
 
     def at(
@@ -129,24 +129,24 @@ class Tensor:
         *,
         copy: int | None = None,
     ) -> Array:
-        """Return its values at a step, exactly as they were.
+        """Return the exact values at a step.
 
         Args:
-            step: of the job; or one moment, where a step has several (evaluations).
-            mode: None means train if it was captured then, else whatever was.
+            step: step of the job, or a `StepKey` if the step has several evaluations.
+            mode: None means train if captured in train mode, otherwise the captured mode.
             worker: rank.
-            copy: which one, from 0, where a step has several of it: of micro-batches, or of
-                calls of one module. -1 is the last one.
+            copy: index of the copy, from 0, if a step has several copies: one per micro-batch or
+                per call of the module. -1 is the last copy.
 
         Returns:
-            An array of the captured shape and type (bfloat16 and float8 are types of
-            `ml_dtypes`); NaN and Inf are as they were. It is the caller's own.
+            An array with the captured shape and dtype (bfloat16 and float8 are dtypes of
+            `ml_dtypes`), including NaN and Inf. The caller may modify it.
 
         Raises:
-            StepUnavailableError: no values were kept at that step, or it has several
-                moments or copies; says which there are. `StepNotYetError` if it has not come
-                yet.
-            DamagedDataError: the stored bytes are not what was written.
+            StepUnavailableError: no values were captured at that step, or several evaluations
+                or copies were; the message lists them.
+            StepNotYetError: the job has not reached the step yet.
+            DamagedDataError: the stored bytes do not match their checksum.
         """
         return load(*self._where.chosen(self._where.find(step, mode, worker), copy))
 
@@ -158,7 +158,10 @@ class Tensor:
         *,
         copy: int | None = None,
     ) -> tuple[int, ...]:
-        """Return its shape at a step at which its values, or shapes alone, were kept; as `at`."""
+        """Return the shape at a step at which values or shapes were captured.
+
+        Takes the same arguments and raises the same errors as `at`.
+        """
         followed = self._where.followed_shape(step, mode, worker) if copy is None else None
         if followed is not None:
             return followed
@@ -168,30 +171,30 @@ class Tensor:
     def values(
         self, mode: ModeName | None = None, worker: int | None = None
     ) -> Iterator[tuple[StepKey, Array]]:
-        """Yield its values at every moment at which they were kept, one read each.
+        """Yield key and values of every step at which values were captured, reading one at a time.
 
-        Where a moment has several (micro-batches) its key comes with each, in their order.
+        If a step has several copies (micro-batches), its key is yielded with each, in order.
         """
         yield from load_each(list(self._where.raw_rows(mode, worker)))
 
     def to_xarray(self, mode: ModeName = Mode.TRAIN, worker: int | None = None) -> xarray.DataArray:
-        """Return its kept values over the steps, with dimensions `step`, `dim_0`, `dim_1` ...
+        """Return the captured values of all steps, with dimensions `step`, `dim_0`, `dim_1` ...
 
-        Statistics over the steps are in `Run.dataset`, and in `history`.
+        For statistics over steps, see `Run.dataset` and `history`.
 
         Raises:
             MissingExtraError: xarray is not installed.
-            StepUnavailableError: no values of it were kept in that mode.
-            ValueError: its shape changes, so that no one array holds its values.
+            StepUnavailableError: no values were captured in that mode.
+            ValueError: the shape changes between steps, so the values do not fit in one array.
         """
         return labelled.values_over_steps(self.identity, list(self.values(mode, worker)))
 
     def statistics(
         self, step: int | StepKey, mode: ModeName | None = None, worker: int | None = None
     ) -> dict[str, float]:
-        """Return its statistics at a step: as captured, or else of its captured values.
+        """Return the statistics at a step, as captured or else computed from the captured values.
 
-        Those of micro-batches are of all of them together.
+        Statistics of micro-batches are computed over all micro-batches of the step.
 
         Args:
             step: see `at`.
@@ -199,11 +202,10 @@ class Tensor:
             worker: rank.
 
         Returns:
-            Values by id, without those that are not known. Those of a tensor without any
-            finite value are NaN.
+            The known statistics by id; NaN if the tensor has no finite value.
 
         Raises:
-            StepUnavailableError: neither was captured; see `at`.
+            StepUnavailableError: neither statistics nor values were captured; see `at`.
         """
         for part, commit in self._where.moments(step, mode, worker):
             row = self._where.summary(part, commit)
@@ -218,20 +220,20 @@ class Tensor:
         mode: ModeName | None = None,
         worker: Merged | int | None = None,
     ) -> Exponents:
-        """Return how its values were spread over powers of two at a step, exactly counted.
+        """Return the exact histogram of the values over powers of two at a step.
 
-        As captured (`statistics = ["exponents"]`), or else of its captured values. Those of
-        micro-batches are of all of them together.
+        The histogram is captured with `statistics = ["exponents"]`; otherwise it is computed from
+        the captured values. Values of micro-batches are counted together.
 
         Args:
             step: see `at`.
             mode: see `at`.
-            worker: rank; `merged` = of the whole tensor, from the parts of all workers.
+            worker: rank; "merged" joins the parts of all workers.
 
         Raises:
-            StepUnavailableError: neither was captured at that step, or not by all workers
-                that have a part.
-            DamagedDataError: the stored bytes are not what was written.
+            StepUnavailableError: neither exponents nor values were captured at that step, or some
+                worker's part is missing.
+            DamagedDataError: the stored bytes do not match their checksum.
         """
         if worker == MERGED:
             return exponents_of_all(self._where, step, mode)
@@ -240,19 +242,19 @@ class Tensor:
     def history(
         self, statistic: str, mode: ModeName = Mode.TRAIN, worker: int | None = None
     ) -> RunSeries:
-        """Return one statistic over the steps, where captured; else that of its values.
+        """Return one statistic over steps, as captured or else computed from the captured values.
 
         Args:
-            statistic: an id of `statistics.summary.STATISTICS`.
-            mode: of the steps.
+            statistic: id of a statistic, one of `statistics.summary.STATISTICS`.
+            mode: mode of the steps.
             worker: rank.
 
         Raises:
-            UnknownNameError: there is no such statistic; names the nearest.
+            UnknownNameError: there is no such statistic; the message suggests one.
         """
         if statistic in SHAPES:
             raise UnknownNameError(
-                f"{statistic} are no number with a history but arrays, one for each step: "
+                f"{statistic} are arrays, one for each step, and have no history of numbers; "
                 f"`run.tensor('{statistic}({self.identity})').values()` yields them"
             )
         columns_for((statistic,))

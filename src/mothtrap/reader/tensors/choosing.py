@@ -93,7 +93,7 @@ def matching(pattern: str) -> Matcher:
         try:
             re.compile(pattern.removeprefix(REGEX))
         except re.error as err:
-            raise UnknownNameError(f"{pattern!r} is no regular expression: {err}") from err
+            raise UnknownNameError(f"{pattern!r} is not a valid regular expression: {err}") from err
     elif colon and not _KIND.fullmatch(kind):
         return by_glob(pattern)
     elif (

@@ -45,9 +45,9 @@ def exponents_of_all(where: Located, step: int | StepKey, mode: ModeName | None)
     whole = workers_of_whole(infos, holders)
     if not whole:
         raise StepUnavailableError(
-            f"the exponents of {where.identity} at this step cannot be those of the whole: of "
-            f"workers {holders} only {sorted(found)} have captured them, or its scope cannot be "
-            "merged; read those of one with worker="
+            f"the exponents of {where.identity} at this step cannot be merged: of workers "
+            f"{holders} only {sorted(found)} captured them, or its scope cannot be merged; read "
+            "one worker with worker="
         )
     return total([found[rank][1] for rank in whole])
 

@@ -24,12 +24,12 @@ _BAR_CHARS = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
-    """Share of the nonzero finite values that a type of fewer bits cannot hold well.
+    """Shares of a tensor's nonzero finite values that a smaller dtype cannot represent well.
 
     Attributes:
-        vanishing: share of those that become 0.
-        subnormal: share of those that lose some of their digits.
-        overflowing: share of those that are beyond the largest number.
+        vanishing: share that becomes 0, from 0 to 1.
+        subnormal: share that becomes subnormal and loses precision, from 0 to 1.
+        overflowing: share that exceeds the largest number, from 0 to 1.
     """
 
     vanishing: float
@@ -39,18 +39,19 @@ class Fit:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exponents:
-    """The finite values of a tensor at a step, by sign and power of two.
+    """Histogram of a tensor's finite values at a step, by sign and power of two.
 
-    `print` draws them, and so does a notebook. Real and imaginary parts of complex numbers
-    are two values.
+    `print` and notebooks draw the histogram. The real and imaginary part of a complex number
+    count as two values.
 
     Attributes:
-        of: the text form `kind:name` of the tensor.
-        step: of the job.
-        counts_2B: int64, shape (2, 64), exact: negative values, then positive ones. Bin `i`
-            is of magnitudes from 2^(i - 40) to below twice that; the first also holds all
-            that are smaller, the last all that are larger. Zeros, NaN and infinities are in none.
-        zero, nan, inf: how many values are in no bin; None = not captured.
+        of: the tensor as `kind:name`.
+        step: step of the job.
+        counts_2B: exact counts, int64, shape (2, 64): row 0 negative values, row 1 positive ones.
+            Bin `i` counts magnitudes from 2^(i - 40) to below 2^(i - 39); the first bin also
+            counts all smaller ones, the last bin all larger ones. Zeros, NaN and infinities are
+            in no bin.
+        zero, nan, inf: number of zeros, NaN, and infinities; None if not captured.
     """
 
     of: str
@@ -62,13 +63,13 @@ class Exponents:
 
     @property
     def counts(self) -> Counts:
-        """Values of either sign by power of two, int64, shape (64,)."""
+        """Number of values per power of two, both signs together, int64, shape (64,)."""
         both: Counts = self.counts_2B.sum(axis=0)
         return both
 
     @property
     def powers(self) -> range:
-        """The powers of two, least and largest, between which there are values; may be empty."""
+        """Range from the smallest to the largest power of two that occurs; may be empty."""
         (held,) = np.nonzero(self.counts)
         if not len(held):
             return range(0)
@@ -76,7 +77,7 @@ class Exponents:
 
     @property
     def magnitudes(self) -> Exponents:
-        """The same without signs: every value as a positive one."""
+        """Histogram of the absolute values."""
         counts_2B = np.stack([np.zeros_like(self.counts), self.counts])
         return Exponents(
             of=self.of,
@@ -88,19 +89,19 @@ class Exponents:
         )
 
     def quantiles(self, shares: Sequence[float]) -> npt.NDArray[np.float64]:
-        """Estimate quantiles of the finite values, zeros (where they were captured) among them.
+        """Estimate quantiles of the finite values, including zeros if their count was captured.
 
         Args:
-            shares: from 0 to 1, e.g. `(0.01, 0.5, 0.99)`.
+            shares: quantile levels from 0 to 1, e.g. `(0.01, 0.5, 0.99)`.
 
         Returns:
-            float64, shape (shares,): of the right sign and power of two, so off by less than
-            a factor of two (more in the first and last bin, which are open); 0 where the
-            quantile is 0. Inside a bin values are taken as evenly spread on a logarithmic scale.
-            NaN where there is no finite value.
+            Quantiles, float64, shape (len(shares),). Sign and power of two are exact, so the error
+            is below a factor of two, except in the first and last bin, which are open. Zero
+            quantiles are exact. Values inside a bin are assumed to be spread evenly on a
+            logarithmic scale. NaN if there is no finite value.
 
         Raises:
-            ValueError: a share is not from 0 to 1.
+            ValueError: a share is outside 0 to 1.
         """
         share_S = np.asarray(shares, np.float64)
         if not ((share_S >= 0) & (share_S <= 1)).all():
@@ -118,22 +119,24 @@ class Exponents:
         return found
 
     def fit(self, dtype: str) -> Fit:
-        """Say which part of the values another type could not hold.
+        """Estimate the share of values that would underflow or overflow in another dtype.
 
         Args:
-            dtype: e.g. `float16`, `float8_e4m3fn`, `float8_e5m2`. Of types whose range goes
-                beyond the bins, as that of bfloat16 does, both ends are told as 0.
+            dtype: e.g. `float16`, `float8_e4m3fn`, `float8_e5m2`. For types whose range exceeds
+                the bins, such as bfloat16, all shares are 0.
 
         Returns:
-            Shares of the nonzero finite values, by whole bins: values next to the largest number
-            count as held.
+            Shares of the nonzero finite values, counted in whole bins: values in the bin of the
+            largest number count as representable.
 
         Raises:
-            UnknownNameError: there is no such floating type; names the nearest.
+            UnknownNameError: the floating-point type does not exist; the message suggests one.
         """
         if dtype not in NAMES or "float" not in dtype:
             floats = [name for name in NAMES if "float" in name]
-            raise UnknownNameError(f"{dtype!r} is no floating type{nearest(dtype, floats)}")
+            raise UnknownNameError(
+                f"{dtype!r} is not a floating-point type{nearest(dtype, floats)}"
+            )
         limits = ml_dtypes.finfo(dtype_of(dtype))  # type: ignore[no-untyped-call]
         power_B = np.arange(LOWEST_POWER, LOWEST_POWER + BINS)
         # What is above half of the least number is rounded up to it.
@@ -152,7 +155,14 @@ class Exponents:
     def of_row(
         cls, of: str, step: int, counts_2B: Counts, row_1F: npt.NDArray[np.float64] | None
     ) -> Exponents:
-        """Join counts with the row of statistics, float64, shape (1, F), of the same values."""
+        """Create a histogram from counts and the statistics of the same values.
+
+        Args:
+            of: the tensor as `kind:name`.
+            step: step of the job.
+            counts_2B: counts per sign and bin, int64, shape (2, 64).
+            row_1F: statistics, float64, shape (1, F); None if not captured.
+        """
         zero, nan, inf = (
             None if row_1F is None or np.isnan(found := derive(row_1F, name)[0]) else int(found)
             for name in ("zero", "nan", "inf")

@@ -35,14 +35,14 @@ def values_over_steps(
         raise MissingExtraError("Tensor.to_xarray", "xarray", "analysis") from err
     if not found:
         raise StepUnavailableError(
-            f"no values of {identity} were kept, so there is no array of them; capture them with a "
+            f"no values of {identity} were captured, so there is no array; capture them with a "
             "collection that has raw = true, or take its statistics: `history` and `Run.dataset`"
         )
     shapes = sorted({array.shape for _, array in found})
     if len(shapes) > 1:
         raise ValueError(
-            f"{identity} has values of {len(shapes)} shapes, {shapes[0]} to {shapes[-1]}: no one "
-            "array holds them; take a part of the run with `run.range`, or `Tensor.values`"
+            f"{identity} has values of {len(shapes)} shapes, {shapes[0]} to {shapes[-1]}: they do "
+            "not fit into one array; take a part of the run with `run.range`, or `Tensor.values`"
         )
     kind, _, name = identity.partition(":")
     return xarray.DataArray(

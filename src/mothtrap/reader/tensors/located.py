@@ -176,7 +176,7 @@ class Located:
         status = Timeline(self.span).status(number, mode or Mode.TRAIN)
         if status.state is StepState.NOT_YET:
             raise StepNotYetError(
-                f"{self.identity} has no {wanted} of step {number} yet: the job has not come to "
+                f"{self.identity} has no {wanted} of step {number} yet: the job has not reached "
                 "it; `Run.wait_for` waits"
             )
         steps, all_steps = (self._steps_with(wanted, m, worker) for m in (mode, None))

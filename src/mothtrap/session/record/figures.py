@@ -53,8 +53,8 @@ def drawn(figure: Any) -> Drawn:
     if "altair" in bases:
         return _vega(figure.to_dict())
     raise TypeError(
-        f"a {type(figure).__qualname__} is no figure of matplotlib, Altair, Plotly or Bokeh, no "
-        "Vega-Lite specification and no HTML"
+        f"a {type(figure).__qualname__} is not a figure; expected one of matplotlib, Altair, "
+        "Plotly, or Bokeh, a Vega-Lite specification, or HTML"
     )
 
 

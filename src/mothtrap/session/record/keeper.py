@@ -149,7 +149,7 @@ class RecordKeeper:
                 digest, size, count = _digest_of_folder(whole)
                 about["files"] = count
                 if keep:
-                    raise ValueError("a folder: the bytes of files are kept, one by one")
+                    raise ValueError("it is a folder; log its files one by one")
                 self._add(name, "artifact", digest, size, about)
                 return
             digest, size = _digest_of_file(whole)
@@ -174,7 +174,7 @@ class RecordKeeper:
         """Write a file and say so in a fact."""
         try:
             if not isinstance(name, str):
-                raise TypeError(f"a name must be a text, not a {type(name).__name__}")
+                raise TypeError(f"a name must be a string, not a {type(name).__name__}")
             data, about = make()
             _check_size(kind, len(data))
             file = self._write(data, suffix)
@@ -196,7 +196,7 @@ class RecordKeeper:
 
     def _write(self, data: bytes, suffix: str) -> str:
         if self._items >= MAX_ITEMS:
-            raise ValueError(f"{MAX_ITEMS:,} things were logged: no more are kept")
+            raise ValueError(f"{MAX_ITEMS:,} items were already logged; no more are stored")
         file = f"{self._items:06d}{suffix}"
         self._store(file, data)
         self._items += 1
@@ -206,7 +206,10 @@ class RecordKeeper:
         with self._lock:
             limit = self._limit_bytes if self._folder is not None else PENDING_BYTES
             if self._bytes + len(data) > limit:
-                raise ValueError(f"the record has {self._bytes:,} bytes of at most {limit:,.0f}")
+                raise ValueError(
+                    f"the record already has {self._bytes:,} bytes; at most {limit:,.0f} are "
+                    "allowed"
+                )
             if self._folder is None:
                 self._pending[file] = data
             else:
@@ -249,12 +252,12 @@ class RecordKeeper:
         self._sink.blind(self._step(), f"logged {name}", reason)
         if name not in self._told:
             self._told.add(name)
-            self._say(f"mothtrap: log: {name!r} is not kept: {reason}")
+            self._say(f"mothtrap: log: {name!r} is not stored: {reason}")
 
 
 def _text(text: Any) -> bytes:
     if not isinstance(text, str):
-        raise TypeError(f"expected a text, not a {type(text).__name__}")
+        raise TypeError(f"expected a string, not a {type(text).__name__}")
     _check_size("text", len(text))  # before it is masked, which takes time
     return storable(without_secrets(text)).encode()
 
@@ -272,7 +275,7 @@ def _digest_of_file(path: Path) -> tuple[str, int]:
     digest, size = hashlib.sha256(), 0
     with open(path, "rb", opener=_open) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path} is no file")
+            raise ValueError(f"{path} is not a file")
         while chunk := file.read(CHUNK):
             digest.update(chunk)
             size += len(chunk)

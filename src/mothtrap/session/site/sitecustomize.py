@@ -75,7 +75,7 @@ def _see_parser(name: str) -> None:
 
         install(name)
     except Exception as err:
-        _say(f"cannot see what {name} parses ({type(err).__name__}: {err})")
+        _say(f"cannot record the arguments that {name} parses ({type(err).__name__}: {err})")
 
 
 def _attach(framework: str) -> None:

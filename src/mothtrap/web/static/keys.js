@@ -1,4 +1,4 @@
-/** The keyboard: one table, from which the list of keys is made too. */
+/** Keyboard shortcuts; the help dialog shows the same table. */
 import { VIEWS, change, go, help, run, value } from "./state.js";
 
 /** What a view does on a key, by name; a view sets its own and takes them away. */
@@ -19,13 +19,13 @@ export const KEYS = [
   { keys: ["s"], does: "Zoom out", act: () => actions.get("zoom")?.(2) },
   { keys: ["a"], does: "Earlier steps", act: () => actions.get("pan")?.(-0.25) },
   { keys: ["d"], does: "Later steps", act: () => actions.get("pan")?.(0.25) },
-  { keys: ["←"], does: "In a chart: cursor one point back; Shift: ten", act: null },
-  { keys: ["→"], does: "In a chart: cursor one point on; Shift: ten", act: null },
-  { keys: ["Home"], does: "In a chart: cursor to the first bad step", act: null },
-  { keys: ["["], does: "In Samples: the step before", act: () => actions.get("step")?.(-1) },
-  { keys: ["]"], does: "In Samples: the step after", act: () => actions.get("step")?.(1) },
+  { keys: ["←"], does: "In a chart: move the cursor one point back (Shift: ten)", act: null },
+  { keys: ["→"], does: "In a chart: move the cursor one point forward (Shift: ten)", act: null },
+  { keys: ["Home"], does: "In a chart: move the cursor to the first bad step", act: null },
+  { keys: ["["], does: "In Samples: previous step", act: () => actions.get("step")?.(-1) },
+  { keys: ["]"], does: "In Samples: next step", act: () => actions.get("step")?.(1) },
   { keys: ["t"], does: "In a chart: show its values as a table", act: null },
-  { keys: ["?"], does: "Show the keys", act: () => { help.value = !help.value; } },
+  { keys: ["?"], does: "Show keyboard shortcuts", act: () => { help.value = !help.value; } },
   { keys: ["Esc"], does: "Close, leave the search, or show all steps", act: escape },
 ];
 

@@ -1,4 +1,4 @@
-/** Where the page's data come from: the server. The views know no other door. */
+/** Data of the page, from the server; the views read all data through this module. */
 
 /** @typedef {{name: string, count: number, width: number, rows: number, location: string | null,
  *   note: string, x: Float64Array, step: Float64Array, min: Float32Array, max: Float32Array,
@@ -70,7 +70,7 @@ export class HttpSource {
   /** @param {{name: string, side: string, limit: string, for_steps: string}} condition */
   trial(run, condition, signal) { return this.#json("trial", { run, ...condition }, signal); }
   record(run, signal) { return this.#json("record", { run }, signal); }
-  /** What a script has logged: a text, or an object where it is JSON. */
+  /** A logged item: text, or an object if it is JSON. */
   async item(run, number, json, signal) {
     const answer = await this.#get("item", { run, number }, signal);
     return json ? answer.json() : answer.text();
@@ -96,7 +96,7 @@ export class HttpSource {
     return unpacked(await (await this.#get("compare", { run: runs, name, px }, signal)).arrayBuffer());
   }
 
-  /** Ask something of a running job. */
+  /** Send a request to a running job. */
   async control(run, what, body) {
     const answer = await fetch(`./api/control/${what}?run=${encodeURIComponent(run)}`, {
       method: "POST", body: JSON.stringify(body), headers: { "X-Mothtrap": "1" },

@@ -20,7 +20,7 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
-from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
+from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files

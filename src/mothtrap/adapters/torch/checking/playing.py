@@ -19,8 +19,8 @@ from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recordi
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
+from mothtrap.adapters.torch.replaying.handing import Handed
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
-from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
 from mothtrap.checks.step import Change
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.tracing import frames

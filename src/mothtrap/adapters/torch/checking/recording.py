@@ -16,7 +16,7 @@ from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
+from mothtrap.adapters.torch.replaying.handing import Handed
 from mothtrap.tracing import frames
 
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]

@@ -10,8 +10,8 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking.recording import Arguments
 from mothtrap.adapters.torch.job.copies import GoOn
-from mothtrap.adapters.torch.reproduce.replaying.handing import Handed
-from mothtrap.adapters.torch.reproduce.replaying.interception import Player
+from mothtrap.adapters.torch.replaying.handing import Handed
+from mothtrap.adapters.torch.replaying.interception import Player
 
 
 class Switch:

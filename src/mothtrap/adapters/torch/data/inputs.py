@@ -17,6 +17,7 @@ import msgspec
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.comparing_runs.digests import DigestObserver
 from mothtrap.adapters.torch.data.loaders import LoaderObserver
 from mothtrap.adapters.torch.data.nonfinite_inputs import spots_in
 from mothtrap.adapters.torch.data.overlap import OverlapObserver
@@ -27,7 +28,6 @@ from mothtrap.adapters.torch.job.nested import placed_tensors
 from mothtrap.adapters.torch.job.readable import is_countable, is_plain, kind_of_unread
 from mothtrap.adapters.torch.job.retained_outputs import Retained
 from mothtrap.adapters.torch.job.tensor_refs import UnchangedRef
-from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.steps import Mode
 from mothtrap.statistics import torch as arithmetic

@@ -34,9 +34,9 @@ from mothtrap.tracing import frames
 from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.comparing_runs.digests import DigestObserver
     from mothtrap.adapters.torch.job.forward_uses import Use
     from mothtrap.adapters.torch.job.job import Job
-    from mothtrap.adapters.torch.reproduce.comparing_runs.digests import DigestObserver
 
 PASSES = 3
 """Passes of a loader whose batches are compared."""

@@ -32,9 +32,9 @@ from mothtrap.adapters.torch.layers.half_precision import HalfPrecisionObserver
 from mothtrap.adapters.torch.layers.looks import ForwardLooks
 from mothtrap.adapters.torch.losses.loss_tensors import LossTensors
 from mothtrap.adapters.torch.optimization.reach import ReachObserver
-from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
-from mothtrap.adapters.torch.reproduce.recording.recording import Recording
-from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
+from mothtrap.adapters.torch.recording.attributes import Attributes
+from mothtrap.adapters.torch.recording.recording import Recording
+from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects
 from mothtrap.capture.grouper import RootCalled
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.tracing import frames

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mothtrap.adapters.torch.explaining.failures import explain
 from mothtrap.adapters.torch.losses.failed_loss import failed_loss, told
 from mothtrap.adapters.torch.optimization.schedules import ScheduleObserver
-from mothtrap.adapters.torch.reproduce.explaining.failures import explain
 from mothtrap.core.steps import Mode, StepKey
 
 if TYPE_CHECKING:

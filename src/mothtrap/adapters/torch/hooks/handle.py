@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mothtrap.adapters.torch.comparing_runs.surroundings import Surroundings
 from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.tensor_refs import allow_swaps
-from mothtrap.adapters.torch.reproduce.comparing_runs.surroundings import Surroundings
 from mothtrap.core.adapters import Given, SnapshotTaker
 from mothtrap.core.options import EVERY
 

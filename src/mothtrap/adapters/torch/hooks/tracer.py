@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.comparing_runs.seeding import RandomStart
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.hooks.ending import Ending
 from mothtrap.adapters.torch.hooks.onset import Onset
@@ -44,11 +45,10 @@ from mothtrap.adapters.torch.optimization.ownership import OwnershipObserver
 from mothtrap.adapters.torch.optimization.rounding import RoundingObserver
 from mothtrap.adapters.torch.optimization.saved_weights import SavedWeights
 from mothtrap.adapters.torch.optimization.updates import UpdateObserver
-from mothtrap.adapters.torch.reproduce.comparing_runs.seeding import RandomStart
+from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects
 from mothtrap.adapters.torch.reproduce.guarding.guard import Guard
 from mothtrap.adapters.torch.reproduce.guarding.guarded_steps import GuardedSteps
 from mothtrap.adapters.torch.reproduce.parts import Parts
-from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
 from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
 from mothtrap.capture.grouper import (
     BackwardEnded,

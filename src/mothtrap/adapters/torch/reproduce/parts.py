@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.losses.backwards import LossObserver
     from mothtrap.adapters.torch.optimization.optimizers import Known, OptimizerObserver
-    from mothtrap.adapters.torch.reproduce.recording.recording import Recording
-    from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects
+    from mothtrap.adapters.torch.recording.recording import Recording
+    from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects
 
 
 class Guarding(Protocol):

@@ -5,6 +5,9 @@ import { smoothed, xOfStep } from "./scale.js";
 const LANE = 9;
 const GLYPHS = { error: "✖", warning: "▲", info: "●", limit: "◆" };
 
+/** With so many points or fewer, each is marked. */
+const FEW = 60;
+
 export class Drawing {
   /** @param {() => any} wanted what is to be drawn now */
   constructor(wanted) { this.wanted = wanted; }
@@ -20,8 +23,9 @@ export class Drawing {
     context.rect(left, top, width, height);
     context.clip();
     wanted.curves.forEach((curve, place) => {
-      this.#band(plot, curve, wanted.colors[place], wanted);
-      this.#line(plot, curve, wanted.colors[place], scale, wanted);
+      const apart = breaks(curve, wanted.gaps ?? []);
+      this.#band(plot, curve, apart, wanted.colors[place], wanted);
+      this.#line(plot, curve, apart, wanted.colors[place], scale, wanted);
     });
     for (const curve of wanted.curves) this.#lane(plot, curve, scale);
     this.#limit(plot, wanted, scale);
@@ -30,7 +34,7 @@ export class Drawing {
     if (wanted.at !== null && wanted.at !== undefined) this.#cursor(plot, wanted, scale);
   }
 
-  #band(plot, curve, stroke, wanted) {
+  #band(plot, curve, apart, stroke, wanted) {
     if (curve.width === 1 && curve.count <= 1) return;
     const context = plot.ctx;
     context.beginPath();
@@ -45,7 +49,8 @@ export class Drawing {
     for (let place = 0; place < curve.count; place += 1) {
       const low = this.#y(plot, curve.min[place], wanted);
       const high = this.#y(plot, curve.max[place], wanted);
-      if (low === null || high === null) { if (begun) close(); continue; }
+      if (begun && (low === null || high === null || apart[place])) close();
+      if (low === null || high === null) continue;
       const x = plot.valToPos(curve.x[place], "x", true);
       if (begun) context.lineTo(x, high);
       else context.moveTo(x, high);
@@ -64,7 +69,7 @@ export class Drawing {
     context.globalAlpha = 1;
   }
 
-  #line(plot, curve, stroke, scale, wanted) {
+  #line(plot, curve, apart, stroke, scale, wanted) {
     const context = plot.ctx;
     const plain = (values, alpha, width) => {
       context.beginPath();
@@ -73,7 +78,7 @@ export class Drawing {
         const y = this.#y(plot, values[place], wanted);
         if (y === null) { before = false; continue; }
         const x = plot.valToPos(curve.x[place], "x", true);
-        if (before) context.lineTo(x, y);
+        if (before && !apart[place]) context.lineTo(x, y);
         else {
           context.moveTo(x, y);
           context.lineTo(x + 0.01, y);
@@ -85,12 +90,28 @@ export class Drawing {
       context.lineWidth = width * scale;
       context.lineJoin = context.lineCap = "round";
       context.stroke();
+      this.#points(plot, curve, values, apart, stroke, scale, wanted);
       context.globalAlpha = 1;
     };
     if (wanted.smooth) {
       plain(curve.last, 0.3, 1);
       plain(smoothed(curve.last, wanted.smooth, wanted.scale === "log"), 1, 2);
     } else plain(curve.last, 1, wanted.curves.length > 20 ? 1 : 1.6);
+  }
+
+  /** Mark the points that no line joins to another; all, where there are few. */
+  #points(plot, curve, values, apart, stroke, scale, wanted) {
+    const context = plot.ctx;
+    context.fillStyle = stroke;
+    for (let place = 0; place < curve.count; place += 1) {
+      const alone = apart[place] && (apart[place + 1] ?? true);
+      if (!alone && curve.count > FEW) continue;
+      const y = this.#y(plot, values[place], wanted);
+      if (y === null) continue;
+      context.beginPath();
+      context.arc(plot.valToPos(curve.x[place], "x", true), y, 2.5 * scale, 0, 2 * Math.PI);
+      context.fill();
+    }
   }
 
   #lane(plot, curve, scale) {
@@ -162,4 +183,19 @@ export class Drawing {
     if (!Number.isFinite(value) || (wanted.scale === "log" && value <= 0)) return null;
     return plot.valToPos(value, "y", true);
   }
+}
+
+/** For each point of a training curve, whether steps between it and the one before were not watched.
+ * @param {import("../source.js").Curve} curve
+ * @param {[number, number][]} gaps first and last step of each, ascending */
+export function breaks(curve, gaps) {
+  const found = new Array(curve.count).fill(false);
+  if (!curve.name.startsWith("train/")) return found;  // an evaluation lies between two gaps
+  let gap = 0;
+  for (let place = 1; place < curve.count; place += 1) {
+    const [from, to] = [curve.step[place - 1] + curve.width, curve.step[place]];
+    while (gap < gaps.length && gaps[gap][1] < from) gap += 1;
+    found[place] = gap < gaps.length && gaps[gap][0] < to;
+  }
+  return found;
 }

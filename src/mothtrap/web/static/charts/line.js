@@ -19,7 +19,8 @@ const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples
  *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
  *   label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
  *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean,
- *   xs?: [number, number]}} props `xs`: the ends of x */
+ *   xs?: [number, number], gaps?: [number, number][]}} props `xs`: the ends of x; `gaps`: steps that
+ *   were not watched, where lines break */
 export function LineChart(props) {
   const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
   const room = useRef(null);
@@ -58,7 +59,7 @@ export function LineChart(props) {
   }, [props.scale, axis, height]);
 
   useEffect(() => { chart.current?.setData(dataOf(props)); },
-    [curves, marks, props.robust, props.smooth, props.colors, props.limit, String(props.xs)]);
+    [curves, marks, props.robust, props.smooth, props.colors, props.limit, props.gaps, String(props.xs)]);
   useEffect(() => { chart.current?.redraw(false, false); }, [props.at]);
 
   const keys = (event) => {
@@ -112,7 +113,7 @@ function options(room, height, axis, latest, drawing, move) {
   const side = { stroke: () => color("--muted"), grid: { stroke: () => color("--grid"), width: 1 },
     ticks: { show: false }, font: "12px system-ui, sans-serif" };
   return {
-    width: room.clientWidth || 600, height, legend: { show: false }, padding: [18, 12, 0, 0],
+    width: room.clientWidth || 600, height, legend: { show: false }, padding: [18, 28, 0, 0],
     scales: {
       x: { time: false, range: () => xsOf(latest.current) },
       y: { distr: DISTRIBUTIONS[scale], asinh: 1e-3,

@@ -10,7 +10,7 @@ export async function copy(text, what = "Command") {
     spoken.value = `${what} copied`;
     return true;
   } catch {
-    spoken.value = `${what} cannot be copied here: mark it and copy it yourself`;
+    spoken.value = `${what} could not be copied; select and copy it manually`;
     return false;
   }
 }

@@ -50,28 +50,34 @@ function Alive() {
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
     <span>${about.unit} ${number(now.steps)}</span>
+    ${about.gaps.length > 0 && html`<span class="muted"
+      title="The other steps were not watched: looking at each would cost more than the budget.">
+      watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}
     ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
     ${added && html`<span class="muted" title=${about.cost}>mothtrap added ${added}</span>`}
     <${Job} about=${about} state=${now.state} />`;
 }
 
+const watchedSteps = (about) =>
+  about.gaps.reduce((left, [first, last]) => left - (Math.min(last, about.steps - 1) + 1 - first), about.steps);
+
 /** What is asked of the job: a snapshot, and its end, which is asked for, agreed on, and then there. */
 function Job({ about, state }) {
   const agreed = stopping.value?.run === run.value ? stopping.value.message : "";
   if (state !== "running") {
-    return agreed && html`<span role="status">stop: asked ✔ agreed ✔ ended ✔</span>`;
+    return agreed && html`<span role="status">stop: requested ✔ agreed ✔ ended ✔</span>`;
   }
-  if (agreed) return html`<span role="status">stop: asked ✔ agreed ✔ ${agreed} …</span>`;
+  if (agreed) return html`<span role="status">stop: requested ✔ agreed ✔ ${agreed} …</span>`;
   return html`${about.controls.includes("snapshot") && html`<${Ask} what="snapshot" body=${{}} shows>Snapshot</${Ask}>`}
     ${about.controls.includes("stop") && html`<${Ask} what="stop" body=${{}} sure="Stop the job now?"
-      waits="Stop asked …" done=${(answer) => { stopping.value = { run: run.value, message: answer.message }; }}>
+      waits="Stop requested …" done=${(answer) => { stopping.value = { run: run.value, message: answer.message }; }}>
       Stop</${Ask}>`}`;
 }
 
 function Connection() {
   if (connection.value === "lost") return html`<p class="problem" role="alert">
-    The server does not answer; the page goes on by itself when it is back.</p>`;
+    The server does not answer. The page reconnects automatically.</p>`;
   if (connection.value === "gone") return html`<p class="problem" role="alert">
     ${seen.value?.problem}</p>`;
   return null;

@@ -1,4 +1,4 @@
-/** The list of keys, made from the table of the keyboard. */
+/** The list of keyboard shortcuts, made from `KEYS`. */
 import { useEffect, useRef } from "preact/hooks";
 import { html } from "../html.js";
 import { KEYS } from "../keys.js";
@@ -11,7 +11,7 @@ export function Help() {
     else box.current?.close();
   }, [help.value]);
   return html`<dialog ref=${box} aria-labelledby="keys-title" onClose=${() => { help.value = false; }}>
-    <h2 id="keys-title">Keys</h2>
+    <h2 id="keys-title">Keyboard shortcuts</h2>
     <table><tbody>${KEYS.map((each) => html`<tr key=${each.does}>
       <th scope="row">${each.keys.map((key) => html`<kbd>${key}</kbd> `)}</th><td>${each.does}</td></tr>`)}
     </tbody></table>

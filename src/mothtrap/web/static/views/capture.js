@@ -35,10 +35,10 @@ export function CaptureMore() {
 export function HowToCapture({ tensor, options, settings }) {
   const about = runAnswer.value.value;
   if (about?.controls.includes("capture")) {
-    return html`<p class="step"><span>To have the job capture more</span> <${Command}
+    return html`<p class="step"><span>To capture more in the running job</span> <${Command}
       text=${`mothtrap capture ${about.called} --add '${tensor}' ${options}`} /></p>`;
   }
   const lines = ["[collections.more]", `tensors = [${JSON.stringify(tensor)}]`, ...settings];
-  return html`<p>In a new run, with these lines in <code>mothtrap.toml</code>:</p>
+  return html`<p>To capture it in a new run, add these lines to <code>mothtrap.toml</code>:</p>
     <pre class="source">${lines.join("\n")}</pre>`;
 }

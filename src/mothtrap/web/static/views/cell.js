@@ -21,16 +21,16 @@ export function CellPanel({ cell, kind, stat, mode, trial, open, table, setTable
   const found = cell.value;
   return html`<aside class="cell" aria-label="Cell">
     ${cell.error && html`<${Notice} found=${cell} what="the cell" />`}
-    ${!found && !cell.error && html`<p class="muted">Point at a cell, or go there with the arrow keys.
-      A click opens the tensor; drag to zoom.</p>`}
+    ${!found && !cell.error && html`<p class="muted">Hover over a cell, or move with the arrow keys.
+      Click to open the tensor; drag to zoom.</p>`}
     ${found && html`<h2 class="small">${found.end - found.begin > 1
       ? `Steps ${number(found.begin)} to ${number(found.end - 1)}` : `Step ${number(found.begin)}`}</h2>
       <p class="of"><b>${found.tensor}</b></p>
-      ${found.tensor !== found.path && html`<p class="muted">the furthest out in ${found.path.slice(0, -1)}</p>`}
+      ${found.tensor !== found.path && html`<p class="muted">the most extreme tensor in ${found.path.slice(0, -1)}</p>`}
       <dl class="facts">${rows(found, stat).map(([name, text, bad]) => html`<div key=${name}><dt>${name}</dt>
         <dd class=${bad ? "nonfinite" : ""}>${text}</dd></div>`)}</dl>
       <${Told} tensor=${found.tensor} begin=${found.begin} />
-      <p class="actions"><button onClick=${() => open(found.tensor, found.begin)}>Open the tensor</button>
+      <p class="actions"><button onClick=${() => open(found.tensor, found.begin)}>Open tensor</button>
         <a class="button" href=${href("samples", { run: run.value, at: found.begin })}>Samples</a></p>
       ${mode === "train" && html`<${RuleOfThis} chosen=${[`train/${kind}.${stat}/${found.tensor}`]}
         trial=${trial} atValue=${found.value} />`}`}
@@ -45,11 +45,11 @@ function rows(cell, stat) {
     [stat.replaceAll("_", " "), cell.value === null ? (cell.captured ? "no finite value" : "not captured")
       : number(cell.value), false],
     ["not finite", bad, true],
-    ["from", cell.low === cell.high ? "" : shown(cell.low), false],
-    ["to", cell.low === cell.high ? "" : shown(cell.high), false],
-    ["own median", shown(cell.median), false],
-    ["times that", ratio === null || cell.value === null ? "" : number(ratio), false],
-    ["tensors not finite", cell.others_bad > 1 ? number(cell.others_bad) : "", true],
+    ["lowest", cell.low === cell.high ? "" : shown(cell.low), false],
+    ["highest", cell.low === cell.high ? "" : shown(cell.high), false],
+    ["median of the tensor", shown(cell.median), false],
+    ["times the median", ratio === null || cell.value === null ? "" : number(ratio), false],
+    ["non-finite tensors", cell.others_bad > 1 ? number(cell.others_bad) : "", true],
   ].filter(([, text]) => text !== "");
 }
 

@@ -28,7 +28,7 @@ export function Compare() {
   return html`<h1 class="hidden">Compare</h1>
     <div class="split curves"><aside aria-label="Choice of runs"><${Choice} others=${others} /></aside>
     <div class="tensor">
-      ${!others.length && html`<${Empty}>Choose on the left the run to compare ${run.value} with.</${Empty}>`}
+      ${!others.length && html`<${Empty}>Select a run on the left to compare with ${run.value}.</${Empty}>`}
       ${others.length > 0 && html`<${Notice} found=${answer} what="the runs" />`}
       ${answer.value && html`<${First} found=${answer.value} />
         <${Conditions} found=${answer.value} /><${Only} found=${answer.value} />`}
@@ -43,22 +43,22 @@ function Choice({ others }) {
   const names = (answer.value?.page.rows ?? []).map((row) => row.name).filter((name) => name !== run.value);
   const toggle = (name) => change({ with: others.includes(name)
     ? others.filter((each) => each !== name) : [...others, name].slice(0, MOST - 1) }, false);
-  return html`<p><b>${run.value}</b> against up to four others</p>
+  return html`<p><b>${run.value}</b> compared with up to four other runs</p>
     <p class="tools"><label>Search <input data-search type="search" value=${query}
       onInput=${(event) => change({ query: event.target.value })} /></label></p>
     <${Notice} found=${answer} what="the runs" />
     ${answer.value && html`<${TickList} names=${filtered(names, query)} ticked=${others} toggle=${toggle} label="Runs" />`}`;
 }
 
-/** The first thing that is not the same, for each other run. */
+/** The first difference to each other run. */
 function First({ found }) {
   return found.differences.map((each, place) => html`<section key=${place} class="verdict ${each.same ? "ok" : "warning"}"
       aria-label="First divergence of ${found.runs[place + 1]}">
-    <h2>${found.runs[place + 1]}: ${each.same ? (each.compared.length ? "no difference"
-      : "nothing in common that could be compared") : sinceWhen(each.departure)}</h2>
-    ${each.departure && html`<p><b>${each.departure.what}</b> (${each.departure.phase}): ${each.departure.first || "nothing"} here,
-      ${" "}${each.departure.second || "nothing"} there${each.departure.count > 1
-        ? `; so are ${number(each.departure.count - 1)} more of ${number(each.departure.of)}` : ""}.</p>
+    <h2>${found.runs[place + 1]}: ${each.same ? (each.compared.length ? "no differences"
+      : "no comparable data in common") : sinceWhen(each.departure)}</h2>
+    ${each.departure && html`<p><b>${each.departure.what}</b> (${each.departure.phase}): ${each.departure.first || "nothing"} in the first run,
+      ${" "}${each.departure.second || "nothing"} in the other${each.departure.count > 1
+        ? `; ${number(each.departure.count)} of ${number(each.departure.of)} differ` : ""}.</p>
       <p class="actions"><a class="button" href=${href("layers", { run: run.value, at: each.departure.step })}>Show the step in Layers</a>
         <a class="button" href=${href("samples", { run: run.value, at: each.departure.step })}>Samples of the step</a></p>`}
     ${each.cause && html`<p class="try"><b>Likely cause</b> ${each.cause.sentence}</p>`}
@@ -71,7 +71,7 @@ function First({ found }) {
 const sinceWhen = (first) => (first.since === null ? `diverges at step ${number(first.step)}`
   : `diverges between steps ${number(first.since)} and ${number(first.step)}`);
 
-/** What the runs were started with that is not the same. */
+/** Differences in configuration and conditions. */
 function Conditions({ found }) {
   const options = Object.entries(found.parameters);
   const conditions = new Map();
@@ -81,19 +81,19 @@ function Conditions({ found }) {
   }));
   const rows = [...options.map(([option, by]) => [`--${option}`, by]), ...conditions];
   return html`<section><h2>Configuration and conditions</h2>
-    ${!rows.length ? html`<${Empty}>They were started in the same way.</${Empty}>`
+    ${!rows.length ? html`<${Empty}>The runs have the same configuration and conditions.</${Empty}>`
       : html`<div class="scroll short" tabindex="0" role="region" aria-label="Conditions that differ"><table>
         <thead><tr><td></td>${found.runs.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
         <tbody>${rows.map(([what, by]) => html`<tr key=${what}><th scope="row">${what}</th>${found.runs.map((name) =>
-          html`<td key=${name}>${by[name] ?? "as the first"}</td>`)}</tr>`)}</tbody></table></div>`}</section>`;
+          html`<td key=${name}>${by[name] ?? "same as the first"}</td>`)}</tr>`)}</tbody></table></div>`}</section>`;
 }
 
 /** Findings that not all runs have. */
 function Only({ found }) {
-  return html`<section><h2>Findings that not all have</h2>
-    ${!found.findings.length ? html`<${Empty}>${found.shared ? `All have the same ${counted(found.shared, "finding")}.`
+  return html`<section><h2>Findings that differ</h2>
+    ${!found.findings.length ? html`<${Empty}>${found.shared ? `All runs have the same ${counted(found.shared, "finding")}.`
       : "None of the runs has a finding."}</${Empty}>`
-      : html`<div class="scroll short" tabindex="0" role="region" aria-label="Findings that not all runs have"><table>
+      : html`<div class="scroll short" tabindex="0" role="region" aria-label="Findings that differ between runs"><table>
         <thead><tr><th scope="col">Finding</th>${found.runs.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
         <tbody>${found.findings.map((each) => html`<tr key=${`${each.code} ${each.layers}`}><th scope="row">
           <${Status} of=${each.severity} quiet /> ${words(each.name)} <small>${each.code} ${each.layers[0] ?? ""}</small></th>
@@ -149,7 +149,7 @@ function Ratio({ runs }) {
   };
   const set = (place, step) => change({ row: rowOf(place)?.path, at: step });
   const at = hover ?? (path ? { row: path, at: whole(value("at")) ?? 0 } : null);
-  return html`<section><h2>${stat.replaceAll("_", " ")} of ${run.value} over ${other}</h2>
+  return html`<section><h2>Ratio of ${stat.replaceAll("_", " ")}: ${run.value} / ${other}</h2>
     <p class="tools"><${Pick} label="of" name="kind" now=${kind} choices=${kinds.map((each) => [each, each.replaceAll("_", " ")])} />
       <${Pick} label="statistic" name="stat" now=${stat} choices=${stats.map((each) => [each, each.replaceAll("_", " ")])} />
       ${runs.length > 2 && html`<${Pick} label="over" name="over" now=${other} choices=${runs.slice(1).map((each) => [each, each])} />`}
@@ -164,7 +164,7 @@ function Ratio({ runs }) {
         onSight=${(first, count) => setSight({ first, count })}
         keys=${(event) => { const row = rowOf(here); if (event.key !== " " || !row || row.open === null) return false; toggle(row); return true; }}
         label=${(place) => html`<${Name} row=${rowOf(place)} toggle=${toggle} />`} />
-      <${Legend} low=${cells.low} high=${cells.high} ratio of="ratio" zero=${false} middle="1 = the same" />
+      <${Legend} low=${cells.low} high=${cells.high} ratio of="ratio" zero=${false} middle="1 = equal" />
       <${Numbers} pair=${pair} wish=${wish} at=${at} />`}</section>`;
 }
 
@@ -181,7 +181,7 @@ function Numbers({ pair, wish, at }) {
   const asked = (name) => useAnswer((signal) => (at ? source.json("cell", name, { ...wish, ...at }, signal) : null),
     JSON.stringify([name, wish, at]));
   const [one, other] = [asked(pair[0]), asked(pair[1])];
-  if (!at) return html`<p class="muted">Point at a cell for the numbers of both.</p>`;
+  if (!at) return html`<p class="muted">Hover over a cell to see the values of both runs.</p>`;
   const shown = (cell) => (!cell ? "…" : cell.bad ? "not finite" : cell.value === null ? "not captured" : number(cell.value));
   return html`<p role="status">${at.row} at step ${number(at.at)}: <b>${shown(one.value)}</b> in ${pair[0]}, ${" "}
     <b>${shown(other.value)}</b> in ${pair[1]}</p>`;

@@ -42,9 +42,9 @@ export function Curves() {
       </aside>
       <div>
         <${Tools} axes=${names.value?.axes ?? ["step"]} axis=${axis} scale=${scale} from=${from} to=${to} />
-        ${about && !chosen.length && html`<${Empty}>Choose what to draw on the left.</${Empty}>`}
+        ${about && !chosen.length && html`<${Empty}>Select curves on the left.</${Empty}>`}
         <${Notice} found=${answer} what="the curves" />
-        ${curves.length > 0 && html`<${LineChart} curves=${curves} title=${titleOf(curves)} axis=${axis}
+        ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)} axis=${axis}
           scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}
           height=${430} marks=${[...marks(from, to), ...firingMarks(trial)]} at=${whole(value("at"))}
           limit=${trial.value && value("limit") !== "" ? Number(value("limit")) : null}
@@ -69,8 +69,8 @@ const titleOf = (curves) => (curves.length === 1 ? shortCurve(curves[0].name)
 /** How many steps a point stands for, where it is more than one. */
 function width(curves) {
   const widest = Math.max(...curves.map((curve) => curve.width));
-  return widest > 1 ? `A point covers ${widest} steps: the line is the last value, the band runs from ` +
-    "the least to the greatest. Drag, or press w, to zoom in." : "Each captured step is a point.";
+  return widest > 1 ? `Each point covers ${widest} steps. The line shows the last value, the band the ` +
+    "range from lowest to highest. Drag or press w to zoom in." : "Each captured step is a point.";
 }
 
 function marks(from, to) {
@@ -90,7 +90,7 @@ function Tools({ axes, axis, scale, from, to }) {
     ${select("x axis", "x", axis, axes.map((each) => [each, AXES[each]]))}
     ${select("y axis", "scale", scale, [["linear", "linear"], ["log", "log"], ["symlog", "symlog"]])}
     ${select("range", "range", value("range", "all"), [["all", "all values"], ["robust", "1st to 99th percentile"]])}
-    ${select("smoothing", "smooth", value("smooth", "0"), [["0", "none"], ["0.6", "some"], ["0.9", "much"], ["0.98", "most"]])}
+    ${select("smoothing", "smooth", value("smooth", "0"), [["0", "none"], ["0.6", "light"], ["0.9", "medium"], ["0.98", "strong"]])}
     ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>
       All steps</button><span class="muted">steps ${number(from ?? 0)} to ${to === null ? "the last" : number(to)}</span>`}
   </p>`;

@@ -33,7 +33,7 @@ export function Findings() {
     <div class="split">
       <div><${Stories} found=${found} chosen=${chosen} /><${Unjudged} found=${found} /></div>
       ${chosen ? html`<${Detail} told=${found.findings[chosen]} found=${found} key=${chosen} />`
-        : html`<${Empty}>Nothing was found. The rules on the left say what was judged.</${Empty}>`}
+        : html`<${Empty}>No findings. The evaluated rules are listed on the left.</${Empty}>`}
     </div>`;
 }
 
@@ -64,7 +64,7 @@ function Detail({ told, found }) {
     <${Where} finding=${finding} />
     <${Marks} finding=${finding} mark=${found.marks[finding.fingerprint]} />
     <${Said} finding=${finding} />
-    ${told.after && html`<p class="chain"><b>Went on for</b> ${told.after}</p>`}
+    ${told.after && html`<p class="chain"><b>Lasted</b> ${told.after}</p>`}
     <${Chain} label="Caused by" findings=${by(finding.caused_by)} />
     <${Chain} label="Led to" findings=${by(finding.causes)} />
     ${finding.fixes.length > 0 && html`<h3>Fix</h3>
@@ -101,7 +101,7 @@ function Marks({ finding, mark }) {
 
 function seenIn(finding) {
   const until = finding.last_step > finding.step ? ` up to step ${number(finding.last_step)}` : "";
-  return `Seen in ${counted(finding.count, "captured step")}${until}, ` +
+  return `Observed in ${counted(finding.count, "captured step")}${until}, ` +
     `reported at step ${number(finding.detected_step)}`;
 }
 
@@ -127,7 +127,7 @@ function EvidenceChart({ told }) {
   const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
   return html`<h3>${[...new Set(curves.map(quantity))].join(", ")}</h3>
     <${Notice} found=${answer} what="the evidence" />
-    ${answer.value && html`<${LineChart} curves=${values} title=${named(finding)} marks=${marks}
+    ${answer.value && html`<${LineChart} curves=${values} gaps=${runAnswer.value.value?.gaps} title=${named(finding)} marks=${marks}
       at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />
       <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
         Open in Curves</a></p>`}`;
@@ -152,7 +152,7 @@ const stepOf = (command) => command.match(/--step (\d+)/)?.[1] ?? "";
 function asIssue(finding, about) {
   return [`## ${named(finding)} since step ${finding.step} (${finding.code})`, "",
     finding.message, "", finding.layers.length ? `- layers: ${finding.layers.join(", ")}` : null,
-    finding.location ? `- place: \`${finding.location}\`` : null, `- run: ${about.id}`,
+    finding.location ? `- location: \`${finding.location}\`` : null, `- run: ${about.id}`,
     `- command: \`${about.command}\``, about.commit ? `- commit: ${about.commit}` : null, "",
     "Fix:", ...finding.fixes.map((fix, place) => `${place + 1}. ${fix}`),
   ].filter((line) => line !== null).join("\n");
@@ -163,7 +163,7 @@ const FOLDS = [["rule_failed", "failed"], ["not_enough_data", "need more data", 
 
 function Unjudged({ found }) {
   return html`<h2 class="small">Rules</h2>
-    ${!found.rules.length && html`<${Empty}>No rule has judged so far.</${Empty}>`}
+    ${!found.rules.length && html`<${Empty}>No rule has been evaluated yet.</${Empty}>`}
     ${FOLDS.map(([state, label, singular = label]) => {
       const rules = found.rules.filter((rule) => rule.state === state);
       return rules.length > 0 && html`<details key=${state} class="fold">

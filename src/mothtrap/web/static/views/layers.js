@@ -19,8 +19,8 @@ import { preferred } from "./choice.js";
 
 const ROWS = 512;
 const HEIGHTS = { 18: "names", 6: "6 pixels", 1: "1 pixel" };
-const SCALES = { log: "log of the size", rank: "rank among all", own: "against its own median" };
-const OF = { log: "size", rank: "size, by rank", own: "× its own median" };
+const SCALES = { log: "log of the magnitude", rank: "rank among all", own: "relative to its median" };
+const OF = { log: "magnitude", rank: "magnitude, by rank", own: "× median" };
 
 export function Layers() {
   const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
@@ -33,7 +33,7 @@ export function Layers() {
 function NothingCaptured() {
   const about = runAnswer.value.value;
   return html`<${Empty}>No statistics of tensors were captured${about?.steps ? "" : " so far"}.
-    In a new run: <code>mothtrap run --capture everything train.py</code>; in a running one: ${" "}
+    In a new run: <code>mothtrap run --capture everything train.py</code>; in a running job: ${" "}
     <code>mothtrap capture ${about?.called ?? "RUN"} --add 'gradients:*'</code>.</${Empty}><${CaptureMore} />`;
 }
 
@@ -129,8 +129,8 @@ function Plane({ names, kinds }) {
 }
 
 const lastStep = (cells) => (cells ? cells.begin + (cells.columns - 1) * cells.width : 0);
-const widthOf = (cells) => (cells.width > 1 ? `A column covers ${cells.width} steps and shows the value `
-  + "that is furthest from 0." : "Each step is a column.");
+const widthOf = (cells) => (cells.width > 1 ? `Each column covers ${cells.width} steps and shows the value `
+  + "farthest from 0." : "Each step is a column.");
 
 /** The first step at which a cell in sight is not finite, or at which a finding begins. */
 function firstBad(cells) {
@@ -194,7 +194,7 @@ function Below({ from, to, cells, at, extra }) {
     .filter((each) => each.severity !== "info").slice(0, 20)
     .map((each) => ({ step: each.step, severity: each.severity, label: each.name }));
   const ends = [cells.begin - 0.5, cells.begin + cells.columns * cells.width - 0.5];
-  return html`<div class="below"><${LineChart} curves=${curves} title="Loss and findings" marks=${[...marks,
+  return html`<div class="below"><${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title="Loss and findings" marks=${[...marks,
     ...extra]} xs=${ends} at=${at} height=${150} onAt=${(step) => change({ at: step })}
     onZoom=${(first, end) => change({ from: first, to: end }, false)} /></div>`;
 }
@@ -204,7 +204,7 @@ function StepTable({ wish, at, sight, stat }) {
   const found = useAnswer((signal) => source.json("column", run.value, { ...wish, at, first: sight.first,
     rows: sight.count }, signal), JSON.stringify([run.value, wish, at, sight]), ticks.step.value);
   if (!found.value) return html`<${Notice} found=${found} what="the numbers" />`;
-  return html`<div class="scroll short" tabindex="0" role="region" aria-label="Numbers of the rows in sight"><table>
+  return html`<div class="scroll short" tabindex="0" role="region" aria-label="Values of the visible rows"><table>
     <thead><tr><th scope="col">row</th><th scope="col">${stat} at step ${number(found.value.begin)}</th></tr></thead>
     <tbody>${found.value.paths.map((path, place) => html`<tr key=${path}><th scope="row">${path}</th>
       <td>${found.value.bad[place] ? "not finite" : found.value.values[place] === null ? "not captured"
@@ -218,7 +218,7 @@ function Tools({ names, kinds, kind, stat, scale, from, to }) {
     <${Pick} label="of" name="kind" now=${kind} choices=${pairs(kinds)} />
     <${Pick} label="statistic" name="stat" now=${stat} choices=${pairs(names.statistics[kind])} />
     <${Pick} label="color" name="scale" now=${scale} choices=${Object.entries(SCALES)} />
-    ${names.modes.length > 1 && html`<${Pick} label="steps of" name="mode" now=${value("mode", "train")}
+    ${names.modes.length > 1 && html`<${Pick} label="mode" name="mode" now=${value("mode", "train")}
       choices=${pairs(names.modes)} />`}
     ${workers.length > 1 && html`<${Pick} label="rank" name="worker" now=${value("worker", String(workers[0]))}
       choices=${pairs(workers.map(String))} />`}

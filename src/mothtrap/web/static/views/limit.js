@@ -37,7 +37,7 @@ export function RuleOfThis({ chosen, trial, atValue }) {
     const form = new FormData(event.target);
     change({ of: form.get("of"), side: form.get("side"), limit: form.get("limit"), for: form.get("for") });
   };
-  return html`<details class="fold" open=${Boolean(asked)}><summary>Make a rule of this</summary>
+  return html`<details class="fold" open=${Boolean(asked)}><summary>Make this a rule</summary>
     <form onSubmit=${send} class="tools">
       <label>Fires when <select name="of">${curves.map((name) => html`<option key=${name} value=${name}
         selected=${name === asked?.name}>${shortCurve(name)}</option>`)}</select></label>
@@ -49,7 +49,7 @@ export function RuleOfThis({ chosen, trial, atValue }) {
 ${" "}captured steps in a row</label>
       <button>Show where it would have fired</button>
       ${asked && html`<button type="button" onClick=${() => change({ of: null, side: null, limit: null,
-        for: null })}>No rule</button>`}
+        for: null })}>Clear</button>`}
     </form>
     ${asked && html`<${Notice} found=${trial} what="every step" />`}
     ${asked && trial.value && html`<${Result} trial=${trial.value} many=${curves.length > 1} />`}
@@ -60,7 +60,7 @@ function Result({ trial, many }) {
   const count = trial.firings.length + trial.more;
   return html`<p role="status"><b>${count ? `It would have fired ${count === 1 ? "once"
       : counted(count, "time")} in this run.` : "It would not have fired in this run."}</b>
-      <span class="muted"> ${counted(trial.values, "captured value")} judged.</span></p>
+      <span class="muted"> ${counted(trial.values, "captured value")} checked.</span></p>
     ${count > 0 && html`<ul>${trial.firings.slice(0, SHOWN).map((each) => html`<li key=${`${each.curve} ${each.step}`}>
       <button class="plain" onClick=${() => change({ at: each.step })}>step ${number(each.step)}</button>
       ${each.last_step > each.step ? ` to ${number(each.last_step)}` : ""}: ${

@@ -32,11 +32,11 @@ export function Logs() {
     <p class="tools"><label>Search <input data-search type="search" value=${value("query")}
         onInput=${(event) => change({ query: event.target.value })} /></label>
       <span class="muted" role="status">${counted(shown.length, "line")}${
-        kept.cut ? `, the last of more (${MOST.toLocaleString("en-US")} are kept)` : ""}</span></p>
+        kept.cut ? ", older lines not shown" : ""}</span></p>
     ${!kept.read && html`<p class="notice" role="status">Reading the output …</p>`}
     ${kept.problem && html`<${Empty}>${kept.problem}</${Empty}>`}
     ${kept.read && !kept.problem && !shown.length && html`<${Empty}>${
-      query ? "No line matches." : "The job has written nothing so far."}</${Empty}>`}
+      query ? "No line matches." : "The job has not written any output yet."}</${Empty}>`}
     ${shown.length > 0 && html`<${Rows} count=${shown.length} rowHeight=${HEIGHT} stick=${!query}
       label="Lines of output" row=${(place) => html`<div class="line" key=${place}>
         ${shown[place] || "\u00a0"}</div>`} />`}

@@ -22,7 +22,8 @@ export function Overview() {
   }
   return html`<${Verdict} about=${about.value} found=${found.value} />
     <div class="columns">
-      <div>${about.value.state === "crashed" && html`<${OutputEnd} />`}
+      <div><${Traceback} about=${about.value} />
+        ${about.value.state === "crashed" && html`<${OutputEnd} />`}
         <${Loss} about=${about.value} found=${found.value} />
         <${Worst} found=${found.value} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
@@ -49,10 +50,10 @@ function Verdict({ about, found }) {
       ${place > 0 && ", "}<a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
         ${named(each)}</a> (step ${number(each.step)})`)}${
         effects.length > 5 ? ` and ${effects.length - 5} more` : ""}</p>`}
-    <${Ending} about=${about} />
+    <${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions">
       <a class="button first" href=${href("findings", { run: run.value, finding: first.root })}>
-        Why, and where in the source</a>
+        Explanation and source line</a>
       <a class="button" href=${href("curves", at)}>Show the first bad step</a>
       <${Next} about=${about} />
     </p>
@@ -75,7 +76,7 @@ function Healthy({ about, found }) {
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${title}</h1>
     ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
-    <${Ending} about=${about} />
+    <${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
         ${counted(notes, "note")}</a>`}</p>
@@ -99,6 +100,18 @@ function Ending({ about }) {
     <p><${Prose} text=${failure.sentence} /></p>
     ${failure.location && html`<p class="where">at <code>${failure.location}</code></p>`}
     ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
+}
+
+/** What the guard did with steps that were not sound. */
+function Guarded({ about }) {
+  return about.guarded.map((line) => html`<p class="sentence" key=${line}>${line}</p>`);
+}
+
+/** What Python printed when an exception ended the script. */
+function Traceback({ about }) {
+  return about.traceback && html`<section><h2>Traceback</h2>
+    <div class="scroll" tabindex="0" role="region" aria-label="Traceback"><pre class="source plain"><code>${
+      about.traceback.trimEnd()}</code></pre></div></section>`;
 }
 
 /** The last lines that the job wrote: of a crash they say the most. */
@@ -127,10 +140,10 @@ function Loss({ about, found }) {
   });
   const title = names.length && !names[0].includes("/loss") ? "Metrics" : "Loss";
   return html`<section><h2>${title}</h2>
-    ${!names.length && html`<${Empty}>${!about.steps ? `No ${about.unit} was made.` : html`No loss was seen so far.
-      In a watch, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
+    ${!names.length && html`<${Empty}>${!about.steps ? `The job made no ${about.unit}s.` : html`No loss was recorded yet.
+      With <code>mothtrap.watch</code>, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
-    ${answer.value && html`<${LineChart} curves=${answer.value.curves} title=${title} marks=${marks}
+    ${answer.value && html`<${LineChart} curves=${answer.value.curves} gaps=${runAnswer.value.value?.gaps} title=${title} marks=${marks}
       scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
   </section>`;
 }
@@ -152,21 +165,24 @@ const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "
 
 function Rules({ found }) {
   const families = new Map();
-  for (const rule of found.rules) {
+  for (const rule of found.rules.filter((each) => each.state !== "not_applicable")) {
     const family = rule.code.slice(0, 3);
     if (!families.has(family)) families.set(family, {});
     const counts = families.get(family);
     counts[rule.state] = (counts[rule.state] ?? 0) + 1;
   }
+  const ruled = (state) => found.rules.filter((rule) => rule.state === state).length;
+  const told = STATES.filter((state) => state !== "not_applicable" && ruled(state));
   return html`<section><h2>Rules</h2>
-    ${!found.rules.length ? html`<${Empty}>No rule has judged so far.</${Empty}>` : html`
-    <table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
+    ${!found.rules.length ? html`<${Empty}>No rule has been evaluated yet.</${Empty}>` : html`
+    <p>${told.map((state) => html`<span class="state" key=${state}>${ruled(state)} <${Status} of=${state} /></span> `)}</p>
+    <details><summary>By family</summary><table class="rules"><thead><tr><th scope="col">Family</th>${STATES.map((state) =>
       html`<th scope="col" key=${state}><${Status} of=${state} quiet /></th>`)}</tr></thead>
     <tbody>${[...families].map(([family, counts]) => html`<tr key=${family}>
       <th scope="row">${FAMILIES[family] ?? family}</th>${STATES.map((state) =>
         html`<td key=${state} class=${counts[state] ? state : "none"}>${counts[state] ?? "·"}</td>`)}
       </tr>`)}</tbody></table>
-    <p class="muted key">${STATES.map((state) => html`<${Status} of=${state} key=${state} /> `)}</p>`}
+    <p class="muted key">${STATES.map((state) => html`<${Status} of=${state} key=${state} /> `)}</p></details>`}
   </section>`;
 }
 
@@ -194,7 +210,7 @@ function Worst({ found }) {
             <${Status} of=${row.severity} quiet /> ${row.code}</a></td></tr>`;
       })}</tbody></table>
     ${names.length > 0 && html`<p class="muted">${[...new Set(names.map(quantity))].join(", ")
-      }; the red line is the first bad step</p>`}
+      }; the red line marks the first bad step</p>`}
   </section>`;
 }
 
@@ -214,7 +230,7 @@ function Facts({ about }) {
   const took = (about.ended_s || about.active_s) - about.started_s;
   const rows = {
     Kind: about.kind === "train" ? "" : about.kind, Command: about.command, Folder: about.cwd, Started: moment(about.started_s),
-    Took: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
+    Duration: took > 0 ? duration(took) : "", Host: about.host, Commit: about.commit,
     Workers: about.workers.length > 1 ? String(about.workers.length) : "",
     Attempts: about.attempts > 1 ? String(about.attempts) : "", Python: about.python,
     Time: about.time,
@@ -223,8 +239,8 @@ function Facts({ about }) {
   return html`<section><h2>Run</h2>
     <dl class="facts">${Object.entries(rows).filter(([, text]) => text).map(([name, text]) =>
       html`<div key=${name}><dt>${name}</dt><dd>${text}</dd></div>`)}</dl>
-    ${about.notes.length > 0 && html`<details><summary>${counted(about.notes.length, "thing")}
-      not observed, not kept or damaged</summary>
+    ${about.notes.length > 0 && html`<details><summary>${counted(about.notes.length, "part")}
+      not observed, not stored, or damaged</summary>
       <ul>${about.notes.map((note) => html`<li key=${note}>${note}</li>`)}</ul></details>`}
   </section>`;
 }

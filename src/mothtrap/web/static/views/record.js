@@ -22,7 +22,7 @@ export function Record() {
       <${Parameters} of=${found.told.record} />
       <${Items} items=${newest(found.told.record.items)} /></div>
       <div><${Labels} of=${found.told.labels} />
-        <section aria-labelledby="answers"><h2 id="answers">What was run</h2><dl class="answers">${
+        <section aria-labelledby="answers"><h2 id="answers">About the run</h2><dl class="answers">${
           ORDER.filter((name) => found.answers[name]).map((name) => html`<div key=${name}>
             <dt>${name}</dt><dd>${found.answers[name]}</dd></div>`)}</dl></section>
         <${Metrics} of=${found.told.metrics} /></div></div>`}`;
@@ -39,7 +39,7 @@ function Parameters({ of }) {
   names.sort((a, b) => Number(given.has(b)) - Number(given.has(a)) || a.localeCompare(b));
   return html`<section aria-labelledby="parameters"><h2 id="parameters">Parameters ${
     of.parameters_from && html`<small>${of.parameters_from}</small>`}</h2>
-    ${!names.length && html`<${Empty}>None were found. A script can log them:
+    ${!names.length && html`<${Empty}>No parameters were found. A script can log them:
       ${" "}<code>mothtrap.log_params(lr=0.1)</code></${Empty}>`}
     ${names.length > 0 && html`<div class="scroll" tabindex="0" role="region" aria-label="Table of parameters">
       <table class="list"><tbody>${names.map((name) => html`<tr key=${name}>
@@ -61,10 +61,10 @@ function Labels({ of }) {
   const about = runAnswer.value.value;
   return html`<section aria-labelledby="labels"><h2 id="labels">Tags and notes</h2>
     <p class="tools">${of.tags.map((tag) => html`<span class="tag" key=${tag}>${tag}
-      <${Ask} what="untag" body=${{ text: tag }}><span aria-label=${`Take off ${tag}`}>×</span></${Ask}></span>`)}
+      <${Ask} what="untag" body=${{ text: tag }}><span aria-label=${`Remove tag ${tag}`}>×</span></${Ask}></span>`)}
       ${of.group && html`<span class="muted">group ${of.group}</span>`}
       ${of.archived && html`<span class="muted">archived</span>`}
-      ${!of.tags.length && !of.group && html`<span class="muted">No tag so far.</span>`}</p>
+      ${!of.tags.length && !of.group && html`<span class="muted">No tags</span>`}</p>
     <p class="tools"><label>Text <input value=${text} maxlength="4000"
         onInput=${(event) => setText(event.target.value)} /></label>
       <${Ask} what="tag" body=${field}>Tag</${Ask}><${Ask} what="note" body=${field}>Note</${Ask}>
@@ -79,7 +79,7 @@ function Items({ items }) {
   if (!items.length) return null;
   const more = items.length - ITEMS;
   return html`<section aria-labelledby="logged"><h2 id="logged">Logged ${" "}
-    <small>${counted(items.length, "thing")}</small></h2>
+    <small>${counted(items.length, "item")}</small></h2>
     ${items.slice(0, ITEMS).map((item) => html`<${Item} key=${item.number} item=${item} />`)}
     ${more > 0 && html`<p class="muted">… and ${number(more)} more.</p>`}</section>`;
 }
@@ -97,7 +97,7 @@ function Content({ item }) {
   if (item.kind === "figure") return html`<${Figure} item=${item} />`;
   if (item.kind === "artifact") {
     return html`<p class="muted">SHA-256 <code>${item.digest}</code>, ${number(item.size_bytes)} bytes
-      ${item.file && html`<a download=${item.name} href=${source.itemUrl(run.value, item.number)}>Save</a>`}</p>`;
+      ${item.file && html`<a download=${item.name} href=${source.itemUrl(run.value, item.number)}>Download</a>`}</p>`;
   }
   return html`<${Read} item=${item} />`;
 }
@@ -110,7 +110,7 @@ function Figure({ item }) {
   if (!on) return html`<p><button onClick=${() => setOn(true)}>Show this figure (it runs a script)</button></p>`;
   return html`<iframe class="logged-figure" title=${`Figure ${item.name}`} sandbox="allow-scripts" loading="lazy"
       src=${`${url}&inside=1`}></iframe>
-    <p class="muted"><a href=${url} target="_blank" rel="noreferrer">Open by itself</a></p>`;
+    <p class="muted"><a href=${url} target="_blank" rel="noreferrer">Open in a new tab</a></p>`;
 }
 
 /** A text, a table or predictions, read when they are shown. */

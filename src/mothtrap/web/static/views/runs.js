@@ -1,4 +1,4 @@
-/** Runs: which there are, how each stands, and one scalar of those that are ticked. */
+/** Runs: the list of runs with their states, and one scalar of the selected runs. */
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { cividis, isDark, seriesColor } from "../charts/colors.js";
 import { LineChart } from "../charts/line.js";
@@ -28,7 +28,7 @@ export function Runs() {
       ${page && page.matching > 0 && html`<a href=${source.csvUrl(query)} download="runs.csv">CSV</a>`}</p>
     <${Notice} found=${answer} what="the runs" />
     ${ticked.length > 0 && html`<${Compared} names=${ticked.slice(0, MOST)} />`}
-    ${page && !page.total && html`<${Empty}>There are no runs in ${page.folder}. Make one:
+    ${page && !page.total && html`<${Empty}>There are no runs in ${page.folder}. Start one:
       ${" "}<code>mothtrap run train.py</code></${Empty}>`}
     ${page && page.total > 0 && !page.matching && html`<${Empty}>No run matches.</${Empty}>`}
     ${page && page.rows.length > 0 && html`<${Table} rows=${page.rows} ticked=${ticked} />
@@ -36,20 +36,20 @@ export function Runs() {
       ${page.matching > 1 && html`<${Options} query=${query} />`}`}`;
 }
 
-/** Which options of the runs go with which findings; asked for when it is opened. */
+/** Associations between parameters and findings, loaded when the section is opened. */
 function Options({ query }) {
   const [open, setOpen] = useState(false);
   const answer = useAnswer((signal) => (open ? source.associations(query, signal) : null), `${open} ${query}`,
     ticks.runs.value);
   const rows = answer.value ?? [];
   return html`<details onToggle=${(event) => setOpen(event.currentTarget.open)}>
-    <summary>Options that go with findings</summary>
-    ${open && html`<${Notice} found=${answer} what="the options" />`}
-    ${answer.value && !rows.length && html`<p class="muted">No options to compare: the runs have one value each, or no
+    <summary>Parameters associated with findings</summary>
+    ${open && html`<${Notice} found=${answer} what="the parameters" />`}
+    ${answer.value && !rows.length && html`<p class="muted">Nothing to compare: all runs have the same parameters, or there are no
       errors and warnings.</p>`}
-    ${rows.length > 0 && html`<table class="list"><thead><tr><th scope="col">Option</th><th scope="col">Value</th>
+    ${rows.length > 0 && html`<table class="list"><thead><tr><th scope="col">Parameter</th><th scope="col">Value</th>
       <th scope="col">Finding</th><th scope="col">With it</th><th scope="col">Other runs</th>
-      <th scope="col" class="number" title="Chance if the finding did not depend on the option (Fisher's exact test)">p</th>
+      <th scope="col" class="number" title="Probability of this result if the finding did not depend on the parameter (Fisher's exact test)">p</th>
       </tr></thead><tbody>${rows.map((row) => html`<tr key=${`${row.option} ${row.value} ${row.code}`}>
         <td>${row.option}</td><td>${row.value}</td><td>${row.code} ${row.name}</td>
         <td>${row.found} of ${row.runs}</td><td>${row.found_elsewhere} of ${row.runs_elsewhere}</td>
@@ -81,7 +81,7 @@ function Table({ rows, ticked }) {
       <th scope="col" class="number">Steps</th><th scope="col">Started</th><th scope="col">Last step</th>
       <th scope="col">Script</th><th scope="col">Commit</th></tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.name}>
-      <td><input type="checkbox" checked=${ticked.includes(row.name)} aria-label="Draw ${row.name}"
+      <td><input type="checkbox" checked=${ticked.includes(row.name)} aria-label="Plot ${row.name}"
         onChange=${() => toggle(row.name)} /></td>
       <td><${Status} of=${row.pending ? "pending" : row.state} word=${row.state === "running" ? "" : row.ending} /></td>
       <th scope="row"><a href=${href("overview", { run: row.name })}>${row.name}</a>${
@@ -123,7 +123,7 @@ function Compared({ names }) {
   const by = parameters.includes(value("color")) ? value("color") : "";
   const scheme = useMemo(() => colorsBy(curves, by), [curves, by]);
   const lacking = (answer.value?.curves ?? []).length - curves.length;
-  return html`<section class="compared" aria-label="Ticked runs">
+  return html`<section class="compared" aria-label="Selected runs">
     <p class="tools"><label>Scalar <input value=${scalar} list="scalars"
         onChange=${(event) => change({ scalar: event.target.value })} /></label>
       <datalist id="scalars"><option value="train/loss" /><option value="eval/loss" /><option value="train/lr" />
@@ -135,9 +135,9 @@ function Compared({ names }) {
           onChange=${(event) => change({ color: event.target.value })}>
         <option value="" selected=${!by}>run</option>
         ${parameters.map((each) => html`<option key=${each} selected=${each === by}>${each}</option>`)}</select></label>`}
-      <button onClick=${() => change({ tick: null })}>Untick all</button>
+      <button onClick=${() => change({ tick: null })}>Clear selection</button>
       ${names.length > 1 && html`<a class="button" href=${href("compare", { run: names[0],
-        with: names.slice(1, 5) })}>Compare them</a>`}</p>
+        with: names.slice(1, 5) })}>Compare selected</a>`}</p>
     <${Notice} found=${answer} what="the curves" />
     ${curves.length > 0 && html`<${LineChart} curves=${curves} colors=${scheme.colors} scale=${scale}
       title=${`${scalar} of ${counted(curves.length, "run")}`} height=${320} legend=${curves.length <= 12} />`}

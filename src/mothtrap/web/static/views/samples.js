@@ -1,4 +1,4 @@
-/** Samples: which data a step trained on, where else they were, and the replay of the step. */
+/** Samples: the data that a step trained on, other steps with the same data, and the replay. */
 import { useEffect, useState } from "preact/hooks";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, number, shortCurve, shortPlace } from "../format.js";
@@ -29,10 +29,10 @@ export function Samples() {
   const found = answer.value;
   const set = (step) => change({ at: Math.min(Math.max(step, 0), last) });
   return html`<h1 class="hidden">Samples</h1>
-    <p class="tools"><button onClick=${() => set(at - 1)} disabled=${at <= 0} aria-label="Step before">◀</button>
+    <p class="tools"><button onClick=${() => set(at - 1)} disabled=${at <= 0} aria-label="Previous step">◀</button>
       <label>step <input data-search type="number" min="0" max=${last} value=${at}
         onChange=${(event) => set(Number(event.target.value))} /></label>
-      <button onClick=${() => set(at + 1)} disabled=${at >= last} aria-label="Step after">▶</button>
+      <button onClick=${() => set(at + 1)} disabled=${at >= last} aria-label="Next step">▶</button>
       ${first !== null && html`<button onClick=${() => set(first)}>First bad step: ${number(first)}</button>`}
       ${found?.losses.map((loss) => html`<span key=${loss.curve}>${shortCurve(loss.curve)} ${" "}
         <b class=${loss.value === null ? "nonfinite" : ""}>${loss.value === null ? "not finite" : number(loss.value)}</b></span>`)}</p>
@@ -51,14 +51,14 @@ function firstBad() {
 function Ranks({ found }) {
   const suspects = new Set(found.replay && found.replay_step === found.step ? found.replay.rows ?? [] : []);
   if (!found.ranks.length) {
-    return html`<section><h2>Samples of step ${number(found.step)}</h2><${Empty}>No samples are known of this
-      step. They are noted where a loader of the framework hands out batches, or where the batch is a
-      tensor on the host; <code>mothtrap run train.py</code> does so by itself.</${Empty}></section>`;
+    return html`<section><h2>Samples of step ${number(found.step)}</h2><${Empty}>The samples of this step are
+      unknown. They are recorded if the batches come from a data loader of the framework, or if the batch
+      is a tensor in host memory. <code>mothtrap run train.py</code> records them automatically.</${Empty}></section>`;
   }
   return found.ranks.map((rank) => html`<section key=${`${rank.worker} ${rank.attempt}`}>
     <h2>Samples of step ${number(rank.step)}${found.ranks.length > 1 ? `, rank ${rank.worker}` : ""}</h2>
     ${rank.batches.map((batch, place) => html`<${Batch} key=${place} batch=${batch} found=${found} suspects=${suspects} />`)}
-    ${rank.left_out > 0 && html`<p class="muted">${counted(rank.left_out, "further micro-batch")} not kept</p>`}
+    ${rank.left_out > 0 && html`<p class="muted">${counted(rank.left_out, "further micro-batch")} not stored</p>`}
     ${found.more > 0 && html`<p class="muted">and ${counted(found.more, "more sample")}: ${" "}
       <code>mothtrap samples ${run.value} --step ${found.step}</code></p>`}</section>`);
 }
@@ -75,12 +75,12 @@ function Batch({ batch, found, suspects }) {
       <th scope="col">row</th><th scope="col">index</th>${named && html`<th scope="col">file or name</th>`}
       ${digests && html`<th scope="col">digest of the row</th>`}<th scope="col">source</th><td></td></tr></thead>
     <tbody>${rows.map((row, place) => html`<tr key=${place}><th scope="row">${place}${suspects.has(place)
-        ? html` <span class="status error">✖ to blame</span>` : ""}</th>
+        ? html` <span class="status error">✖ bad row</span>` : ""}</th>
       <td>${row.index ?? ""}</td>${named && html`<td>${row.name ?? ""}</td>`}
       ${digests && html`<td><code>${row.digest ?? ""}</code></td>`}
       <td>${found.data[String(row.data)] ?? ""}</td>
       <td><button class="plain" onClick=${() => change({ sample: row.name ?? String(row.index ?? row.digest) })}
-        aria-label="Where else was ${row.name ?? row.index ?? row.digest}">where else</button></td></tr>`)}</tbody></table></div>
+        aria-label="Other steps with ${row.name ?? row.index ?? row.digest}">other steps</button></td></tr>`)}</tbody></table></div>
     ${batch.samples.length > rows.length && html`<button onClick=${() => setAll(true)}>
       All ${number(batch.samples.length)} rows</button>`}`;
 }
@@ -92,8 +92,8 @@ function Seen() {
     `${run.value} ${sample}`);
   if (!sample) return null;
   const found = answer.value;
-  return html`<section><h2>Where else was ${sample}</h2><${Notice} found=${answer} what="all steps" />
-    ${found && !found.found.length && html`<${Empty}>No step is known to have trained on it.</${Empty}>`}
+  return html`<section><h2>Steps that trained on ${sample}</h2><${Notice} found=${answer} what="all steps" />
+    ${found && !found.found.length && html`<${Empty}>No recorded step trained on it.</${Empty}>`}
     ${found?.found.map((each) => html`<p key=${JSON.stringify(each.name ?? each.index ?? each.digest)}>
       <b>${each.name ?? each.index ?? each.digest}</b>${" "}in ${counted(each.steps.length, "step")}: ${" "}
       ${each.steps.slice(0, 60).map((place, nth) => html`<button class="plain" key=${nth}
@@ -102,20 +102,20 @@ function Seen() {
     <button onClick=${() => change({ sample: null })}>Close</button></section>`;
 }
 
-/** The replay of a step: its command, and what it came to. */
+/** The replay of a step: its command and its result. */
 function Replay({ found, at, done }) {
   const about = runAnswer.value.value;
   return html`<section><h2>Replay</h2>
     ${found.command ? html`<p class="step"><${Command} text=${found.command} label="Copy replay" />
         ${found.runs_replays && html`<${Ask} what="replay" body=${{ step: at }} done=${done}
           sure="Execute the script of the run?">Replay here</${Ask}>`}</p>
-        ${!found.runs_replays && html`<p class="muted">A replay starts the script of the run, so the page
-          starts it only where the server was started with <code>mothtrap ui --allow-replay</code>.</p>`}`
-      : html`<p>The state of this step was not kept.${found.replayable.length > 0 && html`${" "}Kept were: ${" "}
+        ${!found.runs_replays && html`<p class="muted">A replay executes the script of the run, so the page
+          can start it only if the server was started with <code>mothtrap ui --allow-replay</code>.</p>`}`
+      : html`<p>The state of this step was not stored.${found.replayable.length > 0 && html`${" "}Stored steps: ${" "}
         ${found.replayable.slice(0, 20).map((step) => html`<button class="plain" key=${step}
           onClick=${() => change({ at: step })}>${number(step)}</button>`)}`}</p>
-        ${about?.controls.includes("snapshot") ? html`<p><${Ask} what="snapshot" body=${{}}>Keep the next step</${Ask}></p>`
-          : !found.replayable.length && html`<p class="muted">Of a running job: <code>mothtrap snapshot ${about?.called ?? "RUN"}</code></p>`}`}
+        ${about?.controls.includes("snapshot") ? html`<p><${Ask} what="snapshot" body=${{}}>Snapshot the next step</${Ask}></p>`
+          : !found.replayable.length && html`<p class="muted">To store a step of a running job: <code>mothtrap snapshot ${about?.called ?? "RUN"}</code></p>`}`}
     ${found.replay && html`<${Result} result=${found.replay} step=${found.replay_step} />`}
   </section>`;
 }
@@ -132,8 +132,8 @@ function Result({ result, step }) {
     ["exception", result.exception ? `${result.exception}${result.raised_at ? ` at ${result.raised_at}` : ""}` : ""],
     ["gradients not finite", (result.nonfinite_gradients ?? []).slice(0, 4).join(", ")],
     ["first bad module", result.module], ["operation", result.operation], ["line", result.location],
-    ["bad when it came in", result.holder],
-    ["rows to blame", (result.rows ?? []).slice(0, 20).map((row, place) =>
+    ["already bad on input", result.holder],
+    ["bad rows", (result.rows ?? []).slice(0, 20).map((row, place) =>
       `${row}${result.samples?.[place] ? ` (${result.samples[place]})` : ""}`).join(", ")],
   ].filter(([, text]) => text);
   return html`<h3>Step ${number(step)}, replayed: ${match}</h3>

@@ -18,7 +18,7 @@ export function TensorValues({ found, wish }) {
   const as = views.includes(value("as")) ? value("as") : views[0];
   const at = { ...wish, at: found.raw_step };
   return html`<section class="values"><h3>Values at step ${number(found.raw_step)}${" "}
-      <small>kept at ${counted(found.raw_steps, "step")}</small></h3>
+      <small>stored at ${counted(found.raw_steps, "step")}</small></h3>
     <p class="tools" role="group" aria-label="Shown as">${views.map((each) => html`<button key=${each}
       aria-pressed=${each === as} onClick=${() => change({ as: each })}>${NAMES[each]}</button>`)}</p>
     ${as === "matrix" && html`<${AsMatrix} at=${at} />`}
@@ -29,7 +29,7 @@ export function TensorValues({ found, wish }) {
 }
 
 function NotKept({ wish }) {
-  return html`<${Empty}>No values of this tensor were kept, only statistics.</${Empty}>
+  return html`<${Empty}>Only statistics of this tensor were captured, no values.</${Empty}>
     <${HowToCapture} tensor=${wish.tensor} options="--raw --for 20" settings=${["raw = true", "every = 100"]} />`;
 }
 
@@ -52,9 +52,9 @@ function AsMatrix({ at }) {
       <input type="number" min="0" max=${found.shape[axis] - 1} value=${each}
         onChange=${(event) => set(axis, event.target.value)} />${" "}of ${number(found.shape[axis])}</label>`)}
       ${tall * wide > 1 && html`<label>pooled by <select value=${pool} onChange=${(event) => change({ pool: event.target.value })}>
-        <option value="max" selected=${pool === "max"}>furthest from 0</option>
+        <option value="max" selected=${pool === "max"}>farthest from 0</option>
         <option value="mean" selected=${pool === "mean"}>mean</option></select></label>
-        <span class="muted">a cell stands for ${tall} × ${wide} values</span>`}</p>
+        <span class="muted">each cell covers ${tall} × ${wide} values</span>`}</p>
     <${MatrixPicture} cells=${found.cells} low=${found.low} high=${found.high} title="Values"
       place=${(row, column) => `row ${span(row, tall, found.rows)}, column ${span(column, wide, found.columns)}`} />`;
 }
@@ -67,7 +67,7 @@ function AsChannels({ at }) {
   const finite = found.channels.flat().filter((each) => Number.isFinite(each));
   const most = Math.max(...finite, 1e-30);
   return html`<div class="scroll bars" tabindex="0" role="region" aria-label="Channels"><table>
-    <thead><tr><th scope="col">axis ${found.channel_axis}</th><th scope="col">mean size</th><td></td>
+    <thead><tr><th scope="col">axis ${found.channel_axis}</th><th scope="col">mean magnitude</th><td></td>
       <th scope="col">largest</th></tr></thead>
     <tbody>${found.channels.map(([mean, high], place) => html`<tr key=${place}><th scope="row">${place}</th>
       <td class="wide">${mean === 0 && high === 0 ? html`<b>all 0</b>` : html`<i class="faint" style=${{ width: `${share(high, most)}%` }}></i>
@@ -84,8 +84,8 @@ function AsConfusion({ at }) {
   const found = answer.value;
   if (!found) return html`<${Notice} found=${answer} what="labels and outputs" />`;
   const most = Math.max(1, ...found.cells.flat());
-  return html`<p><b>${number(found.right)} of ${number(found.count)}</b> predicted as labeled
-      (${number(100 * found.right / found.count)} %). Rows: ${found.labels}, columns: the largest output.</p>
+  return html`<p><b>${number(found.right)} of ${number(found.count)}</b> predictions match the label
+      (${number(100 * found.right / found.count)} %). Rows: ${found.labels}; columns: predicted class (largest output).</p>
     <${MatrixPicture} cells=${found.cells} low=${0} high=${most} title="Confusion matrix"
       place=${(row, column) => `label ${row}, predicted ${column}`} />`;
 }
@@ -95,15 +95,15 @@ function AsPicture({ at, as, shape }) {
   const query = new URLSearchParams({ run: run.value, as, sample });
   for (const [name, given] of Object.entries(at)) if (given !== null && given !== "") query.set(name, given);
   const said = { images: `${Math.min(shape[0], 64)} images of the batch`,
-    filters: `Filters of the convolution, ${shape[0]} outputs of ${shape[1]} inputs`,
+    filters: `Convolution filters, ${shape[0]} outputs, ${shape[1]} inputs`,
     maps: `Feature maps of sample ${sample}`,
-    attention: `Heads of attention${shape.length === 4 ? ` of sample ${sample}` : ""}` }[as];
+    attention: `Attention heads${shape.length === 4 ? ` of sample ${sample}` : ""}` }[as];
   const ofSample = as === "maps" || (as === "attention" && shape.length === 4);
   return html`${ofSample && html`<p class="tools"><label>sample <input type="number" min="0"
       max=${shape[0] - 1} value=${sample} onChange=${(event) => change({ sample: event.target.value })} />${" "}of ${shape[0]}</label></p>`}
     <div class="scroll picture" tabindex="0" role="region" aria-label="Picture"><img src="./api/picture?${query}" alt="${said} at step ${at.at}" /></div>
-    <p class="muted">${said}. ${{ images: "Black is the least value of all, white the greatest.",
-      filters: shape[1] === 3 ? "Gray is 0." : "A row is an output, a column one of the first 8 inputs; blue is below 0, orange above.",
-      maps: "A tile is a channel; blue is below 0, orange above.",
-      attention: "A row is a query, a column a key: dark is 0, yellow is 1." }[as]}</p>`;
+    <p class="muted">${said}. ${{ images: "Black is the lowest value, white the highest.",
+      filters: shape[1] === 3 ? "Gray is 0." : "Rows are outputs, columns the first 8 inputs; blue is negative, orange positive.",
+      maps: "Each tile is a channel; blue is negative, orange positive.",
+      attention: "Rows are queries, columns are keys; dark is 0, yellow is 1." }[as]}</p>`;
 }

@@ -1,4 +1,4 @@
-/** Tensors: what is in a tensor, over steps and at one. */
+/** Tensors: the values of a tensor, over all steps and at one step. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
@@ -25,7 +25,7 @@ export function Tensors() {
   if (!names.value) return html`<${Notice} found=${names} what="the names" />`;
   const kinds = Object.keys(names.value.tensors).filter((each) => each !== "metric");
   if (!kinds.length) {
-    return html`<h1 class="hidden">Tensors</h1><${Empty}>No tensor was captured so far. In a new run: ${" "}
+    return html`<h1 class="hidden">Tensors</h1><${Empty}>No tensors were captured yet. In a new run: ${" "}
       <code>mothtrap run --capture everything train.py</code></${Empty}><${CaptureMore} />`;
   }
   return html`<h1 class="hidden">Tensors</h1><${Chosen} names=${names.value} kinds=${kinds} />`;
@@ -63,7 +63,7 @@ function One({ kind, name, statistics }) {
     <${Notice} found=${{ ...facts, value: found }} what="the tensor" />
     ${found && html`<p class="where muted"><span>${found.shape.join(" × ") || "scalar"} ${found.dtype}</span>
       ${found.module && html`<span>${`in ${found.module} ${found.module_type}`.trim()}</span>`}
-      ${found.location && html`<span>made at <code>${found.location}</code></span>`}
+      ${found.location && html`<span>created at <code>${found.location}</code></span>`}
       ${found.scope && html`<span>${found.scope}</span>`}
       ${workers.length > 1 && html`<${Pick} label="rank" name="worker" now=${value("worker", String(found.workers[0]))}
         choices=${found.workers.map((each) => [String(each), String(each)])} />`}</p>`}
@@ -100,8 +100,8 @@ function Distribution({ wish, at, steps }) {
         onZoom=${(first, end) => change({ from: first, to: end }, false)}
         label=${(place) => labelOf(cells.bands, place, every)} />
       <${Legend} low=${0} high=${1} of="share of the values" zero=${false} ends=${["0.0001 %", "100 %"]} />
-      <p class="muted">${number(cells.moments)} moments of ${cells.of}${cells.width > 1
-        ? `; a column covers ${cells.width} steps and shows the largest share` : ""}. ${cells.note}
+      <p class="muted">${number(cells.moments)} captures of ${cells.of}${cells.width > 1
+        ? `; each column covers ${cells.width} steps and shows the largest share` : ""}. ${cells.note}
         ${(from !== null || to !== null) && html` <button class="plain" onClick=${() =>
           change({ from: null, to: null })}>All steps</button>`}</p>`}</section>`;
 }
@@ -144,7 +144,7 @@ function AtStep({ found, kind, name }) {
         <td><i style=${{ width: `${Math.max(100 * each.share / most, each.share ? 0.5 : 0)}%` }}></i></td>
         <td class="number">${each.share ? percent(each.share) : ""}</td></tr>`)}</tbody></table></div>`
       : html`<${Empty}>No histogram: ${found.problem || "nothing was captured"}.</${Empty}>`}
-    ${poor.length > 0 && html`<ul class="fits">${poor.map((each) => html`<li key=${each.dtype}>as ${each.dtype}: ${[["become 0", each.vanishing], ["lose digits", each.subnormal], ["overflow", each.overflowing]]
+    ${poor.length > 0 && html`<ul class="fits">${poor.map((each) => html`<li key=${each.dtype}>as ${each.dtype}: ${[["become 0", each.vanishing], ["lose precision", each.subnormal], ["overflow", each.overflowing]]
         .filter(([, share]) => share > 0.001).map(([what, share]) => `${percent(share)} ${what}`).join(", ")}</li>`)}</ul>`}
     </section>
     <section><h3>${found.step === null ? "Statistics" : `Statistics at step ${number(found.step)}`}</h3>
@@ -152,7 +152,7 @@ function AtStep({ found, kind, name }) {
         ([id, each]) => html`<div key=${id}><dt>${id.replaceAll("_", " ")}</dt><dd><a
           href=${href("curves", { run: run.value, name: `${value("mode", "train")}/${kind}.${id}/${name}`, at: found.step })}>
           ${each === null ? "NaN" : number(Number(each))}</a></dd></div>`)}</dl>`
-        : html`<${Empty}>None was captured.</${Empty}>`}
+        : html`<${Empty}>No statistics were captured.</${Empty}>`}
       ${found.step !== null && html`<p><a href=${href("samples", { run: run.value, at: found.step })}>
         Samples of step ${number(found.step)}</a></p>`}</section></div>`;
 }

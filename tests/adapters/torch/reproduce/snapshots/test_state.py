@@ -11,7 +11,7 @@ from torch import nn
 from torch.optim.lr_scheduler import LambdaLR, OneCycleLR, ReduceLROnPlateau
 
 from mothtrap.adapters.torch.hooks.tracer import Tracer
-from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
+from mothtrap.adapters.torch.replaying.restoring import Restoring
 from mothtrap.adapters.torch.reproduce.snapshots.state import StateTaker
 from mothtrap.core.errors import StateMismatchError
 from mothtrap.core.snapshot_orders import StateCopy

@@ -10,7 +10,7 @@ from tests.adapters.torch.reproduce.snapshots.test_taker import taking
 from tests.adapters.torch.watched import sgd
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.recording import attributes
+from mothtrap.adapters.torch.recording import attributes
 
 
 class Pair(nn.Module):

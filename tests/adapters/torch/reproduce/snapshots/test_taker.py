@@ -8,7 +8,7 @@ import torch
 from tests.adapters.torch.watched import batch, classifier, sgd, watched
 from torch import nn
 
-from mothtrap.adapters.torch.reproduce.replaying.restoring import Restoring
+from mothtrap.adapters.torch.replaying.restoring import Restoring
 from mothtrap.adapters.torch.reproduce.snapshots import taker as taking_module
 from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
 from mothtrap.core.config import Config

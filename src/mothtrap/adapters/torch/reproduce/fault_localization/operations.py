@@ -18,10 +18,10 @@ from torch import nn
 from torch.overrides import _get_current_function_mode
 from torch.utils._python_dispatch import TorchDispatchMode, _get_current_dispatch_mode
 
+from mothtrap.adapters.torch.explaining.scene import operands_written
+from mothtrap.adapters.torch.explaining.shapes import is_about_shapes
 from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.job.nested import placed_tensors
-from mothtrap.adapters.torch.reproduce.explaining.scene import operands_written
-from mothtrap.adapters.torch.reproduce.explaining.shapes import is_about_shapes
 from mothtrap.adapters.torch.reproduce.fault_localization import user_calls
 from mothtrap.adapters.torch.reproduce.fault_localization.badness import Bad, TensorFacts, facts_of
 from mothtrap.adapters.torch.reproduce.fault_localization.failing_calls import FailingCall

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from mothtrap.adapters.torch.reproduce.recording.values import PLAIN, tensor_tree
+from mothtrap.adapters.torch.recording.values import PLAIN, tensor_tree
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.statistics.torch.plain import local
 from mothtrap.statistics.torch.raw import describe, gather_bytes

@@ -12,11 +12,11 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from mothtrap.adapters.torch.comparing_runs.settings import settings
 from mothtrap.adapters.torch.job.naming import strip_wrappers
-from mothtrap.adapters.torch.reproduce.comparing_runs.settings import settings
-from mothtrap.adapters.torch.reproduce.recording.attributes import Attributes
-from mothtrap.adapters.torch.reproduce.recording.tracked_objects import TrackedObjects, TrackedRoot
-from mothtrap.adapters.torch.reproduce.recording.values import framework_tree
+from mothtrap.adapters.torch.recording.attributes import Attributes
+from mothtrap.adapters.torch.recording.tracked_objects import TrackedObjects, TrackedRoot
+from mothtrap.adapters.torch.recording.values import framework_tree
 from mothtrap.adapters.torch.reproduce.snapshots.copying import Gathered
 from mothtrap.core.snapshot_orders import StateCopy
 from mothtrap.snapshot.tree import TreeMaker

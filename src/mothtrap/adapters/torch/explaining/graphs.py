@@ -1,0 +1,233 @@
+"""Backwards that cannot run: no graph, a graph that is used up, values that were overwritten."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.explaining import wording
+from mothtrap.adapters.torch.explaining.explanation import (
+    Explanation,
+    explain_expression,
+)
+from mothtrap.adapters.torch.explaining.inplace import in_place_lines
+from mothtrap.adapters.torch.explaining.scene import Scene
+from mothtrap.adapters.torch.explaining.sources import Sources
+from mothtrap.tracing import frames
+
+_NO_GRAPH = "does not require grad and does not have a grad_fn"
+_USED_UP = "backward through the graph a second time"
+_OVERWRITTEN = "modified by an inplace operation"
+_LEAF = "leaf Variable that requires grad is being used in an in-place"
+_FACTS = re.compile(
+    r"\[([\w.]+) \[([\d, ]*)\]\](?:, which is output \d+ of (\w+),)? is at version (\d+)"
+)
+MAX_NODES = 20_000
+"""Operations of a graph that are looked at."""
+
+
+def explain(scene: Scene, sources: Sources) -> Explanation | None:
+    """Explain an exception about the graph of a backward; None for any other."""
+    if _NO_GRAPH in scene.message:
+        return _no_graph(scene, sources)
+    if _USED_UP in scene.message:
+        return _used_up(scene)
+    if _OVERWRITTEN in scene.message:
+        return _overwritten(scene, sources)
+    if _LEAF in scene.message:
+        needs = "a parameter is changed in place while autograd records it"
+        fixes = ("with torch.no_grad(): around it", "or leave the change to an optimizer")
+        return explain_expression("graph", scene, sources, needs, fixes)
+    return None
+
+
+def _loss(scene: Scene) -> torch.Tensor | None:
+    """Return the tensor on which `backward` was called."""
+    found = scene.function("backward")
+    value = found.variables.get("self", found.variables.get("tensors")) if found else None
+    if isinstance(value, list | tuple):
+        value = value[0] if value else None
+    return value if isinstance(value, torch.Tensor) else None
+
+
+def _where(scene: Scene) -> str:
+    """The line of the backward, and that on which the loss was computed."""
+    made = frames.assigned_at(scene.frame) if scene.frame is not None else None
+    text = f" ({scene.location})" if scene.location else ""
+    return text + (f" of the loss computed at {made}" if made and made != scene.location else "")
+
+
+# No graph
+
+
+def _no_graph(scene: Scene, sources: Sources) -> Explanation:
+    loss = _loss(scene)
+    sentence = f"backward{_where(scene)} has no graph to go back through"
+    if loss is not None:
+        sentence += f": the loss ({wording.tensor(loss)}) was computed from nothing that is trained"
+    models = [root.module() for root in sources.book.roots]
+    frozen = [model for model in models if model is not None and _is_frozen(model)]
+    if models and len(frozen) == len(models):
+        names = wording.joined([sources.named(model) for model in frozen])
+        return Explanation(
+            kind="graph",
+            sentence=f"{sentence}; no parameter of {names} has requires_grad",
+            fixes=("unfreeze what is to be trained: p.requires_grad_(True)",),
+        )
+    output = _with_graph(scene)
+    if output:
+        return Explanation(
+            kind="graph",
+            sentence=f"{sentence}; {wording.joined(output)} {_has(output)}: it was cut between"
+            " there and the loss",
+            fixes=(
+                "compute the loss of the tensors themselves: no .detach(), .item(), .data, numpy,"
+                " argmax or torch.tensor(...) on the way",
+            ),
+        )
+    return Explanation(
+        kind="graph",
+        sentence=sentence,
+        fixes=(
+            "look for torch.no_grad() or inference_mode around the forward",
+            "or for .detach(), .item(), .data, numpy, argmax or torch.tensor(...) on the way",
+        ),
+    )
+
+
+def _is_frozen(model: nn.Module) -> bool:
+    return not any(p.requires_grad for p in model.parameters())
+
+
+def _has(names: list[str]) -> str:
+    return "has a graph" if len(names) == 1 else "have a graph"
+
+
+def _with_graph(scene: Scene, but: torch.Tensor | None = None) -> list[str]:
+    """Variables of the function that called backward which do have a graph."""
+    variables = scene.frame.f_locals if scene.frame is not None else {}
+    return [
+        name
+        for name, value in list(variables.items())
+        if type(value) is torch.Tensor and value.grad_fn is not None and value is not but
+    ][:4]
+
+
+# A graph that is used up
+
+
+def _used_up(scene: Scene) -> Explanation:
+    loss = _loss(scene)
+    others = _with_graph(scene, but=loss)
+    sentence = (
+        f"backward{_where(scene)} came to a part of the graph that an earlier backward has used up"
+    )
+    if others:
+        sentence += f"; of the variables there, {wording.joined(others)} "
+        sentence += _has(others)
+    return Explanation(
+        kind="graph",
+        sentence=sentence,
+        fixes=(
+            "what is carried from step to step must leave its graph behind: state = state.detach()",
+            "one model's output in two losses: out.detach() in that which is not to train it",
+            "add losses up, and call backward once: (a + b).backward()",
+        ),
+    )
+
+
+# Values that were overwritten
+
+
+def _overwritten(scene: Scene, sources: Sources) -> Explanation:
+    facts = _FACTS.search(scene.message)
+    sizes = tuple(int(n) for n in facts[2].split(",") if n.strip()) if facts else ()
+    version = int(facts[4]) if facts else -1
+    sentence = f"backward{_where(scene)} needs a value that was overwritten after the forward"
+    if facts is not None:
+        sentence += f": a tensor of shape {sizes}"
+    changed = list(_parameters(sources, sizes, version))
+    if changed:
+        return Explanation(
+            kind="graph",
+            sentence=f"{sentence}, as {' or '.join(changed[:4])} has it: a step of an optimizer"
+            " between forward and backward changes weights",
+            fixes=(
+                "all backwards of one forward come before any optimizer.step()",
+                "or run the forward again after the step",
+            ),
+        )
+    node = None if sources.recomputes else _failing_node(_loss(scene))
+    if node is not None:
+        sentence += f", kept for the gradient of {_operation(node)}"
+        above = _nearest_parameter(node, sources)
+        sentence += f", computed after {above}" if above else ""
+    lines = in_place_lines(sources.book)
+    if lines:
+        sentence += f"; operations in place stand at {wording.joined(lines)}"
+    return Explanation(
+        kind="graph",
+        sentence=sentence,
+        fixes=(
+            "x = x + y in place of x += y, relu(x) in place of relu_(x), clone() before x[i] = y",
+            "nn.ReLU(inplace=True) must not follow what needs its own output, as a sigmoid does",
+        ),
+    )
+
+
+def _parameters(sources: Sources, sizes: tuple[int, ...], version: int) -> Iterator[str]:
+    """Parameters of that shape, or its transpose, which were changed so many times."""
+    for root in sources.book.roots:
+        model = root.module()
+        for parameter in model.parameters() if model is not None else ():
+            shape = tuple(parameter.shape)
+            if sizes in (shape, shape[::-1]) and parameter._version == version > 0:
+                known = sources.book.parameter_name(parameter)
+                if known is not None:
+                    yield known[0]
+
+
+def _nodes(first: Any) -> Iterator[Any]:
+    seen, waiting = {first}, deque([first])
+    while waiting and len(seen) < MAX_NODES:
+        node = waiting.popleft()
+        yield node
+        for following, _ in node.next_functions:
+            if following is not None and following not in seen:
+                seen.add(following)
+                waiting.append(following)
+
+
+def _failing_node(loss: torch.Tensor | None) -> Any:
+    """The operation whose saved value was overwritten: to ask for it raises again."""
+    if loss is None or loss.grad_fn is None:
+        return None
+    for node in _nodes(loss.grad_fn):
+        for name in dir(node):
+            if name.startswith("_saved_"):
+                try:
+                    getattr(node, name)
+                except RuntimeError as err:
+                    if _OVERWRITTEN in str(err):
+                        return node
+    return None
+
+
+def _operation(node: Any) -> str:
+    return re.sub(r"Backward\d*$", "", str(node.name())).lower() or str(node.name())
+
+
+def _nearest_parameter(node: Any, sources: Sources) -> str:
+    for above in _nodes(node):
+        variable = getattr(above, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            known = sources.book.parameter_name(variable)
+            if known is not None:
+                module = sources.book.module_called(known[1])
+                return sources.named(module) if module is not None else known[1]
+    return ""

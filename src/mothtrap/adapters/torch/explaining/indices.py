@@ -1,0 +1,187 @@
+"""Indices and labels for which there is no row, no class or no output."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.explaining import not_finite, wording
+from mothtrap.adapters.torch.explaining.explanation import (
+    Explanation,
+    explain_expression,
+)
+from mothtrap.adapters.torch.explaining.scene import Call, Scene
+from mothtrap.adapters.torch.explaining.sources import Sources, arguments, first_tensor
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.losses.failed_loss import failed_loss
+from mothtrap.adapters.torch.source.bad_values import is_finite
+from mothtrap.core.facts.losses import FailedLoss
+
+_LABELS = re.compile(
+    r"Target -?\d+ is out of bounds|all elements of (target|input) should be between 0 and 1"
+)
+_INDICES = re.compile(
+    r"index out of range in self|is out of bounds for dimension|not in the valid range"
+    r"|Class values must be (smaller|non-negative)"
+)
+_ASSERT = "device-side assert triggered"
+_CLASS_LOSSES = ("cross_entropy", "nll_loss")
+
+
+def explain(scene: Scene, sources: Sources) -> Explanation | None:
+    """Explain an exception about indices or labels; None for any other."""
+    if _ASSERT in scene.message:
+        return _asserted(scene, sources)
+    if _LABELS.search(scene.message):
+        failed = failed_loss(scene.error, 0)
+        return _labels(scene, sources, failed) if failed is not None else None
+    if not _INDICES.search(scene.message):
+        return None
+    call = scene.subject
+    if call is not None and isinstance(call.module, nn.Embedding | nn.EmbeddingBag):
+        return _embedding(scene, sources, call, call.module)
+    needs = scene.message.splitlines()[0]
+    fixes = ("print the least and the greatest index before it",)
+    return explain_expression("index", scene, sources, needs, fixes)
+
+
+def _embedding(
+    scene: Scene, sources: Sources, call: Call, module: nn.Embedding | nn.EmbeddingBag
+) -> Explanation | None:
+    given = first_tensor(call)
+    if given is None:
+        return None
+    name, index = given
+    size = module.num_embeddings
+    sentence = f"{sources.named(module)} got {name} of shape {wording.shape(index)}"
+    fixes = [
+        f"the tokenizer and the model must agree: nn.Embedding(len(tokenizer), ...), not {size}"
+    ]
+    if is_plain(index) and index.device.type == "cpu" and index.numel():
+        least, greatest = int(index.min()), int(index.max())
+        sentence += f" with indices from {least} to {greatest}"
+        wrong = (index < 0) | (index >= size)
+        sentence += _rows(wrong, sources)
+        if least < 0:
+            fixes = ["-1 or -100 stands for padding: masked_fill(ids < 0, 0), and mask it later"]
+        elif greatest == size:
+            fixes = [f"count from 0, or make it nn.Embedding({size + 1}, ...)", *fixes]
+    made = sources.told(index, scene)
+    sentence += f": it has rows 0 to {size - 1}" + (f"; it {made}" if made else "")
+    return Explanation(
+        kind="index",
+        sentence=sentence,
+        fixes=tuple(fixes),
+        module=module,
+        inputs=wording.inputs_in_words(arguments(call)),
+    )
+
+
+def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation | None:
+    found = scene.function(*_CLASS_LOSSES, "binary_cross_entropy")
+    given = found.variables.get("input") if found is not None else None
+    target = found.variables.get("target") if found is not None else None
+    if not isinstance(given, torch.Tensor) or not isinstance(target, torch.Tensor):
+        return None
+    where = f" ({scene.location})" if scene.location else ""
+    of_input = "of input" in scene.message
+    sentence = f"{failed.operation}{where} got "
+    if failed.classes is not None:
+        last = failed.classes - 1
+        sentence += f"labels from {failed.least:g} to {failed.greatest:g}"
+        beyond = (target < 0) | (target > last) if is_plain(target) else None
+        sentence += _rows(beyond, sources)
+        sentence += f": there are predictions for the classes 0 to {last} only"
+        fixes = _class_fixes(failed)
+    else:
+        wrong = given if of_input else target
+        if is_finite(wrong) is False:
+            return _not_a_number(scene, sources, failed.operation, wrong, of_input=of_input)
+        name = "predictions" if of_input else "targets"
+        least = failed.predicted_least if of_input else failed.least
+        greatest = failed.predicted_greatest if of_input else failed.greatest
+        sentence += f"{name} from {least:g} to {greatest:g}"
+        sentence += _rows((wrong < 0) | (wrong > 1) if is_plain(wrong) else None, sources)
+        sentence += ": it takes 0 to 1"
+        fixes = (
+            ("binary_cross_entropy_with_logits takes scores as they are",)
+            if of_input
+            else ("map the targets to 0 and 1: (y > 0).float() of -1 and 1, y / 255",)
+        )
+    made = sources.told(given, scene)
+    return Explanation(
+        kind="label",
+        sentence=f"{sentence}; the prediction {made}" if made else sentence,
+        fixes=fixes,
+        inputs=wording.inputs_in_words([("input", given), ("target", target)]),
+    )
+
+
+def _not_a_number(
+    scene: Scene, sources: Sources, operation: str, wrong: torch.Tensor, *, of_input: bool
+) -> Explanation:
+    """Say that a loss was given NaN, and which line above made it where a variable tells."""
+    where = f" ({scene.location})" if scene.location else ""
+    name = "predictions" if of_input else "targets"
+    count = int(wrong.detach().isnan().sum())
+    sentence = f"{operation}{where} got {name} that contain NaN ({count:,} of {wrong.numel():,})"
+    seen = not_finite.operation_behind(scene, sources)
+    if seen is not None:
+        sentence += f": {not_finite.in_words(seen)}"
+        fixes = [not_finite.fix_of(seen)]
+    else:
+        made = sources.told(wrong, scene)
+        sentence += f"; the {name[:-1]} {made}" if made else ""
+        sentence += "; what made them is unknown"
+        fixes = [not_finite.REPLAY_NAMES_IT]
+    return Explanation(
+        kind="label",
+        sentence=sentence,
+        fixes=tuple(fixes),
+        inputs=wording.inputs_in_words([("target" if not of_input else "input", wrong)]),
+    )
+
+
+def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:
+    least, greatest = failed.least or 0.0, failed.greatest or 0.0
+    classes = failed.classes or 0
+    if least < 0:
+        return ("labels to be left out need ignore_index=" + f"{least:g}",)
+    if least >= 1 and greatest == classes:
+        return ("number the classes from 0: y - 1",)
+    return (
+        f"give the model {greatest + 1:g} outputs, or look where this label was read",
+        "number the classes from 0",
+    )
+
+
+def _rows(wrong: torch.Tensor | None, sources: Sources) -> str:
+    """Say in which rows of a batch something is wrong, and which samples these are."""
+    if wrong is None or not wrong.ndim or not bool(wrong.any()):
+        return ""
+    rows = wrong.flatten(1).any(1) if wrong.ndim > 1 else wrong
+    numbers = rows.nonzero().flatten().tolist()
+    text = f"row{'' if len(numbers) == 1 else 's'} {wording.listed(numbers)}"
+    samples = sources.samples()
+    if len(samples) == len(rows):
+        text += f": {wording.samples([samples[number] for number in numbers])}"
+    return f" (wrong in {text})"
+
+
+def _asserted(scene: Scene, sources: Sources) -> Explanation:
+    inside = scene.innermost
+    near = f" near {sources.named(inside.module)}" if inside is not None else ""
+    return Explanation(
+        kind="index",
+        sentence=(
+            f"the GPU stopped on an assertion, noticed{near} but raised by an operation before it: "
+            "an index of an embedding or a label that is out of range, as a rule"
+        ),
+        fixes=(
+            "run one step on the CPU, or with CUDA_LAUNCH_BLOCKING=1: both name the line",
+            "check labels and token ids against the number of classes and of embeddings",
+        ),
+        module=inside.module if inside is not None else None,
+    )

@@ -1,0 +1,66 @@
+"""Tensors too large to be copied at every step, looked for when a step is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+import torch
+
+from mothtrap.adapters.torch.job.tensor_refs import ContentRef
+from mothtrap.adapters.torch.recording.values import array_of
+from mothtrap.core.snapshots import Array, RecordedEvent, RecordedStep
+
+GONE = "was gone when the step was kept, and is too large to be copied at every step (ring_mb)"
+
+
+class Uncopied:
+    """A tensor that is not held: it can be had while the script has it, and leaves it as it is.
+
+    Attributes:
+        key: by which trees name it.
+        what: it is, in words.
+        nbytes: of memory: none.
+    """
+
+    __slots__ = ("__weakref__", "_tensor", "_version", "key", "what")
+    nbytes = 0
+
+    def __init__(self, key: str, tensor: torch.Tensor, what: str) -> None:
+        self.key, self.what = key, what
+        self._tensor, self._version = ContentRef(tensor), tensor._version
+
+    def array(self) -> Array | None:
+        """The tensor as it goes into a file, None if it is gone or was written to."""
+        tensor = self._tensor()
+        if tensor is None or self._tensor.swapped or tensor._version != self._version:
+            return None
+        return array_of(tensor.detach())
+
+
+def without(recorded: RecordedStep, gone: Collection[Uncopied]) -> RecordedStep:
+    """The step with descriptions in the place of what is gone."""
+    texts = {uncopied.key: f"{uncopied.what} {GONE}" for uncopied in gone}
+    missing = (*recorded.missing, *dict.fromkeys(texts.values()))
+    events = tuple(_event(event, texts) for event in recorded.events)
+    return msgspec.structs.replace(recorded, events=events, missing=missing)
+
+
+def _event(event: RecordedEvent, texts: dict[str, str]) -> RecordedEvent:
+    trees = {
+        name: _tree(getattr(event, name), texts)
+        for name in ("value", "args", "kwargs")
+        if hasattr(event, name)
+    }
+    return msgspec.structs.replace(event, **trees)
+
+
+def _tree(tree: Any, texts: dict[str, str]) -> Any:
+    if isinstance(tree, list):
+        return [_tree(part, texts) for part in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if tree.get("tensor") in texts:
+        return {"opaque": texts[tree["tensor"]]}
+    return {name: _tree(part, texts) for name, part in tree.items()}

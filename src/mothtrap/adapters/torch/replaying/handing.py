@@ -1,0 +1,107 @@
+"""Stands between a script and its data loaders: hands it recorded batches.
+
+A loader that hands recorded batches is never asked for its own: its data set is not read,
+no worker process is started. One that is iterated elsewhere works as it always does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from mothtrap.adapters.torch.replaying import fitting
+from mothtrap.tracing import frames
+from mothtrap.tracing.identity import ByIdentity
+
+Ask = Callable[[int, str, Callable[[], Any]], "Handed | None"]
+"""Gets a loader's number, the place of the user's code, and what gives the loader's own next
+batch, for what was not kept; None: the loader's own turn."""
+
+
+class Handed:
+    """A recorded batch, already made."""
+
+    def __init__(self, batch: Any) -> None:
+        self.batch = batch
+
+
+def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
+    """Put a loader's own values into the places of those of a batch that were not kept.
+
+    Args:
+        batch: recorded.
+        own: gives the loader's own next batch; called where something was not kept.
+
+    Returns:
+        The batch, and what of it is not the recorded one, in words.
+    """
+    lacking = fitting.lacking(batch)
+    if not lacking:
+        return batch, ""
+    with torch._C._EnableTorchFunction():  # it is the script's code
+        found = own()
+    more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
+    return fitting.fitted(
+        found, batch
+    ), f"in the place of what was not kept: {lacking[0].text}{more}"
+
+
+class LoaderNumbers:
+    """Indices of loaders, in the order in which the user's code first iterated them, from 0."""
+
+    def __init__(self) -> None:
+        self._numbers: ByIdentity[DataLoader[Any], int] = ByIdentity()
+        self._next = 0
+
+    def of(self, loader: DataLoader[Any]) -> int:
+        """The number of a loader; the next one for a loader that is new."""
+        number = self._numbers.get(loader)
+        if number is None:
+            number = self._numbers[loader] = self._next
+            self._next += 1
+        return number
+
+
+class HandingIterator:
+    """Iterator of a loader in a replay: returns recorded batches at recorded places.
+
+    Args:
+        loader: which is iterated.
+        begin: makes its own iterator, once that is needed.
+        number: index of the loader, in order of first iteration, from 0.
+        ask: what was recorded for a place.
+    """
+
+    def __init__(
+        self,
+        loader: DataLoader[Any],
+        begin: Callable[[DataLoader[Any]], Iterator[Any]],
+        number: int,
+        ask: Ask,
+    ) -> None:
+        self._loader, self._begin, self._number, self._ask = loader, begin, number, ask
+        self._own: Iterator[Any] | None = None
+
+    def __iter__(self) -> HandingIterator:
+        return self
+
+    def __len__(self) -> int:
+        return len(self._loader)
+
+    def __next__(self) -> Any:
+        site = frames.user_location() or ""
+        handed = self._ask(self._number, site, lambda: next(self._iterator()))
+        return handed.batch if handed is not None else next(self._iterator())
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._iterator(), name)
+
+    def _iterator(self) -> Iterator[Any]:
+        if self._own is None:
+            self._own = self._begin(self._loader)
+        return self._own

@@ -1,0 +1,28 @@
+"""Stretches of steps that were not watched, where curves break."""
+
+from __future__ import annotations
+
+from mothtrap.core.facts.captures import Unwatched
+from mothtrap.reader.run import Run
+
+MOST = 4096
+"""Stretches in one answer; chosen by hand: more than a screen has pixels."""
+
+
+def gaps(run: Run, most: int = MOST) -> tuple[tuple[int, int], ...]:
+    """Return the first and the last step of each stretch, ascending.
+
+    Where there are more than `most`, neighbors become one stretch: curves are then drawn from
+    buckets that are wider than the steps between them.
+    """
+    found: list[tuple[int, int]] = []
+    for first, last in sorted((gap.step, gap.last_step) for gap in run.observations(Unwatched)):
+        if found and first <= found[-1][1] + 1:  # of several workers, or one after the other
+            found[-1] = (found[-1][0], max(last, found[-1][1]))
+        else:
+            found.append((first, last))
+    together = -(-len(found) // most)
+    return tuple(
+        (part[0][0], part[-1][1])
+        for part in (found[at : at + together] for at in range(0, len(found), together or 1))
+    )

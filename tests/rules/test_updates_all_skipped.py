@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.guards import StepGuarded
+from mothtrap.core.findings import Severity
+from mothtrap.core.window import Window
+from mothtrap.rules.updates_all_skipped import UpdatesAllSkipped
+
+
+def guarded(first: int, last: int, *, steps: int = 60, action: str = "skipped") -> Window:
+    """A window in which the guard acted on each step from one to another."""
+    reason = "the loss is NaN (train.py:10)"
+    facts = [
+        StepGuarded(step=step, action=action, fault="loss", reason=reason, location="train.py:10")
+        for step in range(first, last + 1)
+    ]
+    return window(loss([1.0] * steps), *facts)
+
+
+def test_a_training_that_no_longer_moves_is_an_error() -> None:
+    [found] = UpdatesAllSkipped().check(guarded(30, 59))
+    assert (found.severity, found.step, found.count) == (Severity.ERROR, 30, 30)
+    assert found.message == (
+        "no step was applied from step 30 to step 59: the guard left all of them out; of the "
+        "first it says: the loss is NaN (train.py:10)"
+    )
+    assert found.location == "train.py:10"
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "action"),
+    [(20, 58, "skipped"), (45, 59, "skipped"), (30, 59, "reported"), (59, 59, "stopped")],
+)
+def test_it_is_silent_while_steps_are_applied(first: int, last: int, action: str) -> None:
+    assert UpdatesAllSkipped().check(guarded(first, last, action=action)) == []
+
+
+def test_a_training_that_never_moved_began_at_step_0() -> None:
+    [found] = UpdatesAllSkipped().check(guarded(0, 39, steps=40))
+    assert (found.step, found.count) == (0, 40)
+
+
+def test_few_steps_are_not_enough() -> None:
+    with pytest.raises(NotEnoughData, match="needs 20 steps, saw 10"):
+        UpdatesAllSkipped().check(guarded(0, 9, steps=10))

@@ -1,0 +1,90 @@
+"""The page tells the whole story of a run: its traceback, its guard, and what was not watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from tests.web.conftest import Site, Watched, until
+from tests.web.made_runs import MadeRun
+
+from mothtrap.core.facts.captures import Unwatched
+from mothtrap.core.facts.guards import StepGuarded
+
+TRACEBACK = """Traceback (most recent call last):
+  File "train.py", line 7, in <module>
+    shards[20]
+IndexError: list index out of range
+"""
+COUNT_POINTS = """
+window.points = 0;
+const move = CanvasRenderingContext2D.prototype.arc;
+CanvasRenderingContext2D.prototype.arc = function (...place) {
+    window.points += 1;
+    return move.call(this, ...place);
+};
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A server over a run that crashed, whose guard left out steps, and that has gaps."""
+    runs = tmp_path_factory.mktemp("story") / "runs"
+    run = MadeRun(runs / "gone", created_s=1.0)
+    run.train([1.0] * 70)
+    run.end(
+        1,
+        StepGuarded(step=30, action="skipped", fault="loss", reason="the loss is NaN"),
+        Unwatched(step=10, last_step=19, seconds=0.1),
+        Unwatched(step=21, last_step=29, seconds=0.1),
+        told={
+            "exception": "IndexError: list index out of range",
+            "location": "train.py:7",
+            "traceback": TRACEBACK,
+        },
+    )
+    whole = MadeRun(runs / "whole", created_s=2.0)
+    whole.train([1.0] * 70)
+    whole.find()
+    whole.end()
+    served = Site(runs)
+    served.start()
+    yield served
+    served.stop()
+
+
+@pytest.fixture
+def page(browser: Any, told: Site) -> Iterator[Any]:
+    context = browser.new_context(viewport={"width": 1300, "height": 900})
+    seen = Watched(context.new_page(), told.origin)
+    seen.page.add_init_script(COUNT_POINTS)
+    seen.page.goto(told.url("#/overview?run=gone"))
+    yield seen.page
+    context.close()
+    seen.assert_quiet()
+
+
+def test_a_crash_shows_its_traceback(page: Any) -> None:
+    region = page.get_by_role("region", name="Traceback")
+    region.get_by_text("shards[20]").wait_for()
+    assert region.inner_text().strip() == TRACEBACK.strip()
+
+
+def test_the_verdict_says_what_the_guard_did(page: Any) -> None:
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_text("left out by the guard: 1 step (30): the loss is NaN").wait_for()
+
+
+def test_the_header_says_how_many_steps_were_watched(page: Any) -> None:
+    page.get_by_text("watched 51 of 70").wait_for()
+
+
+def test_a_point_between_two_gaps_is_joined_to_nothing(page: Any) -> None:
+    """The runs have 70 points, too many to mark each; in one of them step 20 is alone."""
+    until(lambda: page.evaluate("window.points") > 0)
+    page.evaluate("window.points = 0")
+    page.goto(page.url.replace("gone", "whole"))
+    page.get_by_role("heading", name="Nothing wrong was found in 70 steps").wait_for()
+    page.get_by_role("img", name="Loss").wait_for()
+    assert page.evaluate("window.points") == 0
