@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.repairs.programs import FAULTY, LOOK_ALIKES
+from tests.repairs.look_alikes import LOOK_ALIKES
+from tests.repairs.programs import FAULTY
 
 from mothtrap import repairs
 from mothtrap.core.findings import Finding, Severity
