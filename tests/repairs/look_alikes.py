@@ -1,4 +1,4 @@
-"""Scripts that look like a faulty one: rule, fields of the finding, source, reason of the refusal."""
+"""Scripts that look like a faulty one: rule, fields of the finding, source, reason to refuse."""
 
 from __future__ import annotations
 

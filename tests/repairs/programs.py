@@ -226,6 +226,13 @@ FAULTY = {
         "class Net:\n    def __init__(self):\n"
         "        self.rnn = nn.LSTM(8, 16, batch_first=True)  # two\n",
     ),
+    "class with the name of a layer": (
+        "batch_as_sequence",
+        {},
+        "class RNN:\n    def __init__(self):\n        self.rnn = nn.LSTM(8, 16)\nrnn = RNN()\n",
+        "class RNN:\n    def __init__(self):\n"
+        "        self.rnn = nn.LSTM(8, 16, batch_first=True)\nrnn = RNN()\n",
+    ),
     "rate": ("learning_rate_too_high", RATE, ADAM.format("0.5"), ADAM.format("0.001")),
     "summed loss": (
         "learning_rate_too_high",

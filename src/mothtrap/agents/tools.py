@@ -172,7 +172,8 @@ class Tools:
 
 def fixes(run: Run, summary: RunSummary) -> Answer:
     """Return a patch for each finding that has one certain repair, or what must be decided."""
-    patches, undecided = [], []
+    patches: list[dict[str, Any]] = []
+    undecided: list[dict[str, Any]] = []
     for found in repairs(run, summary):
         if isinstance(found, Undecided):
             undecided.append({"code": found.finding.code, "reason": found.reason})

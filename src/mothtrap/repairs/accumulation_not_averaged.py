@@ -26,7 +26,7 @@ def repair(script: Script, finding: Finding) -> str:
         and loops_around(script, one)[:1] == loops[:1]
         and any(isinstance(parent, cst.If) for parent in script.parents(one))
     ]
-    number = only(sorted({code(one.right) for one in rests}), "number of micro-batches")  # type: ignore[type-var]
+    number = only(sorted({code(one.right) for one in rests}), "number of micro-batches")
     if number.isdigit() and int(number) != finding.evidence.get("micro_batches"):
         raise NoCertainRepairError(f"the loop counts {number} micro-batches, the finding others")
     loss = code(backward.func.value)

@@ -9,7 +9,7 @@ from mothtrap.repairs.script import Script, code, keyword, last_name, only, with
 
 ANYWHERE = True
 
-_LAYERS = (
+_LAYERS = {
     "GRU",
     "LSTM",
     "MultiheadAttention",
@@ -17,15 +17,16 @@ _LAYERS = (
     "Transformer",
     "TransformerDecoderLayer",
     "TransformerEncoderLayer",
-)
+}
 
 
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
     """Return the source with `batch_first=True` on the only such layer."""
+    own = {one.name.value for one in script.every(cst.ClassDef)}
     made = [
         one
         for one in script.every(cst.Call)
-        if last_name(one.func) in _LAYERS and not _is_batch_first(one)
+        if last_name(one.func) in _LAYERS - own and not _is_batch_first(one)
     ]
     layer = only(made, "layer without batch_first")
     given = keyword(layer, "batch_first")

@@ -12,6 +12,7 @@ from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, Posi
 from mothtrap.core.findings import Finding
 
 Node = TypeVar("Node", bound=cst.CSTNode)
+Item = TypeVar("Item")
 _PLACE = re.compile(r"called at (?P<file>[^\s,;]+?):(?P<line>\d+)")
 
 
@@ -258,12 +259,12 @@ def assigned(script: Script, name: str) -> list[cst.Assign]:
     ]
 
 
-def only(nodes: Sequence[Node], what: str) -> Node:
-    """Return the only node.
+def only(items: Sequence[Item], what: str) -> Item:
+    """Return the only item.
 
     Raises:
         NoCertainRepairError: there is none, or several.
     """
-    if len(nodes) != 1:
-        raise NoCertainRepairError(f"{len(nodes) or 'no'} {what} found where one is needed")
-    return nodes[0]
+    if len(items) != 1:
+        raise NoCertainRepairError(f"{len(items) or 'no'} {what} found where one is needed")
+    return items[0]

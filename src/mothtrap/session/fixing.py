@@ -103,7 +103,8 @@ def _searched(run: Run, finding: Finding) -> Patch:
 
     named = (finding.location or "").rpartition(":")[0]
     files = sorted(source_files(run), key=lambda file: file != named)
-    found, reasons = [], []
+    found: list[Patch] = []
+    reasons: list[str] = []
     for file in files:
         here = finding if file == named else msgspec.structs.replace(finding, location=None)
         try:
