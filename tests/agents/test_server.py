@@ -16,7 +16,7 @@ from tests.report.faulty_run import exploding
 from mothtrap.agents.server import build
 
 READING = {
-    *("runs", "verdict", "finding", "evidence", "source", "record", "coverage", "compare"),
+    *("runs", "verdict", "finding", "evidence", "source", "record", "coverage", "compare", "fix"),
 }
 
 

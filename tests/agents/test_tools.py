@@ -126,6 +126,21 @@ def test_a_hostile_run_stays_data(runs: Path) -> None:
         assert "\u202e" not in text
 
 
+@pytest.mark.parametrize(
+    "place", ["/etc/passwd:1", "../../../etc/passwd:1", "train.py", "train.py:²", ":1", "9" * 5000]
+)
+def test_no_file_outside_of_the_script_is_read(runs: Path, place: str) -> None:
+    found = asked(Tools(runs), "source", run="first", place=place)
+    assert not found.get("lines")
+    assert "root:" not in str(found)
+
+
+def test_what_has_no_certain_repair_is_said(runs: Path) -> None:
+    found = asked(Tools(runs), "fix", run="first")
+    assert found["patches"] == []
+    assert found["undecided"][0]["code"] == "GRD101"
+
+
 def test_nothing_is_written_to_a_run(runs: Path) -> None:
     def content() -> dict[str, bytes]:
         return {str(p): p.read_bytes() for p in runs.rglob("*") if p.is_file()}

@@ -2,53 +2,43 @@
 
 from __future__ import annotations
 
-LOOP = """\
-for x, y in loader:
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    opt.step()  # apply
-"""
-NET = """\
-class Net(nn.Module):
-    def forward(self, x):
-        return {}  # result
-"""
-EPOCHS = """\
-model.train()
-for epoch in range(3):
-    for x, y in loader:
-        opt.zero_grad()
-        loss = loss_fn(model(x), y)
-        loss.backward()
-        opt.step()
-    model.eval()
-    with torch.no_grad():
-        score = loss_fn(model(a), b)
-"""
-SEQUENTIAL = """\
-model = nn.Sequential(
-    nn.Linear(4, 3),  # the classes
-    nn.Softmax(dim=1),
+from textwrap import indent
+
+from tests.repairs.sources import (
+    ADAM,
+    AT_3,
+    CUT,
+    EPOCHS,
+    FELL,
+    FIRST,
+    FROZEN,
+    HEAD,
+    IN_ORDER,
+    KEPT,
+    LISTED,
+    LOG,
+    LOOP,
+    MOVED,
+    MSE,
+    NET,
+    NO_GRAPH,
+    PACE,
+    PACED,
+    PER_EPOCH,
+    PIXELS,
+    PLATEAU,
+    RATE,
+    RESET,
+    SCORES,
+    SEQUENTIAL,
+    SHAPES,
+    SIGMOID_AT_3,
+    STILL,
+    SUMMED,
+    TOTAL,
+    ZERO,
+    ZEROS,
 )
-"""
-AT_3 = "softmax goes into cross_entropy; the softmax is called at train.py:3"
-SIGMOID_AT_3 = "the sigmoid is called at train.py:3"
-FIRST = """\
-model = build()
-opt = torch.optim.Adam(model.parameters(), lr=0.1)  # steps
-model = build()
-"""
-LISTED = """\
-class Net(nn.Module):
-    def __init__(self):
-        self.parts = [nn.Linear(2, 2)]  # two
-"""
-MOVED = LOOP.replace("    opt.step()", "    opt.zero_grad()\n    opt.step()")
-IN_ORDER = """\
-loader = DataLoader(data, 32{})  # batches
-for x, y in tqdm(loader):
-    loss = loss_fn(model(x), y)
-"""
 
 FAULTY = {
     "zero_grad": (
@@ -118,6 +108,30 @@ FAULTY = {
         LISTED,
         LISTED.replace("[nn.Linear(2, 2)]", "nn.ModuleList([nn.Linear(2, 2)])"),
     ),
+    "list by name": (
+        "unused_module",
+        {"location": "train.py:3", "layers": ("parts",), "message": "parts is a plain list of 1"},
+        LISTED.replace("self.parts = ", "parts = ") + "        self.parts = parts\n",
+        LISTED.replace("self.parts = ", "parts = ") + "        self.parts = nn.ModuleList(parts)\n",
+    ),
+    "cleared once per epoch": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        "for epoch in epochs:\n    opt.zero_grad()\n" + indent(LOOP, "    "),
+        "for epoch in epochs:\n" + indent(LOOP + "    opt.zero_grad()\n", "    "),
+    ),
+    "rate of a variable": (
+        "learning_rate_too_high",
+        {**RATE, "location": "train.py:2"},
+        "rate = 0.5\n" + ADAM.format("rate"),
+        "rate = 0.001\n" + ADAM.format("rate"),
+    ),
+    "rate of an argument": (
+        "learning_rate_too_high",
+        {**RATE, "location": "train.py:2"},
+        'parser.add_argument("--lr", type=float, default=0.5)\n' + ADAM.format("args.lr"),
+        'parser.add_argument("--lr", type=float, default=0.001)\n' + ADAM.format("args.lr"),
+    ),
     "cleared before the step": (
         "step_without_backward",
         {"location": "train.py:5"},
@@ -142,100 +156,149 @@ FAULTY = {
         NET.format("F.log_softmax(self.out(x), dim=0)"),
         NET.format("F.log_softmax(self.out(x), dim=1)"),
     ),
-}
-
-LOOK_ALIKES = {
-    "accumulation": (
-        "stale_gradient",
-        {"location": "train.py:5"},
-        LOOP.replace("    opt.step()", "    if n % 4 == 0:\n        opt.step()"),
-        "no optimizer step",
+    "column against row": (
+        "loss_broadcast",
+        SHAPES,
+        MSE.format("model(x)", "model(a)"),
+        MSE.format("model(x).squeeze(-1)", "model(a).squeeze(-1)"),
     ),
-    "cleared elsewhere": (
-        "stale_gradient",
-        {"location": "train.py:4"},
-        LOOP + "    if done: model.zero_grad()\n",
-        "calls zero_grad already",
+    "column minus row": (
+        "loss_broadcast",
+        {**SHAPES, "location": "train.py:1"},
+        "loss = ((out - y) ** 2).mean()\n",
+        "loss = ((out - y.reshape(out.shape)) ** 2).mean()\n",
     ),
-    "two optimizers": (
-        "stale_gradient",
-        {"location": "train.py:4"},
-        LOOP + "    other.step()\n",
-        "2 optimizer step",
+    "schedule of epochs in each batch": ("learning_rate_zero", FELL, PACED, PER_EPOCH),
+    "schedule too often": ("schedule_at_wrong_pace", {"evidence": PACE}, PACED, PER_EPOCH),
+    "schedule too rarely": (
+        "schedule_at_wrong_pace",
+        {"evidence": {**PACE, "planned": 90, "calls": 9}},
+        PER_EPOCH,
+        PACED,
     ),
-    "probabilities are compared": (
-        "sigmoid_before_bce_with_logits",
-        {"message": SIGMOID_AT_3},
-        NET.format("torch.sigmoid(self.out(x))") + "right = model(x) > 0.5\n",
-        "line 4 compares with a number below 1",
+    "detach": (
+        "disconnected_parameter",
+        {"location": "train.py:4", "evidence": {"cause": "detached"}},
+        CUT,
+        CUT.replace("        h = h.detach()\n", ""),
     ),
-    "probabilities are rounded": (
-        "sigmoid_before_bce_with_logits",
-        {"message": SIGMOID_AT_3},
-        NET.format("torch.sigmoid(self.out(x))") + "right = model(x).round() == y\n",
-        "line 4 rounds a value",
+    "detach upstream": (
+        "disconnected_parameter",
+        {"evidence": {"cause": "upstream"}},
+        CUT.replace("        h = h.detach()\n", "").replace("head(h)", "head(h.detach())"),
+        CUT.replace("        h = h.detach()\n", ""),
     ),
-    "two softmaxes in a line": (
-        "softmax_before_cross_entropy",
-        {"message": AT_3},
-        NET.format("F.softmax(a, 1) + F.softmax(b, 1)"),
-        "calls softmax 2 times",
+    "no_grad": (
+        "disconnected_parameter",
+        {"layers": ("encoder.0",), "evidence": {"cause": "without graph"}},
+        NO_GRAPH,
+        NO_GRAPH.replace("        with torch.no_grad():\n", "").replace("            ", "        "),
     ),
-    "activation not named": (
-        "softmax_before_cross_entropy",
-        {"message": "the values look like probabilities"},
-        NET.format("F.softmax(a, 1)"),
-        "does not name the line",
+    "minus": (
+        "wrong_sign",
+        {"evidence": {"operation": "cross_entropy"}},
+        "loss = -F.cross_entropy(model(x), y)\n",
+        "loss = F.cross_entropy(model(x), y)\n",
     ),
-    "frozen batch norm": (
-        "eval_mode_in_training",
-        {"location": "train.py:8", "evidence": {"trained_before": False}},
-        EPOCHS,
-        "never trained in training mode",
+    "log likelihood": (
+        "wrong_sign",
+        {"evidence": {"operation": "cross_entropy"}},
+        "def f(z, y):\n    p = torch.log_softmax(z, 1).gather(1, y)\n    return p.mean()\n",
+        "def f(z, y):\n    p = torch.log_softmax(z, 1).gather(1, y)\n    return -p.mean()\n",
     ),
-    "deliberate evaluation mode": (
-        "eval_mode_in_training",
-        {"location": "train.py:2", "evidence": {"trained_before": True}},
-        "for epoch in e:\n    model.eval()\n    for x in loader:\n        f(model(x)).backward()\n",
-        "sets evaluation mode before the training",
+    "maximize": (
+        "wrong_sign",
+        {"evidence": {"operation": "mse_loss"}},
+        "opt = SGD(net.parameters(), lr=0.1, maximize=True)\n",
+        "opt = SGD(net.parameters(), lr=0.1, maximize=False)\n",
     ),
-    "eval for another evaluation": (
-        "train_mode_in_evaluation",
-        {"location": "train.py:10"},
-        EPOCHS,
-        "calls eval\\(\\) already",
+    "summed": (
+        "accumulation_not_averaged",
+        {"evidence": {"micro_batches": 8}},
+        SUMMED,
+        SUMMED.replace("loss.backward()", "(loss / EVERY).backward()"),
     ),
-    "optimizer used in between": (
-        "optimizer_without_model",
+    "kept losses": ("memory_growth", KEPT, TOTAL, TOTAL.replace("+= loss", "+= loss.item()")),
+    "rows of the batch": (
+        "batch_as_sequence",
         {},
-        FIRST.replace("model = build()\n", "model = build()\n", 1).replace(
-            "# steps\n", "\nopt.step()\n"
-        ),
-        "no single optimizer",
+        "class Net:\n    def __init__(self):\n        self.rnn = nn.LSTM(8, 16)  # two\n",
+        "class Net:\n    def __init__(self):\n"
+        "        self.rnn = nn.LSTM(8, 16, batch_first=True)  # two\n",
     ),
-    "sampler": (
-        "unshuffled_batches",
-        {"location": "train.py:3", "evidence": {"sampler": "sequential"}},
-        IN_ORDER.format(", sampler=own"),
-        "has a sampler",
+    "class with the name of a layer": (
+        "batch_as_sequence",
+        {},
+        "class RNN:\n    def __init__(self):\n        self.rnn = nn.LSTM(8, 16)\nrnn = RNN()\n",
+        "class RNN:\n    def __init__(self):\n"
+        "        self.rnn = nn.LSTM(8, 16, batch_first=True)\nrnn = RNN()\n",
     ),
-    "slices by hand": (
-        "unshuffled_batches",
-        {"location": "train.py:2", "evidence": {"sampler": ""}},
-        "for rows in parts:\n    f(x[rows])\n",
-        "do not come from a DataLoader",
+    "rate": ("learning_rate_too_high", RATE, ADAM.format("0.5"), ADAM.format("0.001")),
+    "summed loss": (
+        "learning_rate_too_high",
+        RATE,
+        ADAM.format("0.5") + 'ce = nn.CrossEntropyLoss(reduction="sum")\n',
+        ADAM.format("0.5") + 'ce = nn.CrossEntropyLoss(reduction="mean")\n',
     ),
-    "axis of a sequence": (
-        "softmax_wrong_dim",
-        {"message": AT_3},
-        NET.format("F.softmax(scores, dim=2)"),
-        "not over axis 0",
+    "log of zero": (
+        "nonfinite_loss",
+        ZERO,
+        LOG,
+        LOG.replace("log(p)", "log(p.clamp(min=1e-7))"),
     ),
-    "a dictionary of layers": (
-        "unused_module",
-        {"location": "train.py:3", "layers": ("parts",), "message": "parts is a plain list of 1"},
-        LISTED.replace("[nn.Linear(2, 2)]", "make()"),
-        "is not made by a list",
+    "swapped": (
+        "loss_arguments_swapped",
+        {},
+        "loss = bce_loss(model(x), y)\n",
+        "loss = bce_loss(y, model(x))\n",
     ),
-    "no Python": ("stale_gradient", {"location": "train.py:4"}, "for x in", "cannot be parsed"),
+    "optimizer in the loop": (
+        "optimizer_reset",
+        {"location": "train.py:2"},
+        RESET,
+        "opt = torch.optim.Adam(model.parameters())\nfor epoch in range(9):\n    train(opt)\n",
+    ),
+    "zeros": (
+        "symmetric_initialization",
+        {},
+        ZEROS,
+        "model = Net()\ntrain(model)\n",
+    ),
+    "raw scores": (
+        "missing_activation_range",
+        SCORES,
+        "loss = F.nll_loss(model(x), y)\n",
+        "loss = F.cross_entropy(model(x), y)\n",
+    ),
+    "pixels": (
+        "unnormalized_input",
+        PIXELS,
+        NET.format("self.out(x)"),
+        NET.format("self.out(x)").replace("        return", "        x = x / 255\n        return"),
+    ),
+    "frozen": ("frozen_parameters", STILL, FROZEN, "model = Net()\ntrain(model)\n"),
+    "only the head": (
+        "parameter_without_optimizer",
+        {"layers": ("body.0",)},
+        HEAD,
+        HEAD.replace("model.head.", "model."),
+    ),
+    "epsilon": (
+        "epsilon_too_large",
+        {"evidence": {"optimizer": "Adam"}},
+        ADAM.format("1e-3, eps=1.0"),
+        ADAM.format("1e-3"),
+    ),
+    "decay": (
+        "weight_decay_dominates",
+        {"evidence": {"optimizer": "Adam"}},
+        ADAM.format("1e-3, weight_decay=30.0, eps=1e-8"),
+        ADAM.format("1e-3, eps=1e-8"),
+    ),
+    "plateau": (
+        "metric_watched_backwards",
+        {"evidence": {"mode": "max"}},
+        PLATEAU,
+        PLATEAU.replace("max", "min"),
+    ),
 }

@@ -72,9 +72,14 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
         return _asked(tools, "evidence", which=which, run=run)
 
     @server.tool(structured_output=False)
-    def source(which: str, run: str = "") -> str:
-        """Give the source lines around the place of a finding. `which`: its code."""
-        return _asked(tools, "source", which=which, run=run)
+    def source(which: str = "", run: str = "", place: str = "") -> str:
+        """Give source lines around a finding (`which`: its code) or a `place`: train.py:40."""
+        return _asked(tools, "source", which=which, run=run, place=place)
+
+    @server.tool(structured_output=False)
+    def fix(run: str = "") -> str:
+        """Give a patch for each finding that has one certain repair. Changes no file."""
+        return _asked(tools, "fix", run=run)
 
     @server.tool(structured_output=False)
     def record(run: str = "") -> str:

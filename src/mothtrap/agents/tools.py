@@ -24,6 +24,7 @@ from mothtrap.report.ending import ending_word
 from mothtrap.report.replays import as_json
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.session import control_client
+from mothtrap.session.fixing import Undecided, repairs
 from mothtrap.session.replay import ReplayOptions, replay
 from mothtrap.session.replay_start import Start
 from mothtrap.store.control_inbox import new_id
@@ -67,7 +68,10 @@ class Tools:
                 *self._opened(run), which, documented()
             ),
             "evidence": lambda which, run="": evidence(*self._opened(run), which, documented()),
-            "source": lambda which, run="": questions.source(*self._opened(run), which),
+            "source": lambda which="", run="", place="": questions.source(
+                *self._opened(run), which, place
+            ),
+            "fix": lambda run="": fixes(*self._opened(run)),
             "record": lambda run="": questions.record(self._opened(run)[0]),
             "coverage": lambda run="": questions.coverage(self._opened(run)[1]),
             "compare": self._compared,
@@ -164,6 +168,21 @@ class Tools:
                 "give a name that the tool `runs` lists, not a path"
             )
         return self._folder / run
+
+
+def fixes(run: Run, summary: RunSummary) -> Answer:
+    """Return a patch for each finding that has one certain repair, or what must be decided."""
+    patches: list[dict[str, Any]] = []
+    undecided: list[dict[str, Any]] = []
+    for found in repairs(run, summary):
+        if isinstance(found, Undecided):
+            undecided.append({"code": found.finding.code, "reason": found.reason})
+        else:
+            patches.append(
+                {"code": found.finding.code, "file": found.file, "diff": found.diff.splitlines()}
+            )
+    content = {"run": summary.run.id, "patches": patches, "undecided": undecided}
+    return Answer(question="fix", content=content, ask={"patches": "mothtrap fix RUN"})
 
 
 def _require(allowed: bool, what: str, option: str) -> None:

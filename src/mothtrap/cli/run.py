@@ -63,6 +63,12 @@ from mothtrap.core.run_names import check_name
     help="At the end, replay the first bad step; this starts the script once more.",
 )
 @click.option(
+    "--recheck",
+    is_flag=True,
+    default=None,
+    help="Recompute the first bad step while the job runs: does it give the same bits?",
+)
+@click.option(
     "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
 )
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print only findings.")

@@ -83,6 +83,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         snapshot_at: steps to take a snapshot of.
         replay_at_end: when the script ends, `mothtrap run` replays the first step that was not
             finite or raised an exception.
+        recheck: the first bad step is recomputed while the job runs, to say whether it gives the
+            same bits.
         redact: globs over names of variables, arguments and batch keys whose values are not
             stored, only their type and shape.
         rules: thresholds by rule code and name.
@@ -123,6 +125,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     snapshot_every: int = 0
     snapshot_at: tuple[int, ...] = ()
     replay_at_end: bool = False
+    recheck: bool = False
     redact: tuple[str, ...] = ()
     rules: dict[str, dict[str, float | int | str | bool]] = {}
     collections: dict[str, Collection] = {}

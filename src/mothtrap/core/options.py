@@ -39,6 +39,7 @@ def asked(config: Config) -> dict[Option, str]:
         "snapshot_at": config.snapshot_at,
         "snapshot_every": config.snapshot_every,
         "--replay": config.replay_at_end,
+        "--recheck": config.recheck,
     }
     if named := [name for name, value in asking.items() if value]:
         found["snapshots"] = ", ".join(named)

@@ -39,7 +39,7 @@ def without(script: Script, line: int, function: str, layer: str) -> str:
     Raises:
         NoCertainRepairError: the call is not found, or other code relies on its result.
     """
-    _refuse_thresholds(script)
+    refuse_thresholds(script)
     calls = [call for call in script.at(line, cst.Call) if last_name(call.func) == function]
     if len(calls) > 1:
         raise NoCertainRepairError(f"line {line} calls {function} {len(calls)} times")
@@ -84,7 +84,7 @@ def _without_layer(script: Script, made: cst.Call) -> str:
     return script.replaced(made, cst.parse_expression(f"{name}.Identity()"))
 
 
-def _refuse_thresholds(script: Script) -> None:
+def refuse_thresholds(script: Script) -> None:
     """Refuse where probabilities are compared with a number: logits have another threshold."""
     for compared in script.every(cst.Comparison):
         numbers = [one.comparator for one in compared.comparisons]

@@ -38,6 +38,15 @@ def is_known(finding: Finding) -> bool:
     return find_spec(f"mothtrap.repairs.{finding.name}") is not None
 
 
+def is_anywhere(finding: Finding) -> bool:
+    """Return whether the repair is looked for in every file, not only at the finding's place.
+
+    Raises:
+        MissingExtraError: libcst is not installed.
+    """
+    return bool(getattr(_module(finding), "ANYWHERE", False))
+
+
 def place_of(finding: Finding) -> str:
     """Return the file that a repair changes; "" if the finding names none.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around, only
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of, loops_around, only
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -19,7 +19,7 @@ def repair(script: Script, finding: Finding) -> str:
             "the model never trained in training mode; decide whether that is meant, as it is for "
             "frozen batch norms"
         )
-    line = int((finding.location or ":0").rpartition(":")[2])
+    line = line_of(finding)
     calls = script.calls("eval")
     evaluates = only([one for one in calls if script.line(one) == line], f"eval() in line {line}")
     only(calls, "call of eval()")

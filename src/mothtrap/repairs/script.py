@@ -9,7 +9,10 @@ from typing import TypeVar
 import libcst as cst
 from libcst.metadata import CodeRange, MetadataWrapper, ParentNodeProvider, PositionProvider
 
+from mothtrap.core.findings import Finding
+
 Node = TypeVar("Node", bound=cst.CSTNode)
+Item = TypeVar("Item")
 _PLACE = re.compile(r"called at (?P<file>[^\s,;]+?):(?P<line>\d+)")
 
 
@@ -84,9 +87,11 @@ class Script:
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
         """Return the source with another node."""
-        changed = self.module.deep_replace(old, new)
-        assert isinstance(changed, cst.Module)
-        return changed.code
+        return self.replaced_all([(old, new)])
+
+    def replaced_all(self, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
+        """Return the source with other nodes: pairs of the old one and the new one."""
+        return self.module.visit(_Replacing(dict(pairs))).code
 
     def with_statements(
         self,
@@ -119,9 +124,43 @@ class Script:
             result += [] if number in gone else [line]
         return "".join(result)
 
+    def without_with(self, block: cst.With) -> str:
+        """Return the source without a `with` line, its block moved to the left."""
+        lines = re.findall(r"[^\n]*\n|[^\n]+$", self.module.code)
+        first, last = self.line(block), self.lines(block).end.line
+        inside = block.body.body[0]
+        if self.line(inside) == first:
+            raise NoCertainRepairError("the `with` block is on one line")
+        extra = self._column(inside) - self._column(block)
+        begin = self.lines(block.items[-1]).end.line
+        moved = [
+            line[:at] + line[at + extra :] if line[at : at + extra].isspace() else line
+            for line in lines[begin:last]
+            for at in (self._column(block),)
+        ]
+        return "".join([*lines[: first - 1], *moved, *lines[last:]])
+
     def _indented(self, node: cst.CSTNode, text: str) -> str:
         line = self.module.code.split("\n")[self.line(node) - 1]
         return line[: self._column(node)] + text + self.module.default_newline
+
+
+class _Replacing(cst.CSTTransformer):
+    """Puts new nodes where the old ones are."""
+
+    def __init__(self, new: dict[cst.CSTNode, cst.CSTNode]) -> None:
+        self._new = new
+
+    def on_leave(  # type: ignore[override]  # libcst allows a node to be removed, too
+        self, original_node: cst.CSTNode, updated_node: cst.CSTNode
+    ) -> cst.CSTNode:
+        return self._new.get(original_node, updated_node)
+
+
+def bracketed(node: cst.BaseExpression) -> str:
+    """Return the source of an expression, in brackets if a method cannot follow it."""
+    simple = isinstance(node, cst.Name | cst.Attribute | cst.Call | cst.Subscript)
+    return code(node) if simple or node.lpar else f"({code(node)})"
 
 
 def loops_around(script: Script, node: cst.CSTNode) -> list[cst.For | cst.While]:
@@ -167,12 +206,65 @@ def place_called(message: str) -> tuple[str, int] | None:
     return (found["file"], int(found["line"])) if found else None
 
 
-def only(nodes: Sequence[Node], what: str) -> Node:
-    """Return the only node.
+def line_of(finding: Finding) -> int:
+    """Return the line that a finding names; 0 if it names none in the file at hand."""
+    return int((finding.location or ":0").rpartition(":")[2])
+
+
+def keyword(call: cst.Call, name: str) -> cst.Arg | None:
+    """Return the argument of a call that is given by a name."""
+    return next((one for one in call.args if one.keyword and one.keyword.value == name), None)
+
+
+def with_keyword(call: cst.Call, name: str, value: str) -> cst.Call:
+    """Return a call with one more argument, given by its name, at the end."""
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    more = cst.Arg(cst.parse_expression(value), keyword=cst.Name(name), equal=equal)
+    if not call.args:
+        return call.with_changes(args=[more])
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    last = call.args[-1]
+    if isinstance(last.comma, cst.Comma):
+        more = more.with_changes(comma=last.comma)
+        comma = call.args[0].comma if len(call.args) > 1 else last.comma  # type: ignore[assignment]
+    return call.with_changes(args=[*call.args[:-1], last.with_changes(comma=comma), more])
+
+
+def without_argument(call: cst.Call, argument: cst.Arg) -> cst.Call:
+    """Return a call without one of its arguments."""
+    args = [one for one in call.args if one is not argument]
+    if args and argument is call.args[-1]:
+        args[-1] = args[-1].with_changes(comma=argument.comma)
+    return call.with_changes(args=args)
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """Return the names that an expression or statement reads or assigns."""
+    found: set[str] = set()
+
+    class Names(cst.CSTVisitor):
+        def visit_Name(self, node: cst.Name) -> None:  # noqa: N802  # name of libcst
+            found.add(node.value)
+
+    node.visit(Names())
+    return found
+
+
+def assigned(script: Script, name: str) -> list[cst.Assign]:
+    """Return the assignments to a variable."""
+    return [
+        one
+        for one in script.every(cst.Assign)
+        if any(code(target.target) == name for target in one.targets)
+    ]
+
+
+def only(items: Sequence[Item], what: str) -> Item:
+    """Return the only item.
 
     Raises:
         NoCertainRepairError: there is none, or several.
     """
-    if len(nodes) != 1:
-        raise NoCertainRepairError(f"{len(nodes) or 'no'} {what} found where one is needed")
-    return nodes[0]
+    if len(items) != 1:
+        raise NoCertainRepairError(f"{len(items) or 'no'} {what} found where one is needed")
+    return items[0]

@@ -11,12 +11,10 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_ar
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
     """Return the source with `zero_grad()` after `step()`.
 
-    Only where a loop calls `backward` and `step` in the same block, and nothing clears gradients.
+    Only where a loop calls `backward` and `step` in the same block, and nothing clears gradients
+    but one call of the same optimizer that is outside of this loop. This call is moved.
     """
-    for call in script.calls("zero_grad"):
-        raise NoCertainRepairError(
-            f"line {script.line(call)} calls zero_grad already; decide when it must run"
-        )
+    clears = script.calls("zero_grad")
     steps = [
         call for call in script.calls("step") if not call.args and _in_backward_block(script, call)
     ]
@@ -24,8 +22,34 @@ def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form
     optimizer = owner(chosen)
     if optimizer is None:
         raise NoCertainRepairError("the step is not a method of an optimizer")
+    outside = [_outside(script, call, chosen) for call in clears]
     statement = script.statement(chosen)
-    return script.with_statements(after=[(statement, f"{code(optimizer)}.zero_grad()")])
+    return script.with_statements(
+        after=[(statement, f"{code(optimizer)}.zero_grad()")], without=outside
+    )
+
+
+def _outside(script: Script, clears: cst.Call, steps: cst.Call) -> cst.SimpleStatementLine:
+    """Return the statement of a `zero_grad` that runs less often than the step.
+
+    Raises:
+        NoCertainRepairError: it is in the loop of the step, or of another optimizer.
+    """
+    statement = script.statement(clears)
+    inner = loops_around(script, steps)[0]
+    if (
+        isinstance(statement, cst.SimpleStatementLine)
+        and len(script.block(statement)) > 1
+        and len(script.calls("zero_grad")) == 1
+        and (of := owner(clears)) is not None
+        and (by := owner(steps)) is not None
+        and code(of) == code(by)
+        and statement in script.block(inner)
+    ):
+        return statement
+    raise NoCertainRepairError(
+        f"line {script.line(clears)} calls zero_grad already; decide when it must run"
+    )
 
 
 def _in_backward_block(script: Script, call: cst.Call) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_around
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of, loops_around
 
 _NO_GRADIENT = ("no_grad", "inference_mode")
 
@@ -16,7 +16,7 @@ def repair(script: Script, finding: Finding) -> str:
     Only where a `with torch.no_grad()` block in the same function encloses the call of the model,
     and nothing sets the model to evaluation mode.
     """
-    line = int((finding.location or ":0").rpartition(":")[2])
+    line = line_of(finding)
     for call in script.calls("eval"):
         raise NoCertainRepairError(
             f"line {script.line(call)} calls eval() already; decide which evaluation it is for"

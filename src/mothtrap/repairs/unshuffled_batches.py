@@ -5,12 +5,23 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name, only
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    keyword,
+    last_name,
+    line_of,
+    only,
+    with_keyword,
+)
+
+ANYWHERE = True
 
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `shuffle=True` in the DataLoader that the finding names."""
-    line = int((finding.location or ":0").rpartition(":")[2])
+    line = line_of(finding)
     if "sequential" not in str(finding.evidence.get("sampler", "")):
         raise NoCertainRepairError("the batches do not come from a DataLoader without shuffling")
     loader = _loader(script, line)
@@ -27,11 +38,11 @@ def repair(script: Script, finding: Finding) -> str:
         return script.replaced(shuffle.value, cst.Name("True"))
     if sum(one.keyword is None for one in loader.args) > 2:
         raise NoCertainRepairError("`shuffle` is given by its place")
-    return script.replaced(loader, _with_shuffle(loader))
+    return script.replaced(loader, with_keyword(loader, "shuffle", "True"))
 
 
 def _loader(script: Script, line: int) -> cst.Call:
-    """Return the call that makes the loader of the innermost loop around a line."""
+    """Return the call that makes the loader of the loop around a line, or the only loader."""
     loops = script.at(line, cst.For)
     wanted = {code(name) for loop in loops[-1:] for name in _names(script, loop.iter)}
     made = [
@@ -41,6 +52,11 @@ def _loader(script: Script, line: int) -> cst.Call:
         and last_name(one.value.func) == "DataLoader"
         and any(code(target.target) in wanted for target in one.targets)
     ]
+    if not made:
+        made = [one for one in script.every(cst.Call) if "loader" in last_name(one.func).lower()]
+        alone = only(made, "call that makes a loader")
+        if keyword(alone, "shuffle") is None:
+            raise NoCertainRepairError("decide where the loader of the training gets its order")
     return only(made, f"DataLoader of the loop at line {line}")
 
 
@@ -48,15 +64,3 @@ def _names(script: Script, node: cst.CSTNode) -> list[cst.CSTNode]:
     """Return the names and attributes in an expression."""
     inside = [*script.every(cst.Name), *script.every(cst.Attribute)]
     return [one for one in inside if one is node or node in script.parents(one)]
-
-
-def _with_shuffle(loader: cst.Call) -> cst.Call:
-    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-    more = cst.Arg(cst.Name("True"), keyword=cst.Name("shuffle"), equal=equal)
-    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
-    last = loader.args[-1]
-    if isinstance(last.comma, cst.Comma):
-        more = more.with_changes(comma=last.comma)
-        comma = loader.args[0].comma if len(loader.args) > 1 else last.comma  # type: ignore[assignment]
-    args = [*loader.args[:-1], last.with_changes(comma=comma), more]
-    return loader.with_changes(args=args)

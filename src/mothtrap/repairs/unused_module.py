@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, only
+from mothtrap.repairs.script import NoCertainRepairError, Script, assigned, code, only
 
 
 def repair(script: Script, finding: Finding) -> str:
@@ -13,19 +13,22 @@ def repair(script: Script, finding: Finding) -> str:
     if "is a plain list" not in finding.message:
         raise NoCertainRepairError("the module is not in a plain list; decide whether it is needed")
     name = finding.layers[0].rpartition(".")[2] if finding.layers else ""
-    line = int((finding.location or ":0").rpartition(":")[2])
-    made = [
-        one
-        for one in script.at(line, cst.Assign)
-        if any(code(target.target) == f"self.{name}" for target in one.targets)
-    ]
-    value = only(made, f"assignment of self.{name}").value
-    if not isinstance(value, cst.List | cst.ListComp):
+    assignment = only(assigned(script, f"self.{name}"), f"assignment of self.{name}")
+    value = assignment.value
+    if not _is_list(script, value):
         raise NoCertainRepairError(f"`self.{name}` is not made by a list")
-    classes = script.at(line, cst.ClassDef)
+    classes = script.at(script.line(assignment), cst.ClassDef)
     bases = [code(base.value) for one in classes[-1:] for base in one.bases]
     prefix = next((base.removesuffix(".Module") for base in bases if base.endswith(".Module")), "")
     if not prefix:
         raise NoCertainRepairError("the class is not derived from nn.Module by that name")
     wrapped = cst.Call(cst.parse_expression(f"{prefix}.ModuleList"), args=[cst.Arg(value)])
     return script.replaced(value, wrapped)
+
+
+def _is_list(script: Script, value: cst.BaseExpression) -> bool:
+    """Return whether a value is a list, or a variable that is assigned once, with a list."""
+    if isinstance(value, cst.Name):
+        made = assigned(script, value.value)
+        return len(made) == 1 and isinstance(made[0].value, cst.List | cst.ListComp)
+    return isinstance(value, cst.List | cst.ListComp)

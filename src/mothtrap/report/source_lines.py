@@ -46,19 +46,32 @@ def source_lines(run: Run, finding: Finding) -> SourceAnswer:
     Only files of the script are read, and only where they have the digest that the run noted:
     a run cannot name a file whose contents its maker did not know.
     """
-    location = finding.location or ""
+    return lines_at(run, finding.location or "")
+
+
+def lines_at(run: Run, location: str, around: int = AROUND) -> SourceAnswer:
+    """Return the lines around a place, `file:line`, of the script of a run."""
     file, _, number = location.rpartition(":")
-    if not file or not number.isdecimal():
-        return SourceAnswer(location=location, problem="This finding has no place in the source.")
+    if not file or not (number.isascii() and number.isdecimal()):
+        return SourceAnswer(location=location, problem="This finding has no source line.")
     text, problem = unchanged_source(run, file)
     if text is None:
         return SourceAnswer(location=location, problem=problem)
     every, line = without_secrets(text).splitlines(), int(number)
-    first = max(1, line - AROUND)
-    lines = tuple(each[:MAX_LINE] for each in every[first - 1 : line + AROUND])
+    first = max(1, line - around)
+    lines = tuple(each[:MAX_LINE] for each in every[first - 1 : line + around])
     if not 1 <= line <= len(every):
         return SourceAnswer(location=location, problem=f"{file} has only {len(every)} lines.")
     return SourceAnswer(location=location, first=first, line=line, lines=lines)
+
+
+def source_files(run: Run) -> list[str]:
+    """Return the source files of the script whose digests the run noted."""
+    try:
+        ledger = run.ledger()
+    except MothtrapError:
+        return []
+    return list(ledger.facts.get("sources", {})) if ledger else []
 
 
 def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
@@ -69,7 +82,7 @@ def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
         ledger = None
     then = ledger.facts.get("sources", {}).get(file) if ledger else None
     if ledger is None or then is None:
-        return None, f"The run did not note how {file} was, so its lines are not shown."
+        return None, f"The run did not record the content of {file}, so its lines are not shown."
     folder = Path(ledger.cwd)
     now = digests_of([file], folder).get(file)
     path = folder / file
@@ -77,7 +90,9 @@ def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
         if now is None or path.stat().st_size > MAX_BYTES:
             return None, f"{file} is not in {folder} on this machine."
         if now != then:
-            return None, f"{file} was changed after the run began; the line numbers are of then."
+            return None, (
+                f"{file} was changed after the run began; the line numbers refer to the old file."
+            )
         return path.read_text(encoding="utf-8", errors="replace"), ""
     except OSError as err:
         return None, f"{file} cannot be read: {err.strerror}."

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from mothtrap.session.compactor import Compactor
     from mothtrap.session.machine import MachineSampler
     from mothtrap.session.reacting import Executor
+    from mothtrap.session.rechecking import Rechecker
     from mothtrap.session.supervision import Supervision
 
 WRITERS_TIMEOUT_S = 30.0
@@ -47,6 +48,7 @@ class BesideJob:
         self._compactor: Compactor | None = None
         self._executor: Executor | None = None
         self._supervision: Supervision | None = None
+        self._rechecker: Rechecker | None = None
         self._thread = threading.Thread(target=self._begin, name="mothtrap beside", daemon=True)
         self._thread.start()
 
@@ -77,6 +79,11 @@ class BesideJob:
             self._compactor = Compactor(self._attempt.parent, say_on_stderr)
         for fault in left_out():
             say_on_stderr(f"mothtrap: rule {fault}")
+        if self._config.recheck:
+            from mothtrap.session.rechecking import Rechecker
+
+            self._rechecker = Rechecker(self._attempt.parent, say_on_stderr)
+            self._rechecker.begin()
         supervision = Supervision(self._attempt, self._config)
         supervision.begin()
         self._supervision = supervision
@@ -120,6 +127,11 @@ class BesideJob:
         """Run the actions that the end of the job asks for, and end."""
         if self._executor is not None:
             self._executor.close()
+
+    def finish_recheck(self) -> None:
+        """Wait for the recheck of a bad step, which begins now if it has not yet begun."""
+        if self._rechecker is not None:
+            self._rechecker.finish()
 
     def compact(self) -> None:
         """Make the files of the run smaller, once everything is written."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
 from mothtrap.core.errors import ReplayError
@@ -17,13 +17,12 @@ from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import Run, open_run
 from mothtrap.repairs import catalogue
 from mothtrap.repairs.catalogue import Patch
-from mothtrap.report.source_lines import unchanged_source
+from mothtrap.report.source_lines import source_files, unchanged_source
 from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.session.folder_copy import command_in, copy_folder
 from mothtrap.session.own_runs import is_own
 from mothtrap.store.layout import attempts
 
-MAX_BYTES = 500 << 20
-"""Size of a folder that is copied for a trial. Chosen by hand: seconds on a disk."""
 LAST_SHARE = 0.1
 """Share of the steps whose losses are averaged for the comparison."""
 
@@ -72,15 +71,52 @@ def repairs(run: Run, summary: RunSummary) -> Iterator[Patch | Undecided]:
             yield Undecided(finding=finding, reason="this rule has no certain fix")
             continue
         try:
-            file = catalogue.place_of(finding)
-            text, problem = (
-                unchanged_source(run, file) if file else (None, ("the finding names no file"))
-            )
-            if text is None:
-                raise NoCertainRepairError(problem)
-            yield catalogue.patch(finding, file, text)
+            if catalogue.is_anywhere(finding):
+                yield _searched(run, finding)
+            else:
+                yield _patched(run, finding, catalogue.place_of(finding))
         except NoCertainRepairError as err:
             yield Undecided(finding=finding, reason=str(err))
+
+
+def _patched(run: Run, finding: Finding, file: str) -> Patch:
+    """Return the repair of one file.
+
+    Raises:
+        NoCertainRepairError: the file is not as it was in the run, or cannot be repaired.
+    """
+    from mothtrap.repairs.script import NoCertainRepairError
+
+    text, problem = unchanged_source(run, file) if file else (None, "the finding names no file")
+    if text is None:
+        raise NoCertainRepairError(problem)
+    return catalogue.patch(finding, file, text)
+
+
+def _searched(run: Run, finding: Finding) -> Patch:
+    """Return the repair of the only file of the run that can be repaired.
+
+    Raises:
+        NoCertainRepairError: no file can be repaired, or several can.
+    """
+    from mothtrap.repairs.script import NoCertainRepairError
+
+    named = (finding.location or "").rpartition(":")[0]
+    files = sorted(source_files(run), key=lambda file: file != named)
+    found: list[Patch] = []
+    reasons: list[str] = []
+    for file in files:
+        here = finding if file == named else msgspec.structs.replace(finding, location=None)
+        try:
+            found.append(_patched(run, here, file))
+        except NoCertainRepairError as err:
+            reasons.append(str(err))
+    if len(found) != 1:
+        several = f"{len(found)} files could be repaired; decide which one"
+        raise NoCertainRepairError(
+            several if found else (reasons or ["the finding names no file"])[0]
+        )
+    return found[0]
 
 
 def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bool) -> Trial:
@@ -106,9 +142,9 @@ def tried(run: Run, patch: Patch, scratch: Path, timeout_s: float, *, anyway: bo
         )
     folder = Path(info.cwd)
     copy = scratch / "copy"
-    _copy(folder, copy, run.path.parent)
+    copy_folder(folder, copy, run.path.parent)
     (copy / patch.file).write_text(patch.text, encoding="utf-8")
-    command = [word.replace(str(folder), str(copy)) for word in info.command]
+    command = command_in(info.command, folder, copy)
     options = ["--runs-dir", str(scratch / "runs"), "--name", "repaired", "--"]
     try:
         subprocess.run(
@@ -148,25 +184,3 @@ def _loss(run: Run, steps: int) -> float | None:
         if len(values):
             return float(values.mean())
     return None
-
-
-def _copy(folder: Path, target: Path, runs: Path) -> None:
-    """Copy the folder of a script, without runs, hidden folders, and environments."""
-
-    def left_out(place: str, names: list[str]) -> set[str]:
-        here = Path(place)
-        return {
-            name
-            for name in names
-            if name.startswith(".")
-            or name == "__pycache__"
-            or (here / name).resolve() == runs.resolve()
-            or (here / name / "pyvenv.cfg").exists()
-        }
-
-    files = [one for one in folder.rglob("*") if one.is_file()]
-    if sum(one.stat().st_size for one in files) > MAX_BYTES:
-        raise ReplayError(
-            f"{folder} has more than {MAX_BYTES >> 20} MB; apply the patch and run it yourself"
-        )
-    shutil.copytree(folder, target, ignore=left_out, symlinks=True)

@@ -127,6 +127,7 @@ def launch(
     written_s = time.monotonic()
     beside.close_actions()
     say_verdict(attempt.parent, config, since_s=written_s)
+    beside.finish_recheck()
     if after_verdict is not None:
         after_verdict(attempt.parent)
     say_how_to_go_on(attempt.parent)

@@ -6,6 +6,10 @@ from collections.abc import Sequence
 
 from mothtrap.core.replays import ReplayResult
 
+REPEATABLE = (
+    "a replay gives the same bits as the run: the fault is repeatable, so it is in the code or in "
+    "the data"
+)
 TRANSIENT = (
     "the script did not change, and two replays give the same bits, but not the bits of the run: "
     "the fault in the run was transient, e.g. a flipped bit in memory or a defective processor"

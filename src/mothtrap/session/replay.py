@@ -29,7 +29,7 @@ from mothtrap.core.replays import (
 from mothtrap.core.snapshots import Snapshot
 from mothtrap.monitor.catalogue import explains
 from mothtrap.reader.run import open_run
-from mothtrap.report.replays import is_mended
+from mothtrap.report.replays import all_match
 from mothtrap.report.unkept import why_refused, why_unkept
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
@@ -42,10 +42,13 @@ from mothtrap.session.triggers import triggers
 from mothtrap.snapshot.choosing import Rank, rank
 from mothtrap.snapshot.code_locations import CodeLocations, Moved, moved_since
 from mothtrap.snapshot.format import Stored, load, stored
+from mothtrap.snapshot.retention import is_onset
 from mothtrap.store.naming import name_here
 
 SHOWN_LINES = 20
 """Lines of the script's output that are shown where the replay failed."""
+BACKGROUND_PRIORITY = 10
+"""Niceness of a replay that runs beside the training: a tenth of a processor that both want."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +67,8 @@ class ReplayOptions:
         timeout_s: how long the script may take; 0 = for ever.
         command: in the place of the recorded one.
         cwd: folder in which the script is started; None = that of the run.
+        copied: `cwd` is an unchanged copy of the folder of the run.
+        background: the script runs with a low priority.
         anyway: also while the run goes on.
         test_file: where a test of the failure is to be written.
         repro_file: where a script is to be written that fails without the training.
@@ -80,6 +85,8 @@ class ReplayOptions:
     timeout_s: float = 600.0
     command: tuple[str, ...] = ()
     cwd: str | None = None
+    copied: bool = False
+    background: bool = False
     anyway: bool = False
     test_file: str | None = None
     repro_file: str | None = None
@@ -168,10 +175,11 @@ def _may_be_transient(
     options: ReplayOptions,
     warnings: Sequence[str],
 ) -> bool:
-    """Return whether a bad step is in order here, though nothing is known to differ."""
+    """Return whether a bad step gives other bits here, though nothing is known to differ."""
     converted = options.device or options.dtype or options.eager or options.build
-    alike = not (converted or warnings or options.debug or _folder(options, snapshot))
-    return alike and is_mended(snapshot, results)
+    elsewhere = _folder(options, snapshot) and not options.copied
+    alike = not (converted or warnings or options.debug or elsewhere)
+    return alike and is_onset(snapshot.reason) and all_match(results) is False
 
 
 def _absolute(file: str | None) -> str | None:
@@ -375,6 +383,9 @@ def _run(
             f"cannot start {command[0]!r}: {err.strerror}; give the command that starts the "
             "script here: `mothtrap replay RUN -- COMMAND`"
         ) from err
+    if options.background and hasattr(os, "setpriority"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.setpriority(os.PRIO_PROCESS, child.pid, BACKGROUND_PRIORITY)
     try:
         code = (
             child.wait(options.timeout_s or None) if not options.debug else _wait_debugging(child)

@@ -15,7 +15,7 @@ from mothtrap.report.answers.answer import Answer
 from mothtrap.report.difference import difference
 from mothtrap.report.record import answers as record_answers
 from mothtrap.report.record import recorded
-from mothtrap.report.source_lines import source_lines
+from mothtrap.report.source_lines import lines_at, source_files, source_lines
 from mothtrap.report.summary import RunSummary
 
 if TYPE_CHECKING:
@@ -31,6 +31,8 @@ _FINDING = (
     *("code", "name", "title", "severity", "step", "last_step", "count", "mode", "layers"),
     *("location", "message", "evidence", "fingerprint", "causes", "caused_by"),
 )
+AROUND_PLACE = 12
+"""Lines before and after a place that was asked for."""
 _ALL = "mothtrap show RUN --format json --all has everything"
 
 
@@ -49,7 +51,7 @@ def verdict(summary: RunSummary) -> Answer:
         content=content,
         ask={
             **dict.fromkeys(content, _ALL),
-            "findings": "ask `finding` for one in full",
+            "findings": "use `finding` to get one in full",
             "blind": "ask `coverage`",
         },
     )
@@ -81,17 +83,24 @@ def finding(run: Run, summary: RunSummary, which: str, rules: Sequence[type[Docu
     return Answer(question="finding", content=content, ask={"finding": _ALL})
 
 
-def source(run: Run, summary: RunSummary, which: str) -> Answer:
+def source(run: Run, summary: RunSummary, which: str, place: str = "") -> Answer:
     """Return the lines around the place of a finding, where the file is as the run noted it.
+
+    Args:
+        run: that is asked about.
+        summary: of the run.
+        which: code or fingerprint of a finding.
+        place: `file:line` of the script, in the place of that of a finding.
 
     Raises:
         UnknownNameError: the run has no such finding.
     """
-    found = source_lines(run, find(summary, which))
+    found = lines_at(run, place, AROUND_PLACE) if place else source_lines(run, find(summary, which))
     numbered = {str(found.first + place): line for place, line in enumerate(found.lines)}
     content = {"run": summary.run.id, "location": found.location, "lines": numbered}
     if found.problem:
         content["problem"] = found.problem
+        content["files"] = source_files(run)
     return Answer(question="source", content=content)
 
 

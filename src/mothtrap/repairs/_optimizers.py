@@ -1,0 +1,100 @@
+"""Arguments of the optimizer that a finding names."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    assigned,
+    code,
+    keyword,
+    line_of,
+    only,
+    without_argument,
+)
+
+
+def optimizer_of(script: Script, finding: Finding) -> cst.Call:
+    """Return the call that creates the optimizer of a finding.
+
+    Raises:
+        NoCertainRepairError: its line creates none, or several.
+    """
+    line = line_of(finding)
+    name = str(finding.evidence.get("optimizer") or "").partition(" ")[0]
+    made = [
+        one
+        for one in script.at(line, cst.Call)
+        if "parameters" in code(one) or "params" in code(one)
+        if code(one.func).rpartition(".")[2] == name or not name
+    ]
+    return only(made, f"optimizer in line {line}")
+
+
+def without_keyword(script: Script, finding: Finding, name: str) -> str:
+    """Return the source with an argument of the optimizer left at its default.
+
+    Raises:
+        NoCertainRepairError: the argument is not a number in the line of the optimizer.
+    """
+    optimizer = optimizer_of(script, finding)
+    given = keyword(optimizer, name)
+    if given is None or not _is_number(given.value):
+        raise NoCertainRepairError(f"`{name}` is not a number in the line of the optimizer")
+    return script.replaced(optimizer, without_argument(optimizer, given))
+
+
+def with_rate(script: Script, finding: Finding, rate: float) -> str:
+    """Return the source with another learning rate.
+
+    Raises:
+        NoCertainRepairError: the rate is not a number that only this optimizer uses.
+    """
+    optimizer = optimizer_of(script, finding)
+    given = keyword(optimizer, "lr")
+    value = given.value if given is not None else _second(optimizer)
+    now = finding.evidence.get("learning_rate")
+    if isinstance(value, cst.Name):
+        value = _assigned_once(script, value.value)
+    elif isinstance(value, cst.Attribute):
+        value = _default(script, value.attr.value)
+    if not _is_number(value) or not isinstance(now, int | float):
+        raise NoCertainRepairError("the learning rate is not a number in the line of the optimizer")
+    if abs(float(code(value)) - now) > 1e-6 * abs(now):
+        raise NoCertainRepairError(f"the learning rate was {now:g} when it was judged")
+    return script.replaced(value, cst.parse_expression(f"{rate:g}"))
+
+
+def _assigned_once(script: Script, name: str) -> cst.BaseExpression:
+    """Return the value of a variable that is only assigned, and used here."""
+    made = only(assigned(script, name), f"assignment of {name}")
+    if len([one for one in script.every(cst.Name) if one.value == name]) != 2:
+        raise NoCertainRepairError(f"`{name}` is used in several places")
+    return made.value
+
+
+def _default(script: Script, name: str) -> cst.BaseExpression:
+    """Return the default of a command-line argument: of `--lr` for `args.lr`."""
+    options = [
+        one
+        for one in script.calls("add_argument")
+        if any(code(arg.value).strip("\"'") == f"--{name.replace('_', '-')}" for arg in one.args)
+    ]
+    given = keyword(only(options, f"argument --{name}"), "default")
+    if given is None:
+        raise NoCertainRepairError(f"--{name} has no default")
+    return given.value
+
+
+def _second(call: cst.Call) -> cst.BaseExpression:
+    positional = [one.value for one in call.args if one.keyword is None and not one.star]
+    if len(positional) < 2:
+        raise NoCertainRepairError("the optimizer is created without a learning rate")
+    return positional[1]
+
+
+def _is_number(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Float | cst.Integer)

@@ -1,0 +1,22 @@
+"""Whether the weights of a script are its own, and not loaded from elsewhere."""
+
+from __future__ import annotations
+
+from mothtrap.repairs.script import NoCertainRepairError, Script
+
+_LOADS = ("load_state_dict", "from_pretrained", "load_weights", "load")
+_WORDS = ("pretrained", "weights=")
+
+
+def refuse_loaded_weights(script: Script) -> None:
+    """Refuse a script that loads weights, since a loaded part may be frozen on purpose.
+
+    Raises:
+        NoCertainRepairError: the file loads weights, or names pretrained ones.
+    """
+    for name in _LOADS:
+        if script.calls(name):
+            raise NoCertainRepairError(f"the script calls {name}(); check which weights it loads")
+    for word in _WORDS:
+        if word in script.module.code:
+            raise NoCertainRepairError(f"the script uses `{word}`; decide what must be trained")

@@ -1,0 +1,26 @@
+"""Watch a metric in the direction in which it is better."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, keyword, line_of, only
+
+_OTHER = {"min": "max", "max": "min"}
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with the other `mode=` in the line that the finding names."""
+    line = line_of(finding)
+    given = [
+        arg.value
+        for call in script.at(line, cst.Call)
+        if (arg := keyword(call, "mode")) is not None and isinstance(arg.value, cst.SimpleString)
+    ]
+    value = only(given, f"`mode=` in line {line}")
+    mode = code(value)
+    other = _OTHER.get(mode[1:-1])
+    if other is None or mode[1:-1] != finding.evidence.get("mode"):
+        raise NoCertainRepairError(f"`mode={mode}` in line {line} is not what the run saw")
+    return script.replaced(value, cst.SimpleString(f"{mode[0]}{other}{mode[-1]}"))

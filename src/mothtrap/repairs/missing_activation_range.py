@@ -1,0 +1,46 @@
+"""Give a loss what it expects: logits, or predictions without a last ReLU."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs._activations import refuse_thresholds
+from mothtrap.repairs.script import NoCertainRepairError, Script, last_name
+
+ANYWHERE = True
+
+_OF_SCORES = {
+    "NLLLoss": "CrossEntropyLoss",
+    "nll_loss": "cross_entropy",
+    "BCELoss": "BCEWithLogitsLoss",
+    "binary_cross_entropy": "binary_cross_entropy_with_logits",
+}
+"""Losses of probabilities, and the ones that take raw scores."""
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with the loss that takes raw scores.
+
+    Only where a loss of probabilities gets raw scores. All its calls in the file are changed.
+    """
+    if "nll" in finding.message or "negative log-likelihood" in finding.message:
+        names = ("NLLLoss", "nll_loss")
+    elif "a sigmoid is missing" in finding.message:
+        names = ("BCELoss", "binary_cross_entropy")
+        refuse_thresholds(script)
+    else:
+        raise NoCertainRepairError(
+            "decide whether the activation must go or the targets must be scaled into its range"
+        )
+    calls = [one for one in script.every(cst.Call) if last_name(one.func) in names]
+    if not calls:
+        raise NoCertainRepairError("this file calls no loss of probabilities")
+    return script.replaced_all([_renamed(call) for call in calls])
+
+
+def _renamed(call: cst.Call) -> tuple[cst.CSTNode, cst.CSTNode]:
+    """Return the name of a loss of probabilities, and of the loss that takes raw scores."""
+    if not isinstance(call.func, cst.Attribute):
+        raise NoCertainRepairError("the loss is imported by its name; change it with its import")
+    return call.func.attr, cst.Name(_OF_SCORES[last_name(call.func)])

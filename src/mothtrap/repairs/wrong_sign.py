@@ -1,0 +1,80 @@
+"""Turn the sign of a loss that is maximized."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    keyword,
+    last_name,
+    names_in,
+    only,
+)
+
+ANYWHERE = True
+
+_LOSSES = ("loss", "criterion", "cross_entropy", "mse", "l1", "nll", "bce", "huber")
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with the sign of the loss turned.
+
+    Only where one place in the file turns it: a minus before a loss function, a minus before the
+    tensor on which `backward` is called, `maximize=True`, or the mean of the log-probabilities of
+    the targets without a minus.
+    """
+    if "operation" not in finding.evidence:
+        raise NoCertainRepairError("the finding does not say which operation has the wrong sign")
+    turns = [
+        (one, one.expression)
+        for one in script.every(cst.UnaryOperation)
+        if isinstance(one.operator, cst.Minus) and _is_loss(script, one)
+    ]
+    maximized = [
+        (arg.value, cst.Name("False"))
+        for call in script.every(cst.Call)
+        if (arg := keyword(call, "maximize")) is not None and code(arg.value) == "True"
+    ]
+    likelihoods = [(one, cst.UnaryOperation(cst.Minus(), one)) for one in _likelihoods(script)]
+    old, new = only([*turns, *maximized, *likelihoods], "place that turns the sign")
+    return script.replaced(old, new)
+
+
+def _is_loss(script: Script, minus: cst.UnaryOperation) -> bool:
+    """Return whether a minus stands before a call of a loss, or before what runs backward."""
+    inner = minus.expression
+    if isinstance(inner, cst.Call):
+        names = [name.lower() for name in names_in(inner.func)]
+        return any(word in name for name in names for word in _LOSSES)
+    above = next(script.parents(minus))
+    runs = isinstance(above, cst.Attribute) and above.attr.value == "backward"
+    return isinstance(inner, cst.Name) and (runs or "loss" in inner.value.lower())
+
+
+def _likelihoods(script: Script) -> list[cst.Call]:
+    """Return means of gathered log-probabilities that a function returns without a minus."""
+    gathered = {
+        code(target.target)
+        for one in script.every(cst.Assign)
+        for target in one.targets
+        if "log_softmax" in code(one.value) and "gather" in code(one.value)
+    }
+    return [
+        call
+        for call in script.calls("mean")
+        if isinstance(call.func, cst.Attribute)
+        and (code(call.func.value) in gathered or _gathers(call.func.value))
+        and isinstance(next(script.parents(call)), cst.Return | cst.Assign)
+    ]
+
+
+def _gathers(node: cst.BaseExpression) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and last_name(node.func) == "gather"
+        and "log_softmax" in code(node)
+    )

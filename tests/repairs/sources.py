@@ -1,0 +1,129 @@
+"""Pieces of scripts, and fields of findings, from which the programs of the tests are made."""
+
+from __future__ import annotations
+
+LOOP = """\
+for x, y in loader:
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    opt.step()  # apply
+"""
+NET = """\
+class Net(nn.Module):
+    def forward(self, x):
+        return {}  # result
+"""
+EPOCHS = """\
+model.train()
+for epoch in range(3):
+    for x, y in loader:
+        opt.zero_grad()
+        loss = loss_fn(model(x), y)
+        loss.backward()
+        opt.step()
+    model.eval()
+    with torch.no_grad():
+        score = loss_fn(model(a), b)
+"""
+SEQUENTIAL = """\
+model = nn.Sequential(
+    nn.Linear(4, 3),  # the classes
+    nn.Softmax(dim=1),
+)
+"""
+AT_3 = "softmax goes into cross_entropy; the softmax is called at train.py:3"
+SIGMOID_AT_3 = "the sigmoid is called at train.py:3"
+FIRST = """\
+model = build()
+opt = torch.optim.Adam(model.parameters(), lr=0.1)  # steps
+model = build()
+"""
+LISTED = """\
+class Net(nn.Module):
+    def __init__(self):
+        self.parts = [nn.Linear(2, 2)]  # two
+"""
+MOVED = LOOP.replace("    opt.step()", "    opt.zero_grad()\n    opt.step()")
+IN_ORDER = """\
+loader = DataLoader(data, 32{})  # batches
+for x, y in tqdm(loader):
+    loss = loss_fn(model(x), y)
+"""
+
+MSE = """\
+for x, y in loader:
+    loss = criterion({}, y)
+    loss.backward()
+with torch.no_grad():
+    score = criterion({}, b)
+"""
+SHAPES = {"evidence": {"prediction_shape": [8, 1], "target_shape": [8]}, "location": "train.py:2"}
+PACED = """\
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+plan = torch.optim.lr_scheduler.StepLR(opt, step_size=5)
+for epoch in range(9):
+    for x, y in loader:
+        loss_fn(model(x), y).backward()
+        opt.step()
+        plan.step()
+    print(epoch)
+"""
+PER_EPOCH = PACED.replace("        plan.step()\n", "").replace(
+    "    print(epoch)", "    plan.step()\n    print(epoch)"
+)
+FELL = {"message": "the learning rate of SGD fell from 0.1 to 1e-05", "location": "train.py:1"}
+PACE = {"planned": 9, "calls": 90, "steps": 90, "passes": 9}
+CUT = """\
+class Net(nn.Module):
+    def forward(self, x):
+        h = self.encoder(x)
+        h = h.detach()
+        return self.head(h)
+"""
+NO_GRAPH = """\
+class Net(nn.Module):
+    def forward(self, x):
+        with torch.no_grad():
+            # features
+            h = self.encoder(x)
+        return self.head(h)
+"""
+SUMMED = """\
+for i, (x, y) in enumerate(loader):
+    loss = ce(model(x), y)
+    loss.backward()
+    if (i + 1) % EVERY == 0:
+        opt.step()
+        opt.zero_grad()
+"""
+TOTAL = "for x, y in loader:\n    loss = f(x)\n    loss.backward()\n    total += loss\n"
+KEPT = {"message": "the last 200 losses are all still in memory with their graphs"}
+ADAM = "opt = torch.optim.Adam(model.parameters(), lr={})\n"
+RATE = {
+    "location": "train.py:1",
+    "evidence": {"optimizer": "Adam", "learning_rate": 0.5},
+}
+LOG = "def entropy(p):\n    return -(p * torch.log(p)).sum()\n"
+ZERO = {
+    "location": "train.py:2",
+    "message": "the loss is NaN; torch.log made it from finite values "
+    "(input from 0 to 1, 1 of 32 values are 0)",
+}
+RESET = """\
+for epoch in range(9):
+    opt = torch.optim.Adam(model.parameters())
+    train(opt)
+"""
+ZEROS = "model = Net()\nfor p in model.parameters():\n    nn.init.zeros_(p)\ntrain(model)\n"
+SCORES = {"message": "nll_loss gets raw scores: their exponentials do not sum to 1"}
+PIXELS = {"message": "0 (Linear) gets data from 0 to 255: their root mean square is 122"}
+FROZEN = """\
+model = Net()
+for name, p in model.named_parameters():
+    if "head" not in name:
+        p.requires_grad = False
+train(model)
+"""
+STILL = {"message": "99 % of the parameters of Net are frozen (limit 50 %)"}
+HEAD = "model = Net()\nopt = torch.optim.Adam(model.head.parameters(), lr=0.1)\n"
+PLATEAU = 'plan = ReduceLROnPlateau(opt, mode="max", patience=3)\n'
