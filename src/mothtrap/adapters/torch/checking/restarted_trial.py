@@ -12,7 +12,7 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job.copies import GoOn
-from mothtrap.adapters.torch.reproduce.replaying.interception import Interception
+from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.step import Change
 from mothtrap.core.check_plan import CheckPlan, TrialOrder
 
