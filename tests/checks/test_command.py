@@ -5,19 +5,29 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from tests.harness.running import PYTHON, Outcome, environment, run, show
 
 PROGRAMS = Path(__file__).parent / "programs"
+REAL = (sys.executable,)
+"""Python that can be started again by the words that started it."""
 
 
-def checked(folder: Path, program: str, *arguments: str, options: tuple[str, ...] = ()) -> Outcome:
+def checked(
+    folder: Path,
+    program: str,
+    *arguments: str,
+    options: tuple[str, ...] = (),
+    python: Sequence[str] = PYTHON,
+) -> Outcome:
     """Check a program in a folder."""
     words = [*PYTHON, "-m", "mothtrap", "check", "--runs-dir", "runs", "--name", "seen", *options]
-    target = ["--", *PYTHON, str(PROGRAMS / program), *arguments]
+    target = ["--", *python, str(PROGRAMS / program), *arguments]
     return run([*words, *target], cwd=folder, env=environment())
 
 
@@ -71,6 +81,33 @@ def test_the_run_is_of_kind_check_and_holds_the_states_of_the_checks(
     assert states["PRE104"] == "ok"
     assert states["PRE102"] == "not_applicable"
     assert json.dumps(record)
+
+
+@pytest.mark.full
+def test_a_script_that_is_started_again_for_a_trial_keeps_its_files_too(tmp_path: Path) -> None:
+    (tmp_path / "old.pt").write_text("of an earlier run\n")
+    before = contents(tmp_path)
+    outcome = checked(
+        tmp_path, "writes.py", options=("--restart", "--select", "PRE104"), python=REAL
+    )
+    assert outcome.returncode == 0, outcome.stderr
+    assert "the loss falls when one batch is repeated" in outcome.stderr
+    assert contents(tmp_path) == before
+
+
+@pytest.mark.full
+def test_a_thread_that_trains_is_checked_by_restarts(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "threaded.py", options=("--select", "PRE101,PRE104"), python=REAL)
+    assert "2 passed" in outcome.stderr, outcome.stderr
+
+
+@pytest.mark.full
+def test_all_ranks_are_started_again_for_a_trial(tmp_path: Path) -> None:
+    words = [*PYTHON, "-m", "mothtrap", "check", "--runs-dir", "runs", "--select", "PRE101,PRE104"]
+    ranks = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    target = ["--", *REAL, *ranks, str(PROGRAMS / "ranks.py")]
+    outcome = run([*words, *target], cwd=tmp_path, env=environment())
+    assert "2 passed" in outcome.stderr, outcome.stderr
 
 
 def test_a_faulty_script_gets_a_finding_and_exit_code_1(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState
@@ -30,6 +31,7 @@ def store_run(
     first_loss: float = 1.0,
     failures: tuple[ToolError, ...] = (),
     kind: RunKind = RunKind.TRAIN,
+    facts: tuple[Fact, ...] = (),
 ) -> None:
     """Write a finished run with one worker and one rule that found nothing."""
     info = RunInfo(
@@ -47,7 +49,9 @@ def store_run(
     attempt = layout.create_run(path, info)
     _, folder = layout.claim_worker(attempt)
     log = WorkerLog(folder)
-    log.append([*(_step(step, first_loss) for step in range(steps)), _ending(steps, failures)])
+    log.append(
+        [*(_step(step, first_loss) for step in range(steps)), _ending(steps, (*failures, *facts))]
+    )
     log.close()
     monitor = FindingLog(layout.monitor_folder(attempt, 0))
     status = RuleStatus(code="NUM001", name="nonfinite_loss", state=RuleState.OK)
@@ -66,7 +70,7 @@ def _step(step: int, first_loss: float) -> StepRecord:
     )
 
 
-def _ending(steps: int, failures: tuple[ToolError, ...]) -> StepRecord:
+def _ending(steps: int, failures: tuple[Fact, ...]) -> StepRecord:
     """The record that carries what a worker says when it ends: it is no train step."""
     return StepRecord(
         key=StepKey(step=steps, mode=Mode.PREDICT),

@@ -51,4 +51,4 @@ def test_never_is_never() -> None:
 def test_a_baseline_that_is_not_there_is_a_mistake_of_usage() -> None:
     done = mothtrap("show", "after", "--baseline", "gone.json")
     assert done.exit_code == 2
-    assert "no baseline gone.json" in done.stderr
+    assert "cannot read the baseline gone.json" in done.stderr

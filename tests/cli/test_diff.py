@@ -63,7 +63,7 @@ def test_where_all_is_ignored_nothing_is_compared(runs: Path) -> None:
 def test_nothing_in_common_exits_with_2(runs: Path) -> None:
     found = mothtrap("diff", "before", "empty")
     assert found.exit_code == 2
-    assert "nothing in common" in found.output
+    assert "no comparable data in common" in found.output
 
 
 def test_a_run_that_is_not_there_exits_with_2(runs: Path) -> None:

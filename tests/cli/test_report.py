@@ -63,7 +63,7 @@ def test_under_github_the_summary_is_appended(
 def test_what_cannot_be_written_is_said() -> None:
     for args, said in (
         (("-o", "nowhere/r.html"), "cannot write nowhere/r.html: No such file"),
-        (("-o", "report"), "says no format"),
+        (("-o", "report"), "cannot tell the format"),
     ):
         done = report(*args)
         assert done.exit_code == 2

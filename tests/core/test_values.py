@@ -49,7 +49,7 @@ from mothtrap.core.values import to_struct
         ),
         (
             {"collections": {"a": {"modes": ["trian"]}}},
-            "collections.a.modes cannot be 'trian' (did you mean 'train'?); expected one of: train, ",
+            "collections.a.modes cannot be 'trian' (did you mean 'train'?); expected one of: tr",
         ),
         (
             {"collections": {"a": {"eval": {"stopp": 3}}}},

@@ -48,10 +48,10 @@ FAILURES = {
         line=17,
         says=(
             "`x.view(32, 36)` in Net",
-            "(32, 36) has 1152 elements, but the tensor has 612; 32 is the size of a whole batch",
+            "(32, 36) has 1152 elements, but the tensor has 612; 32 is the size of a full batch",
             "x is float32 (17, 4, 3, 3) and comes from pool (nn.MaxPool2d, ",
         ),
-        fix="write no batch size into the code",
+        fix="do not hard-code the batch size",
         batch="gave 17 rows, fewer than its batch size 32; samples 64 to 80 of its data",
     ),
     "targets_of_a_whole_batch": Expected(
@@ -59,7 +59,7 @@ FAILURES = {
         step=2,
         line=10,
         says=("`model(x) - torch.ones(32, 1)` (targets_of_a_whole_batch.py:10): the size of ten",),
-        fix="torch.ones(32, 1) has the size of a whole batch: write x.shape[0] in place of 32",
+        fix="torch.ones(32, 1) has the size of a full batch: write x.shape[0] instead of 32",
         batch="gave 6 rows, fewer than its batch size 32",
     ),
     "rows_of_a_whole_batch": Expected(
@@ -67,7 +67,7 @@ FAILURES = {
         step=2,
         line=11,
         says=("ones is float32 (32, 1)",),
-        fix="a tensor here may be of a whole batch (32 rows): made with a size that stands in",
+        fix="a tensor here may have the size of a full batch (32 rows)",
         batch="gave 6 rows, fewer than its batch size 32",
     ),
     "wide_pooling": Expected(
@@ -77,17 +77,17 @@ FAILURES = {
         line=12,
         says=(
             "fc1 (nn.Linear(64, 10), ",
-            "wide_pooling.py:10) got input of shape (5, 36): its last axis must be 64, and is 36",
+            "wide_pooling.py:10) got input of shape (5, 36): its last axis must be 64, but is 36",
             "it comes from flatten (nn.Flatten, ",
         ),
-        fix="make it nn.Linear(36, 10), or give it 64",
+        fix="change the layer to nn.Linear(36, 10), or give it an input of size 64",
     ),
     "channels_last": Expected(
         kind="shape",
         step=3,
         module="0",
         line=10,
-        says=("got images of shape (2, 8, 8, 3): its axis 1 (channels) must be 3, and is 8",),
+        says=("got images of shape (2, 8, 8, 3): its axis 1 (channels) must be 3, but is 8",),
         fix="x.permute(0, 3, 1, 2)",
     ),
     "classes_on_the_last_axis": Expected(
@@ -96,7 +96,7 @@ FAILURES = {
         line=10,
         says=(
             "predictions of shape (4, 7, 11) and targets of shape (4, 7)",
-            "the classes must be axis 1, and here the last axis (11) has them",
+            "the classes must be in axis 1, but here they are in the last axis (11)",
             "the prediction comes from 1 (nn.Linear(8, 11), ",
         ),
         fix="pred.transpose(1, -1)",
@@ -116,7 +116,7 @@ FAILURES = {
         step=2,
         module="1",
         line=11,
-        says=("1 (nn.BatchNorm1d(8), ", "more than one value per channel, and this is one row"),
+        says=("1 (nn.BatchNorm1d(8), ", "more than one value per channel, but this is one row"),
         fix="drop_last=True",
         batch="gave 1 row, fewer than its batch size 4; sample 8 of its data",
     ),
@@ -148,7 +148,7 @@ FAILURES = {
         step=0,
         module="head",
         line=13,
-        says=("its weights were never given memory", "it comes from body (nn.Linear(6, 4), "),
+        says=("its weights have no memory", "it comes from body (nn.Linear(6, 4), "),
         fix="to_empty",
     ),
     "token_beyond_the_vocabulary": Expected(
@@ -156,7 +156,7 @@ FAILURES = {
         step=3,
         module="embed",
         line=15,
-        says=("to 50 ", "(wrong in row 1: sample 13): it has rows 0 to 49"),
+        says=("to 50 ", "(wrong in row 1: sample 13): it has only rows 0 to 49"),
         fix="nn.Embedding(51, ...)",
         batch="samples 12 to 15",
     ),
@@ -172,7 +172,7 @@ FAILURES = {
         kind="graph",
         step=0,
         line=13,
-        says=("that an earlier backward has used up", "of the variables there, state has a graph"),
+        says=("that an earlier backward already freed", "among the variables there, state"),
         fix="state = state.detach()",
     ),
     "overwritten_activation": Expected(
@@ -190,13 +190,13 @@ FAILURES = {
         step=1,
         line=14,
         says=("as 1.weight has it: a step of an optimizer between forward and backward",),
-        fix="come before any optimizer.step()",
+        fix="before any optimizer.step()",
     ),
     "detached_loss": Expected(
         kind="graph",
         step=0,
         line=10,
-        says=("no graph to go back through", "prediction has a graph: it was cut between there"),
+        says=("no graph to follow", "prediction has a graph: it was cut between there"),
         fix=".detach()",
     ),
     "all_pairs": Expected(
@@ -205,7 +205,7 @@ FAILURES = {
         module="Pairs",
         line=13,
         says=("`torch.cdist(x, x)` in Pairs", "asked for 4 PiB", "x is float32 (33554432, 1)"),
-        fix="look at the sizes",
+        fix="check the sizes",
     ),
     "corrupt_sample": Expected(
         kind="data",

@@ -58,7 +58,7 @@ def test_thresholds_come_from_the_configuration() -> None:
         ),
         (Config(rules={"ACT201": {"min_units": 2.5}}), r"min_units = 2.5 is float, expected int"),
         (Config(rules={"ACT201": {"dead_share": "all"}}), r"is str, expected float"),
-        (Config(rules={"LOS401": {"num_steps": -3}}), r"num_steps = -3 can be no threshold"),
+        (Config(rules={"LOS401": {"num_steps": -3}}), r"num_steps = -3 is not a valid threshold"),
         (Config(rules={"LOS401": {"diff_percent": 0}}), r"expected a finite number above 0"),
         (Config(rules={"LOS401": {"diff_percent": math.inf}}), r"diff_percent = inf"),
         (Config(rules={"LOS401": {"diff_percent": math.nan}}), r"diff_percent = nan"),

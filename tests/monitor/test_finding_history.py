@@ -147,7 +147,7 @@ def test_what_filled_most_of_the_training_stays_a_warning_when_it_passes() -> No
     book.passed("GRD101", 900)
     [case] = book.findings
     assert (case.severity, case.evidence["passed_at_step"]) == (Severity.INFO, 390)
-    assert case.message.count("passed") == 1
+    assert case.message.count("had ended") == 1
 
 
 def test_what_comes_back_holds_again_from_then_on() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -109,6 +110,14 @@ def test_judges_the_first_steps_and_then_every_fourth() -> None:
     assert rule.seen == [*range(FIRST_STEPS), *sparser]
 
 
+def test_fast_steps_of_an_analysis_are_judged_without_regard_to_time() -> None:
+    rule = Watching()
+    monitor = Monitor([rule], clock=Clock(), every=100)
+    for step in range(FIRST_STEPS):
+        monitor.feed(record(step))
+    assert rule.seen == [*range(FIRST_STEPS)]
+
+
 def test_judges_every_evaluation_among_the_first_steps() -> None:
     rule, clock = Watching(), Clock(per_call_s=1.0)
     monitor = Monitor([rule], clock=clock)
@@ -136,6 +145,17 @@ class Waiting(Watching):
 
     code = "TST004"
     waits = True
+
+
+def test_fast_steps_are_judged_when_they_are_a_quarter_of_all() -> None:
+    clock = Clock()
+    rule = Slow(clock=clock)
+    monitor = Monitor([rule], clock=clock)
+    for step in range(DENSE_STEPS):
+        monitor.feed(record(step))
+        monitor.feed(replace(record(step), key=StepKey(step=step, mode=Mode.EVAL)))
+    assert rule.seen == [0, 1, 2, 3, 5, 7, 10, 14, 19, 26, 35, 47, 63]
+    assert all(later <= 4 / 3 * (step + 1) for step, later in pairwise(rule.seen))
 
 
 def test_then_judging_takes_its_share_of_the_time_but_is_not_left_out_for_long() -> None:

@@ -43,7 +43,7 @@ def test_a_written_test_fails_until_the_fault_is_mended(
     assert f"test_step.py shows it with {subject} alone" in outcome.stdout, outcome
 
     of_operation = "torch." in subject
-    assert ("it does not guard a repair of" in outcome.stdout) is of_operation, outcome
+    assert ("it does not test a fix of" in outcome.stdout) is of_operation, outcome
 
     failed = checked(test)
     assert failed.returncode == 1, failed.stdout
@@ -92,7 +92,7 @@ def test_a_layer_that_raises_by_itself_gives_a_test_and_a_step_in_order_a_reason
     outcome = run([*again, tmp_path / "test_step.py"], cwd=tmp_path)
     assert outcome.returncode == 0, outcome
     assert "test_step.py shows it with module `rnn` (GRU) alone" in outcome.stdout
-    assert "it does not guard a repair of train.py:15" in outcome.stdout
+    assert "it does not test a fix of train.py:15" in outcome.stdout
     failed = checked(tmp_path / "test_step.py")
     assert failed.returncode == 1, failed.stdout
     assert "Expected hidden size (1, 4, 4), got [1, 8, 4]" in failed.stdout

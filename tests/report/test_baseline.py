@@ -58,9 +58,9 @@ def test_a_baseline_is_the_same_file_whatever_the_order_and_has_names_for_the_re
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (None, "no baseline .*--save-baseline"),
-        ("{", "is no baseline"),
-        ("[]", "is no baseline"),
+        (None, "cannot read the baseline .*--save-baseline"),
+        ("{", "is not a baseline"),
+        ("[]", "is not a baseline"),
         ('{"version": 9}', "a baseline of version 9; this mothtrap reads 1"),
     ],
 )

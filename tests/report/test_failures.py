@@ -27,7 +27,7 @@ def failed(**changes: Any) -> ScriptFailed:
         "inputs": ("x: float32 (17, 64)",),
         "batch": "loader 1 (train.py:9) gave 17 rows, fewer than its batch size 32",
         "location": "model.py:22",
-        "fixes": ("make it nn.Linear(64, 10), or give it 128", "or the other"),
+        "fixes": ("change the layer to nn.Linear(64, 10)", "or the other"),
     }
     return ScriptFailed(**values | changes)
 

@@ -23,7 +23,10 @@ SNAPSHOTS = (kept(0, "finding STR701"), kept(1, "finding GRD101"), kept(71, "non
         (SNAPSHOTS[:2], 1),
         (SNAPSHOTS[:1], 0),
         ((SNAPSHOTS[0], kept(71, "nonfinite", exact=False)), 0),
-        ((kept(71, "request", exact=False),), "71 (of a later state: nothing to compare with)"),
+        (
+            (kept(71, "request", exact=False),),
+            "71 (from a later state, so there is nothing to compare with)",
+        ),
         ((kept(71, "x", scripted=False),), "71 --build MODULE:FUNCTION"),
     ],
 )

@@ -214,7 +214,7 @@ def test_every_format_is_written_and_found_by_a_name() -> None:
     names = ["r.html", "r.md", "r.sarif", "r.sarif.json", "r.xml", "r.json", None]
     forms = ["html", "markdown", "sarif", "sarif", "junit", "json", "html"]
     assert [form_of(name) for name in names] == forms
-    with pytest.raises(ConfigError, match="says no format"):
+    with pytest.raises(ConfigError, match="cannot tell the format"):
         form_of("report")
 
 

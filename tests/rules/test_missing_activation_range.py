@@ -141,8 +141,20 @@ def test_scores_of_other_operations_are_quiet(chain: tuple[str, ...]) -> None:
     assert check(*(call(None, *chain, step=n, operation="cross_entropy") for n in range(3))) == []
 
 
-def test_a_loss_of_probabilities_without_a_softmax_is_none_of_scores() -> None:
-    looks = [call(None, "relu", step=n, operation="cross_entropy") for n in range(3)]
-    looks = [msgspec.structs.replace(one, predicts_probabilities=True) for one in looks]
-    with pytest.raises(NotApplicable):
-        check(*looks)
+@pytest.mark.parametrize(
+    ("operation", "activation"), [("cross_entropy", "softmax"), ("binary_cross_entropy", "sigmoid")]
+)
+def test_a_relu_in_place_of_probabilities_is_an_error(operation: str, activation: str) -> None:
+    looks = [
+        msgspec.structs.replace(
+            call(None, "relu", "linear", step=n, operation=operation),
+            predicts_probabilities=True,
+            function="crossentropy",
+        )
+        for n in range(3)
+    ]
+    [finding] = check(*looks)
+    assert finding.severity is Severity.ERROR
+    assert "crossentropy expects probabilities but gets the output of a ReLU" in finding.message
+    assert finding.fixes == (f"End the model with a {activation} instead of the ReLU.",)
+    assert {"nonfinite_loss", "nonfinite_gradient"} <= set(MissingActivationRange.explains)

@@ -41,7 +41,7 @@ def test_the_job_is_started_again_and_its_rows_are_verified() -> None:
     play = Played()
     first, second = narrowed(PLAN, [uncopied(0, nonfinite=True), uncopied(1, nonfinite=True)], play)
     assert (second.operation, second.rows, second.match) == ("torch.log", (2,), True)
-    assert second.told[-1] == "row 2 alone reproduces it; without, the step is in order"
+    assert second.told[-1] == "row 2 alone reproduces it; without it, the step is fine"
     assert first.operation == "torch.distributed.all_reduce"
     assert all(plan.watch and not plan.narrow for plan in play.plans)
     assert play.plans[0].rows == ()

@@ -69,7 +69,7 @@ def test_a_run_has_a_ledger(tmp_path: Path) -> None:
     assert found.exit_code == 0, found.output
     found = CliRunner().invoke(main, ["doctor", str(tmp_path / "runs" / "unseeded")])
     assert found.exit_code == 1
-    assert "fix: torch.manual_seed(0) before the model is made" in found.output
+    assert "fix: torch.manual_seed(0) before the model is created" in found.output
     (tmp_path / "train.py").write_text(SCRIPT + "\n")
     found = CliRunner().invoke(
         main, ["doctor", str(path), "--format", "json"], env={"PWD": str(tmp_path)}

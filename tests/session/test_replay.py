@@ -91,7 +91,7 @@ def test_a_run_that_ended_before_the_inputs_of_a_step_says_so(
     end = WorkerEnded(step=9, steps=9, own_s=0.0, wall_s=1.0, exception="KeyError: 'x'")
     found: Any = HandMadeRun(observed=(end,), state="crashed")
     monkeypatch.setattr(replays, "open_run", lambda _: found)
-    with pytest.raises(StepUnavailableError, match=r"it ended with KeyError.* no step to do again"):
+    with pytest.raises(StepUnavailableError, match=r"it ended with KeyError.* no step to replay"):
         choose(tmp_path, None)
 
 

@@ -8,7 +8,7 @@ from types import FrameType
 
 import pytest
 
-from mothtrap.core.facts.stalls import CollectiveCall, WorkerStalled
+from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
 from mothtrap.session import stall_observer
 from mothtrap.session.stall_observer import StallObserver
 from mothtrap.store.stalls import StallReader
@@ -18,10 +18,17 @@ class Job:
     """A job whose steps, clock, and work the test sets; its training thread is the test's."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.now_s, self.steps, self.work = 0.0, 1, (0.0, 0.0)
+        self.now_s, self.steps, self.work, self.reads = 0.0, 1, (0.0, 0.0), ""
+        self.is_blocked = True
         monkeypatch.setattr(stall_observer, "_work", lambda: self.work)
         self.watch = StallObserver(
-            folder, 3, lambda: self.steps, self.call, lambda: self.now_s, begins=False
+            folder,
+            3,
+            lambda: self.steps,
+            self.call,
+            lambda: InputState(self.reads, is_blocked=self.is_blocked),
+            lambda: self.now_s,
+            begins=False,
         )
         self._reader = StallReader(folder)
 
@@ -98,3 +105,21 @@ def test_steps_that_come_again_are_reported(job: Job) -> None:
 def test_a_damaged_state_is_none(job: Job, tmp_path: Path) -> None:
     (tmp_path / "stalled.json").write_text("no")
     assert StallReader(tmp_path).poll() is None
+
+
+def test_the_record_that_is_read_is_stored_and_since_when(job: Job) -> None:
+    job.train(0.5)
+    job.reads = "record 1"
+    job.wait(9)
+    job.reads = "record 2"
+    state = job.wait(4)
+    assert state is not None
+    assert (state.waited_s, state.reading, state.reading_s) == (13.0, "record 2", 3.0)
+    job.is_blocked = False
+    state = job.wait(2)
+    assert state is not None
+    assert (state.reading, state.reading_s) == ("record 2", 0.0)
+    job.steps += 1
+    state = job.wait(1)
+    assert state is not None
+    assert (state.has_resumed, state.reading, state.reading_s) == (True, "", 0.0)

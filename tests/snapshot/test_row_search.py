@@ -31,7 +31,7 @@ def search(
 def test_one_bad_row_is_found_whatever_is_suspected(candidates: tuple[int, ...]) -> None:
     found = search(lambda rows, _: 17 in rows, 32, candidates)
     assert (found.rows, found.evidence) == ((17,), "alone")
-    assert found.sentence == "row 17 alone reproduces it; without, the step is in order"
+    assert found.sentence == "row 17 alone reproduces it; without it, the step is fine"
     assert found.trials <= 30
 
 

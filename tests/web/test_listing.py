@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from tests.web.made_runs import MadeRun, exploding
 
+from mothtrap.store import run_fingerprint
 from mothtrap.store.remote import cache_folder
-from mothtrap.web import listing
+from mothtrap.web import listing, row_reading
 from mothtrap.web.listing import Page, RunsFolder
 
 MANY = 10_000
@@ -21,6 +22,7 @@ MANY = 10_000
 def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with one run that has ended."""
     monkeypatch.setenv("MOTHTRAP_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(run_fingerprint, "SETTLED_S", -1.0)
     run = MadeRun(tmp_path / "runs" / "ended")
     run.train([1.0, 0.5, 0.2])
     run.find(exploding(1))
@@ -43,14 +45,25 @@ def until_cached(runs: Path) -> None:
         assert time.monotonic() < until_s
 
 
-def test_another_server_needs_no_file_of_a_run_that_has_ended(runs: Path) -> None:
+def test_another_server_opens_no_run_that_has_ended(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (row,) = read(RunsFolder(str(runs))).rows
     assert (row.severity, row.steps) == ("error", 3)
     until_cached(runs)
-    shutil.rmtree(runs / "ended" / "1" / "w0")
-    assert RunsFolder(str(runs)).page().rows == [row]
-    os.utime(runs / "ended" / "1" / "end.json", (1, 1))  # another end: it is read again
+    with monkeypatch.context() as patch:
+        patch.delattr(row_reading, "open_run")
+        assert RunsFolder(str(runs)).page().rows == [row]
+    shutil.rmtree(runs / "ended" / "1" / "w0")  # which does not touch its end
     assert read(RunsFolder(str(runs))).rows[0].steps == 0
+
+
+def test_a_filter_compares_the_rows_of_the_cache_with_the_files(runs: Path) -> None:
+    read(RunsFolder(str(runs)))
+    until_cached(runs)
+    assert read(RunsFolder(str(runs)), "steps > 2").matching == 1
+    shutil.rmtree(runs / "ended" / "1" / "w0")
+    assert read(RunsFolder(str(runs)), "steps > 2").matching == 0
 
 
 def test_a_run_that_goes_on_is_read_again(runs: Path) -> None:

@@ -106,11 +106,11 @@ def test_stopping_is_asked_agreed_and_ended(watched: Watched, site: Site) -> Non
     )
     page.route(
         "**/api/control/snapshot?*",
-        lambda route: route.fulfill(json={"message": "step 50 was kept and can be replayed"}),
+        lambda route: route.fulfill(json={"message": "step 50 was stored and can be replayed"}),
     )
     open_view(watched, site, "overview", "live")
     page.get_by_role("button", name="Snapshot").click()
-    page.get_by_text("step 50 was kept and can be replayed").first.wait_for()
+    page.get_by_text("step 50 was stored and can be replayed").first.wait_for()
     page.get_by_role("button", name="Stop", exact=True).click()
     page.get_by_role("button", name="Stop the job now?").click()
     page.get_by_text("stop: requested ✔ agreed ✔ stops before 51 …").wait_for()

@@ -181,6 +181,13 @@ class Forward(Protocol):
     ) -> Sequence[tuple[str, Array]]:
         """Return the output of each module call, in order of their ends."""
 
+    def stale(self) -> Mapping[str, tuple[Array, ...]] | None:
+        """Return the outputs with one tensor as it was before the watched steps, by its name.
+
+        Only tensors that have changed since then, that no checkpoint holds, and that have no axis
+        as long as the batch. None where the framework has no such tensors.
+        """
+
     def layers(self) -> Sequence[LayerRow]:
         """Return the layers without layers inside, and those with parameters of their own."""
 

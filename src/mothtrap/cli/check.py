@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 @click.option(
     "--select", metavar="CODES", help="Rules and checks to run, by code or family: PRE1,PRE104."
 )
+@click.option(
+    "--restart", is_flag=True, help="Start the script again for each trial, rather than copy it."
+)
 @click.option("--network", is_flag=True, help="Allow the script to connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report to this file, e.g. report.html.")
@@ -62,6 +65,7 @@ def command(
     budget: float,
     steps: int,
     select: str | None,
+    restart: bool,
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
@@ -108,7 +112,14 @@ def command(
         "overhead": 0.0,
     }
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
-    options = CheckOptions(steps=steps, budget_s=budget, network=network, name=name, report=report)
+    options = CheckOptions(
+        steps=steps,
+        budget_s=budget,
+        restarts=restart,
+        network=network,
+        name=name,
+        report=report,
+    )
     files = _Files(layers=layers, as_test=as_test)
     ctx.exit(_checked(arguments, config, options, files, fail_on, warnings, descriptors))
 

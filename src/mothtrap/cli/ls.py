@@ -8,7 +8,7 @@ import sys
 import time
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,8 +16,7 @@ from mothtrap.cli._group import Refusal
 from mothtrap.cli._options import runs_dir_option, runs_folder
 
 if TYPE_CHECKING:
-    from mothtrap.reader.run import Run
-    from mothtrap.report.summary import RunSummary
+    from mothtrap.web.row_cache import ListedRun
 
 DATE = "%Y-%m-%d %H:%M"
 """When the latest attempt of a run was started, in the time of this machine."""
@@ -63,13 +62,13 @@ def command(
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=overrides)
     if not is_url(config.runs_dir):
         runs_folder(config.runs_dir, given=runs_dir is not None)
-    runs = _chosen(config.runs_dir, where, everything)
+    listed = _chosen(config.runs_dir, where, everything)
     if form == "csv":
-        from mothtrap.reader.runs import Runs
+        from mothtrap.reader.run_columns import as_csv, joined_row
 
-        click.echo(Runs(runs).to_csv(), nl=False)
+        rows = [joined_row(each.columns, each.parameters, each.row.metrics) for each in listed]
+        click.echo(as_csv(rows), nl=False)
         return
-    listed = _listed(runs)
     if form == "json":
         click.echo(jsonable.shown([_as_json(each) for each in listed]))
         return
@@ -83,82 +82,79 @@ def command(
         click.echo(line)
 
 
-class _Listed(NamedTuple):
-    """A run of the list; `started_s` is Unix time, None where it is not known."""
-
-    summary: RunSummary
-    started_s: float | None
-    ending: str
-    run: Run
-
-
-def _chosen(runs_dir: str, where: str | None, everything: bool) -> list[Run]:
+def _chosen(runs_dir: str, where: str | None, everything: bool) -> list[ListedRun]:
     """Return the runs that are listed, the latest last."""
-    from mothtrap.reader.runs import runs
+    from mothtrap.web.listed_runs import listed_runs
 
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = runs(runs_dir, where, archived=everything)
+        found = listed_runs(runs_dir)
     for warning in told:
         click.echo(f"warning: {warning.message}", err=True)
-    return list(found)[::-1]
+    for each in found:
+        if each.row.problem:
+            click.echo(f"warning: {each.row.name} cannot be opened: {each.row.problem}", err=True)
+    shown = [
+        each for each in found if not each.row.problem and (everything or not each.row.archived)
+    ]
+    return shown if where is None else _matching(shown, where)
 
 
-def _listed(runs: list[Run]) -> list[_Listed]:
-    from mothtrap.core.errors import MothtrapError
-    from mothtrap.monitor.catalogue import explains
-    from mothtrap.reader.run_facts import LISTED_BYTES
-    from mothtrap.report.ending import ending_word
-    from mothtrap.report.summary import summarize
+def _matching(listed: list[ListedRun], expression: str) -> list[ListedRun]:
+    from mothtrap.core.run_filter import read_filter
+    from mothtrap.reader.run_columns import joined_facts
 
-    found, causes = [], explains()
-    for run in runs:
-        try:
-            started_s = run.info.created_s if run.info else None
-            summary = summarize(run, causes, check_bytes=LISTED_BYTES)
-            found.append(_Listed(summary, started_s, ending_word(run), run))
-        except (MothtrapError, OSError) as err:
-            click.echo(f"warning: {run.path.name} cannot be opened: {err}", err=True)
-    return found
+    wanted = read_filter(expression)
+    known = [
+        joined_facts(
+            each.columns,
+            each.parameters,
+            each.row.metrics,
+            (*each.codes, *each.names, *each.row.tags),
+        )
+        for each in listed
+    ]
+    if known:
+        wanted.check([name for facts in known for name in (*facts.values, *facts.marks)])
+    return [each for each, facts in zip(listed, known, strict=True) if wanted.test(facts)]
 
 
-def _as_json(each: _Listed) -> dict[str, object]:
-    labels = each.run.labels
+def _as_json(each: ListedRun) -> dict[str, object]:
     return {
-        "run": each.summary.run,
-        "verdict": each.summary.verdict,
-        "damage": each.summary.damage,
-        "parameters": each.run.record.parameters,
-        "metrics": each.run.metrics,
-        "findings": [finding.code for finding in each.summary.findings],
-        "tags": labels.tags,
-        "group": labels.group,
-        "archived": labels.archived,
+        "run": each.run,
+        "verdict": each.row.verdict,
+        "damage": each.damage,
+        "parameters": each.parameters,
+        "metrics": each.row.metrics,
+        "findings": each.codes,
+        "tags": each.row.tags,
+        "group": each.row.group,
+        "archived": each.row.archived,
     }
 
 
-def _rows(listed: list[_Listed]) -> list[str]:
-    from mothtrap.core.findings import Severity
+def _rows(listed: list[ListedRun]) -> list[str]:
     from mothtrap.core.runs import RunKind
     from mothtrap.report.style import Style, count_of
 
     style = Style.of(sys.stdout)
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    names = max((len(each.summary.run.id) for each in listed), default=0)
-    endings = max((len(each.ending) for each in listed), default=0)
+    names = max((len(str(each.run["id"])) for each in listed), default=0)
+    endings = max((len(each.row.ending) for each in listed), default=0)
     rows = []
-    for summary, started_s, ending, run in listed:
-        date = time.strftime(DATE, time.localtime(started_s)) if started_s is not None else "-"
-        errors, warnings = summary.count(Severity.ERROR), summary.count(Severity.WARNING)
-        counts = f"{count_of(errors, 'error')}, {count_of(warnings, 'warning')}"
-        labels = "".join(f"[{style.safe(tag)}] " for tag in run.labels.tags)
-        kind = "" if summary.run.kind is RunKind.TRAIN else f"[{summary.run.kind}] "
-        row = (
-            f"{style.safe(summary.run.id):<{names}}  {date:<16}  {ending:<{endings}}  "
-            f"{summary.run.steps:>8,} steps  {counts:<23}  "
-            f"{kind}{labels}{style.safe(summary.verdict)}"
+    for each in listed:
+        row = each.row
+        date = time.strftime(DATE, time.localtime(row.started_s)) if row.started_s else "-"
+        counts = f"{count_of(each.errors, 'error')}, {count_of(each.warnings, 'warning')}"
+        labels = "".join(f"[{style.safe(tag)}] " for tag in row.tags)
+        kind = "" if row.kind == RunKind.TRAIN else f"[{row.kind}] "
+        line = (
+            f"{style.safe(str(each.run['id'])):<{names}}  {date:<16}  {row.ending:<{endings}}  "
+            f"{each.run['steps']:>8,} steps  {counts:<23}  "
+            f"{kind}{labels}{style.safe(row.verdict)}"
         )
-        rows.append(row if columns is None else _cut(row, columns, "…" if style.glyphs else "..."))
+        glyph = "…" if style.glyphs else "..."
+        rows.append(line if columns is None else _cut(line, columns, glyph))
     return rows
 
 

@@ -14,6 +14,22 @@ CHECK_VARIABLE = "MOTHTRAP_CHECK"
 """Environment variable that holds the path of the plan, in a process that is checked."""
 
 
+class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """A trial that a restarted script makes once it has reached the recorded step.
+
+    Attributes:
+        change: fields of `checks.step.Change`.
+        steps: steps of the trial.
+        results: file that gets the losses.
+        port: of the ranks of a distributed script among themselves; 0 for a script without ranks.
+    """
+
+    change: dict[str, Any]
+    steps: int
+    results: str
+    port: int = 0
+
+
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Orders for a process that is checked.
 
@@ -25,6 +41,8 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         kept: folders that may be written to: that of the run.
         network: connections to other machines are allowed.
         began_s: Unix time at which the check began.
+        restarts: trials start the script again, also where its process could be copied.
+        trial: for a script that was started again: the trial; None = all checks are made.
     """
 
     steps: int
@@ -34,6 +52,8 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     codes: tuple[str, ...] = ()
     network: bool = False
     began_s: float = 0.0
+    restarts: bool = False
+    trial: TrialOrder | None = None
 
 
 def is_checked(environ: Mapping[str, str]) -> bool:

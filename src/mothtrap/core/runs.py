@@ -42,9 +42,9 @@ class RunKind(StrEnum):
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     """`run.json` of an attempt: how the job was started. Times are Unix times in seconds.
 
-    `pid` is the process whose end is the end of the attempt; `pid_ticks` distinguishes it from later
-    processes with the same id (see `store.processes`; 0 = unknown). `launcher` identifies the
-    process that restarts this one when it fails, such as torchrun, and `restarts` counts its
+    `pid` is the process whose end is the end of the attempt; `pid_ticks` distinguishes it from
+    later processes with the same id (see `store.processes`; 0 = unknown). `launcher` identifies
+    the process that restarts this one when it fails, such as torchrun, and `restarts` counts its
     restarts. `user` is the name of the user who started the job. `signature` proves to that user
     that command and folder are unchanged (see `session.own_runs`).
     """

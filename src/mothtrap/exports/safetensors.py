@@ -48,9 +48,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
                 save_file(arrays, folder / _name(key), metadata=about)
                 files, tensors = files + 1, tensors + len(arrays)
     if not tensors and not any(tensor.raw_keys() for tensor in run.tensors()):
-        said = (
-            "no values of any tensor were kept; capture them with a collection that has raw = true"
-        )
+        said = "no values were captured of any tensor; use a collection that has raw = true"
         left_out[said] = None
     return Written(counts={"tensors": tensors, "files": files}, left_out=tuple(left_out))
 

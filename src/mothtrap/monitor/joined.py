@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import numpy as np
 
@@ -16,10 +15,13 @@ from mothtrap.statistics.summary import WIDTH
 
 
 def stall_record(state: WorkerStalled) -> StepRecord:
-    """Return a record that carries the state of a worker which makes no step."""
+    """Return a record that carries the state of a worker which makes no step.
+
+    Its time is that of the worker's last step.
+    """
     return StepRecord(
         key=StepKey(step=state.step, mode=Mode.PREDICT),
-        wall_s=time.time(),
+        wall_s=state.at_s - state.waited_s,
         tensor_T=np.empty(0, np.uint32),
         summary_TF=np.empty((0, WIDTH)),
         observations=(state,),

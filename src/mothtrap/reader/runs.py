@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import time
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,16 +12,14 @@ from mothtrap.core.display import grid
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Severity
 from mothtrap.core.ledger import LedgerValue
-from mothtrap.core.masking import without_secrets
 from mothtrap.core.run_filter import Facts, RunFilter, read_filter
-from mothtrap.core.texts import printable
 from mothtrap.reader.run import Run, open_run
+from mothtrap.reader.run_columns import Row, as_csv, joined_facts, joined_row
 from mothtrap.store import find_runs
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-Row = dict[str, LedgerValue]
 OWN = ("run", "kind", "started", "state", "steps", "errors", "warnings", "findings", "verdict")
 LABELS = ("tags", "group", "user", "host", "commit")
 SHOWN = 8
@@ -131,36 +127,22 @@ def row_of(run: Run) -> Row:
 
     A metric that is called as a parameter is `metric.NAME`.
     """
-    row = {**_own(run), **_labels(run)}
-    for name, value in run.record.parameters.items():
-        row[name if name not in row else f"param.{name}"] = value
-    for name, number in run.metrics.items():
-        row[name if name not in row else f"metric.{name}"] = number
-    return row
+    return joined_row(own_columns(run), run.record.parameters, run.metrics)
+
+
+def own_columns(run: Run) -> Row:
+    """Return the first columns of a run: what it is, and its labels."""
+    return {**_own(run), **_labels(run)}
 
 
 def facts_of(run: Run, wanted: RunFilter) -> Facts:
     """Return what an expression may ask of a run; metrics are read only where it names any."""
-    values: Row = {**_own(run), **_labels(run)}
-    parameters = run.record.parameters
-    values = {**parameters, **{f"param.{n}": v for n, v in parameters.items()}, **values}
+    columns, parameters = own_columns(run), run.record.parameters
     marks = [word for f in run.findings for word in (f.code, f.name)] + list(run.labels.tags)
-    known = {*values, *marks}
-    if any(name not in known for name in wanted.names):
-        metrics = run.metrics
-        values = {**metrics, **{f"metric.{n}": v for n, v in metrics.items()}, **values}
-    return Facts(values=values, marks=marks)
-
-
-def as_csv(rows: Sequence[Row]) -> str:
-    """Return rows as CSV without secrets, with the union of their names as the header."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(map(_harmless, names))
-    for row in rows:
-        writer.writerow([_harmless(row.get(name)) for name in names])
-    return out.getvalue()
+    found = joined_facts(columns, parameters, {}, marks)
+    if any(name not in found.values and name not in marks for name in wanted.names):
+        return joined_facts(columns, parameters, run.metrics, marks)
+    return found
 
 
 def _own(run: Run) -> Row:
@@ -188,13 +170,6 @@ def _labels(run: Run) -> Row:
         "host": record.host,
         "commit": record.commit[:12] + ("+" if record.changed_count else ""),
     }
-
-
-def _harmless(value: object) -> object:
-    if not isinstance(value, str):
-        return value
-    shown = printable(without_secrets(value))
-    return f"'{shown}" if value[:1] in ("=", "+", "-", "@", "\t", "\r") else shown
 
 
 def _of_one_type(values: list[LedgerValue]) -> list[LedgerValue]:

@@ -94,6 +94,8 @@ def _word(view: WorkerView, *, is_gone: bool) -> tuple[str, str]:
     place = f"{stall.function} ({stall.location})" if stall.location else stall.function
     if stall.collective is not None and stall.collective.waits:
         return "waits", f"{stall.collective.name} in {place}"
+    if stall.reading:
+        place = f"{place}; {stall.reading}"
     return ("idle" if stall.is_idle else "busy"), place
 
 

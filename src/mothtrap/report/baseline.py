@@ -66,10 +66,11 @@ def read_baseline(path: Path) -> Baseline:
         content = jsonable.decode(path.read_bytes(), Baseline)
     except OSError as err:
         raise ConfigError(
-            f"no baseline {path}: {err.strerror}; make one with mothtrap show --save-baseline"
+            f"cannot read the baseline {path}: {err.strerror}; create one with mothtrap show "
+            "--save-baseline"
         ) from err
     except msgspec.DecodeError as err:
-        raise ConfigError(f"{path} is no baseline: {err}") from err
+        raise ConfigError(f"{path} is not a baseline: {err}") from err
     if content.version != VERSION:
         raise ConfigError(
             f"{path} is a baseline of version {content.version}; this mothtrap reads {VERSION}"

@@ -54,9 +54,9 @@ def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
     if any(result.state == "done" for result in made):
         return ""
     if not steps:
-        return "no step of a training loop was observed"
+        return "no training step was observed"
     if not made:
-        return "the rules watched the script, but there are no checks for its framework"
+        return "rules watched the script, but there are no checks for its framework"
     reasons = list(dict.fromkeys(result.reason for result in made))
     return reasons[0] if len(reasons) == 1 else "no check could decide, for the reasons above"
 

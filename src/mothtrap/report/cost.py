@@ -58,7 +58,7 @@ def _why(cost: Overhead, steps: int, workers: int) -> str:
     if steps < FEW_STEPS:
         return f"{above} the first steps cost more, and there were only {steps}"
     if cost.unwatched:
-        return f"{above} the first steps are all watched"
+        return f"{above} all of the first steps are watched"
     wall_s = cost.seconds / cost.ratio
     if _hooks_s(cost) <= cost.budget * wall_s:
         return f"{above} the first steps and the NaN check at each step are never skipped"

@@ -115,7 +115,7 @@ def text(found: RunDifference, style: Style) -> str:
     lines += ["", "Compared"]
     lines += [
         f"  {c.phase:<15} {c.method} at {count_of(c.steps, 'step')}" for c in found.compared
-    ] or ["  nothing: no step and no value in common"]
+    ] or ["  nothing: the runs have no step and no value in common"]
     if not found.exact:
         lines.append(f"  numbers within rtol {found.rtol:g}, atol {found.atol:g}")
     lines += [f"  note: {safe(note)}" for note in found.notes]
@@ -142,7 +142,7 @@ def _answer(found: RunDifference, style: Style) -> list[str]:
         f"  A {safe(divergence.first)}  B {safe(divergence.second)}  ({divergence.method})"
     )
     if divergence.relative is not None:
-        lines.append(f"  {divergence.relative:.2g} apart, of the larger one")
+        lines.append(f"  relative difference {divergence.relative:.2g}")
     if divergence.location:
         lines.append(f"  {safe(divergence.location)}")
     if divergence.also:

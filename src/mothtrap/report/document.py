@@ -122,7 +122,7 @@ def _conditions(run: Run) -> dict[str, str]:
 def _trainer(settings: TrainerSettings) -> str:
     """Return the settings of a trainer in one line."""
     parts = [f"{settings.trainer}, {settings.model}"]
-    parts += [f"{settings.accumulates} batches a step"] if settings.accumulates > 1 else []
+    parts += [f"{settings.accumulates} batches per step"] if settings.accumulates > 1 else []
     clips = settings.clips
     parts += [f"gradients clipped to a {settings.clips_by} of {clips:g}"] if clips else []
     parts += [settings.precision, settings.strategy]

@@ -36,8 +36,8 @@ def form_of(file: str | None) -> str:
     suffix = PurePath(name).suffix
     if suffix not in _SUFFIXES:
         raise ConfigError(
-            f"the name {name!r} says no format; end it with one of {', '.join(_SUFFIXES)}, "
-            "or give --format"
+            f"cannot tell the format from the name {name!r}; end it with one of "
+            f"{', '.join(_SUFFIXES)}, or give --format"
         )
     return _SUFFIXES[suffix]
 

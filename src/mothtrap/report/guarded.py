@@ -17,10 +17,10 @@ MOST_STEPS = 64
 """Steps that are named."""
 WORDS = {
     "reported": "unsound, and applied",
-    "skipped": "left out by the guard",
+    "skipped": "skipped by the guard",
     "stopped": "not applied, and the job stopped by the guard",
     "raised": "not applied, and an error raised by the guard",
-    "refused": "left out by the script",
+    "refused": "skipped by the script",
 }
 
 

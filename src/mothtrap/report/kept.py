@@ -94,7 +94,7 @@ def replay_command(
     if not chosen.scripted:
         command += BUILD
     if not chosen.exact:
-        command += " (of a later state: nothing to compare with)"
+        command += " (from a later state, so there is nothing to compare with)"
     return command
 
 

@@ -21,8 +21,8 @@ def blockers(ledger: Ledger) -> Iterator[Blocker]:
         more = ", only `tf.random.set_seed`" if is_seeded else ""
         yield Blocker(
             state="may" if is_seeded else "will",
-            what=f"`keras.utils.set_random_seed` was not called{more}: first weights, dropouts and "
-            "the order of batches depend on it",
+            what=f"`keras.utils.set_random_seed` was not called{more}: initial weights, "
+            "dropout, and the order of batches depend on it",
             fix=SEED,
         )
     stateful = str(switches.get("tensorflow.stateful_random") or "")
@@ -30,7 +30,7 @@ def blockers(ledger: Ledger) -> Iterator[Blocker]:
         yield Blocker(
             state="will",
             what=f"the step draws from {stateful}, and no seed was set",
-            fix=f"{SEED}, or `tf.random.stateless_*` with a seed of your own",
+            fix=f"{SEED}, or `tf.random.stateless_*` with your own seed",
         )
     for name, what in switches.items():
         if name.startswith(PIPELINE):
@@ -47,7 +47,7 @@ def _pipeline(where: str, what: str) -> Iterator[Blocker]:
     if "shuffle" in what:
         yield Blocker(
             state="will",
-            what="the data set is shuffled without a seed",
+            what="the dataset is shuffled without a seed",
             where=where,
             fix="shuffle(..., seed=0)",
         )
@@ -56,5 +56,5 @@ def _pipeline(where: str, what: str) -> Iterator[Blocker]:
             state="will",
             what="the data set yields elements in the order in which threads finish them",
             where=where,
-            fix="leave out deterministic=False",
+            fix="remove deterministic=False",
         )

@@ -221,5 +221,5 @@ def _precision(snapshot: Snapshot, shown: ReplayResult, converted: str) -> str:
     if not _was_unsound(snapshot):
         return f"computed in {converted}"
     if shown.nonfinite:
-        return f"still not finite in {converted}: the mathematics is to blame, not the precision"
-    return f"finite in {converted}: the precision is to blame, not the mathematics"
+        return f"still not finite in {converted}, so the math is to blame, not the precision"
+    return f"finite in {converted}, so the precision is to blame, not the math"

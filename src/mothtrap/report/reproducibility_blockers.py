@@ -21,11 +21,13 @@ SHOWN = 5
 """Names in one line."""
 
 _GENERATORS = {
-    "torch": ("torch", "torch.manual_seed(0) before the model is made"),
+    "torch": ("torch", "torch.manual_seed(0) before the model is created"),
     "python": ("Python's random", "random.seed(0) at the top of the script"),
     "numpy": ("numpy.random", "numpy.random.seed(0) at the top of the script"),
 }
-_CONSEQUENCE = {"torch": ": first weights, dropout and the order of shuffled batches depend on it"}
+_CONSEQUENCE = {
+    "torch": (": initial weights, dropout, and the order of shuffled batches depend on it")
+}
 
 
 def blockers(
@@ -46,7 +48,8 @@ def blockers(
         yield Blocker(
             state="cannot tell",
             what="seeds, switches and versions: the run has no ledger",
-            fix="run it again with this version of mothtrap; a run without a step has none",
+            fix="record the run again with this version of mothtrap; a run without "
+            "steps has no ledger",
         )
     else:
         random = ledger.facts.get("random", {})
@@ -163,7 +166,7 @@ def _seeds(
             what = f"the seed {random.get(f'seed.{name}')} of {called} is the start time"
             yield Blocker(state="will", what=what, fix=f"a fixed number: {fix}")
         elif start in (Start.UNKNOWN, None):
-            what = f"whether {called} was given a fixed seed"
+            what = f"whether {called} got a fixed seed"
             yield Blocker(state="cannot tell", what=what, fix=fix)
 
 
@@ -175,7 +178,7 @@ def _switches(ledger: Ledger) -> Iterator[Blocker]:
     if found.get("cudnn.benchmark"):
         yield Blocker(
             state="may",
-            what="cudnn.benchmark is on: which kernel computes a convolution depends on timing",
+            what="cudnn.benchmark is on: the choice of convolution kernels depends on timing",
             fix="torch.backends.cudnn.benchmark = False",
         )
     if not found.get("deterministic_algorithms"):
@@ -187,7 +190,7 @@ def _switches(ledger: Ledger) -> Iterator[Blocker]:
     elif found.get("deterministic_warn_only"):
         yield Blocker(
             state="may",
-            what="operations without a deterministic form only warn",
+            what="operations without a deterministic version only warn",
             fix="torch.use_deterministic_algorithms(True) without warn_only",
         )
     variables = ledger.facts.get("environment", {})
@@ -224,14 +227,15 @@ def _of_loader(loader: LoaderBegan) -> Blocker | None:
     if loader.workers and not loader.in_order:
         return Blocker(
             state="will",
-            what=f"batches come from whichever of {loader.workers} processes is ready first",
+            what=f"each batch comes from whichever of {loader.workers} worker processes "
+            "is ready first",
             where=where,
             fix="DataLoader(..., in_order=True)",
         )
     if loader.sampler == "own":
         return Blocker(
             state="cannot tell",
-            what="in which order the script's own sampler takes samples",
+            what="in which order the script's own sampler draws samples",
             where=where,
             fix="give it a generator with a fixed seed",
         )
@@ -261,7 +265,7 @@ def _data(data: Iterable[DataSeen]) -> Iterator[Blocker]:
                 what="numbers that the data set draws from its own generator; each process "
                 "of a loader has a copy of it",
                 where=f"{kind}.{seen.generators[0]}",
-                fix="give it a fixed seed, and in worker_init_fn another one for each process",
+                fix="give it a fixed seed, and a different one for each process in worker_init_fn",
             )
 
 

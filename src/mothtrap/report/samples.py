@@ -65,7 +65,7 @@ def steps_text(
             if missing:
                 lines.append(f"  {count_of(missing, 'further row')} not recorded")
         if step.left_out:
-            lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not kept")
+            lines.append(f"  {count_of(step.left_out, 'further micro-batch')} not stored")
     more_steps = len(steps[most_steps:]) if most_steps is not None else 0
     if more_steps:
         of_all = "s, of all workers" if len({step.worker for step in steps}) > 1 else "s"
@@ -95,8 +95,8 @@ def sightings_text(
     """The steps that trained on a sample."""
     if not found:
         return (
-            f"no step with known samples trained on {style.safe(wanted)!r}; give a file's name "
-            "or the end of one, an index, or the digest of a row"
+            f"no step with known samples trained on {style.safe(wanted)!r}; give a file name or "
+            "its end, an index, or the digest of a row"
         )
     lines = []
     for sample in found:
@@ -156,7 +156,11 @@ _UNKNOWN: dict[str, Any] = {"data": -1, "index": -1, "name": "", "digest": ""}
 
 def _suspect(suspect: Suspect, style: Style) -> str:
     often = f"in {suspect.bad} bad of {count_of(suspect.steps, 'step')}"
-    chance = f"by chance {suspect.chance:.2g}" if suspect.chance < 1 else "chance explains it"
+    chance = (
+        f"probability {suspect.chance:.2g} by chance"
+        if suspect.chance < 1
+        else "chance explains it"
+    )
     return f"  {_sample(suspect.sample, style)}: {often}, {suspect.lift:.3g}x the rate; {chance}"
 
 
@@ -185,7 +189,7 @@ def _about(batch: BatchOfSamples, style: Style) -> str:
     if told.loader:
         parts[0] += f" of {style.safe(told.loader)}, pass {told.pass_number}, batch {told.number}"
     else:
-        parts[0] += f" given to the model by hand ({style.safe(told.place) or 'its input'})"
+        parts[0] += f" passed to the model directly ({style.safe(told.place) or 'its input'})"
     if told.worker is not None:
         seed = f" (seed {told.seed})" if told.seed is not None else ""
         parts.append(f"made by loader worker {told.worker}{seed}")
@@ -202,7 +206,7 @@ def _kind(kind: str, style: Style) -> str:
 def _sample(sample: Sample, style: Style) -> str:
     parts: Iterable[str] = (
         f"index {sample.index}" if sample.index >= 0 else "",
-        f"of data set {sample.data}" if sample.index >= 0 and sample.data > 0 else "",
+        f"of dataset {sample.data}" if sample.index >= 0 and sample.data > 0 else "",
         style.safe(sample.name),
         f"digest {sample.digest}" if sample.digest else "",
     )

@@ -53,7 +53,7 @@ def lines_at(run: Run, location: str, around: int = AROUND) -> SourceAnswer:
     """Return the lines around a place, `file:line`, of the script of a run."""
     file, _, number = location.rpartition(":")
     if not file or not (number.isascii() and number.isdecimal()):
-        return SourceAnswer(location=location, problem="This finding has no place in the source.")
+        return SourceAnswer(location=location, problem="This finding has no source line.")
     text, problem = unchanged_source(run, file)
     if text is None:
         return SourceAnswer(location=location, problem=problem)
@@ -82,7 +82,7 @@ def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
         ledger = None
     then = ledger.facts.get("sources", {}).get(file) if ledger else None
     if ledger is None or then is None:
-        return None, f"The run did not note how {file} was, so its lines are not shown."
+        return None, f"The run did not record the content of {file}, so its lines are not shown."
     folder = Path(ledger.cwd)
     now = digests_of([file], folder).get(file)
     path = folder / file
@@ -90,7 +90,9 @@ def unchanged_source(run: Run, file: str) -> tuple[str | None, str]:
         if now is None or path.stat().st_size > MAX_BYTES:
             return None, f"{file} is not in {folder} on this machine."
         if now != then:
-            return None, f"{file} was changed after the run began; the line numbers are of then."
+            return None, (
+                f"{file} was changed after the run began; the line numbers refer to the old file."
+            )
         return path.read_text(encoding="utf-8", errors="replace"), ""
     except OSError as err:
         return None, f"{file} cannot be read: {err.strerror}."

@@ -31,6 +31,7 @@ from mothtrap.report.ignored import Ignored, ignored
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
 from mothtrap.report.phases import phase_shares
 from mothtrap.report.record import RunRecord
+from mothtrap.report.simple_scores import SimpleScores, simple_scores
 from mothtrap.report.source import lines_at
 from mothtrap.report.style import count_of
 
@@ -95,7 +96,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     the exception that ended it; `boosted` are
     models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
     there where it was asked for; `after` says what came after the onset of errors and warnings.
-    `phases` are the shares of the training time by phase.
+    `phases` are the shares of the training time by phase. `simple` are the scores of simple models
+    that a check of the script measured.
     """
 
     run: RunFacts
@@ -123,6 +125,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     record: RunRecord | None = None
     after: tuple[Aftermath, ...] = ()
     phases: dict[str, float] = {}
+    simple: SimpleScores | None = None
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
@@ -203,6 +206,7 @@ def summarize(
         replay=run.replay,
         after=aftermaths(run, _serious(diagnosis)),
         phases=phase_shares(run),
+        simple=simple_scores(run),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
         traceback=traceback_of(run) if _failed(run) else "",
     )
@@ -246,7 +250,7 @@ def _found(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], known:
     if any(blind.what == NO_LOSS for blind in run.blind):
         text += "; no loss was recorded: pass it with dbg.step(loss=loss)"
     if lost := sum(seen.count for seen in run.observations(Dropped) if _was_captured(seen)):
-        text += f"; {count_of(lost, 'step')} lost, as mothtrap could not store them"
+        text += f"; {count_of(lost, 'step')} lost, because mothtrap could not store them"
     if run.state == "running":
         text += "; the job is still running"
     if any(not error.part.startswith("rule") for error in run.tool_errors):
@@ -336,7 +340,7 @@ def _why_nothing(run: Run) -> str:
     if run.damage:
         return "the stored data cannot be read"
     if run.state == "running":
-        return "no optimizer step has been made so far"
+        return "no optimizer step so far"
     if stepped:
         return (
             "a process trained, but no step was stored: "
@@ -344,7 +348,7 @@ def _why_nothing(run: Run) -> str:
         )
     if run.state == "crashed":
         return f"the job {how_it_ended(run, UNSTEPPED)}"
-    return "no process of the job made an optimizer step of a framework that mothtrap knows"
+    return "no process of the job made an optimizer step in a framework that mothtrap supports"
 
 
 def _why_unjudged(run: Run, rules: tuple[RuleStatus, ...]) -> str:

@@ -16,6 +16,7 @@ from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import kept_lines
 from mothtrap.report.live_line import layers_in_words
 from mothtrap.report.phases import phases_in_words
+from mothtrap.report.simple_scores import scores_in_words
 from mothtrap.report.style import PLAIN, SEVERITY_COLORS, Style, count_of, ranges, wrapped
 from mothtrap.report.summary import RunSummary
 from mothtrap.report.verdict import alarms
@@ -76,7 +77,7 @@ def state_lines(
         lines += [f"  {style.safe(line)}" for line in summary.replay.lines]
     lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, first)
     if summary.known:
-        lines.append(f"  left out: {count_of(summary.known, 'finding')} of the baseline")
+        lines.append(f"  left out: {count_of(summary.known, 'finding')} in the baseline")
     lines += _unjudged(summary, style, RuleState.NOT_ENOUGH_DATA)
     other = summary.in_state(RuleState.NOT_APPLICABLE)
     if everything:
@@ -88,6 +89,8 @@ def state_lines(
     lines += _not_seen(summary, style)
     lines += _not_kept(summary, style)
     lines += alarms(summary, style)
+    if summary.simple is not None:
+        lines += wrapped(f"  score: {style.safe(scores_in_words(summary.simple))}", indent="    ")
     if summary.phases:
         lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
     cost = cost_of(summary)

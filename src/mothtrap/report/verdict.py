@@ -14,6 +14,7 @@ from mothtrap.report.ignored import ignored_lines
 from mothtrap.report.kept import replay_command
 from mothtrap.report.phases import phases_in_words
 from mothtrap.report.record import duration
+from mothtrap.report.simple_scores import scores_in_words
 from mothtrap.report.style import (
     PLAIN,
     SEVERITY_COLORS,
@@ -74,6 +75,8 @@ def verdict(summary: RunSummary, style: Style = PLAIN, *, shown: str = "") -> st
     lines += _wrap_all(ignored_lines(summary.ignored, style))
     lines += alarms(summary, style)
     lines += following if not roots else []
+    if summary.simple is not None:
+        lines += wrapped(f"  score: {style.safe(scores_in_words(summary.simple))}", indent="    ")
     if summary.phases and summary.overhead.wall_seconds >= WORTH_TIMING_S:
         lines += wrapped(f"  time: {phases_in_words(summary.phases)}", indent="    ")
     footer = _footer(summary, with_counts=bool(roots))

@@ -30,6 +30,8 @@ RANGES = {
 OF_SCORES = ("cross_entropy", "binary_cross_entropy_with_logits")
 """Losses that take scores, which may be negative."""
 
+OF_CLASSES = (*OF_SCORES, "binary_cross_entropy")
+
 
 @dataclass(frozen=True)
 class MissingActivationRange(Rule):
@@ -52,7 +54,7 @@ class MissingActivationRange(Rule):
         input of a negative log-likelihood comes straight from a linear layer and its exponentials
         do not sum to 1. Error when a binary cross-entropy rejects predictions outside 0 to 1. When,
         in `calls` sampled calls, the scores of a cross-entropy come straight from a ReLU: error for
-        a binary cross-entropy, warning otherwise.
+        a binary cross-entropy and for a loss of probabilities, warning otherwise.
 
     Stays quiet:
         Targets on the edge of the range, or beyond it only by rounding. Models that end in a linear
@@ -96,7 +98,8 @@ class MissingActivationRange(Rule):
         "dead_units",
         "wrong_sign",
         "exploding_gradient",
-        "nonfinite_loss",
+        *("nonfinite_loss", "nonfinite_gradient", "nonfinite_weight", "nonfinite_activation"),
+        "wrong_initial_loss",
         "learning_rate_too_high",
         "saturated_activation",
         "vanishing_gradient",
@@ -124,7 +127,7 @@ class MissingActivationRange(Rule):
             raise NotEnoughData("no loss targets were recorded")
         bounded = [c for c in calls if c.targets and c.targets.outside_share is not None]
         scored = [c for c in calls if c.targets and c.targets.normalized is not None]
-        classes = [c for c in calls if c.operation in OF_SCORES and _takes_scores(c)]
+        classes = [c for c in calls if _takes_scores(c) or _takes_rectified(c)]
         if not bounded and not scored and not classes:
             raise NotApplicable("no loss comes after an operation with a bounded range")
         found = [
@@ -179,6 +182,8 @@ class MissingActivationRange(Rule):
         given = [call for call in calls if _nearest(call) == "relu"]
         if len(given) < self.calls or len(given) < len(calls):
             return None
+        if _takes_rectified(given[0]):
+            return self._improbable(window, given)
         binary = calls[0].operation != "cross_entropy"
         dead = "scores of 0 get no gradient and stay at 0"
         harm = "no probability can be below 0.5" if binary else dead
@@ -191,6 +196,28 @@ class MissingActivationRange(Rule):
             {"operation": calls[0].operation, "before": "relu"},
             ("Remove the ReLU after the last layer: class scores may be negative.",),
             chosen_at(calls[0]),
+        )
+
+    def _improbable(self, window: Window, calls: list[LossCall]) -> Finding:
+        """Report a ReLU before a loss that takes probabilities."""
+        first = calls[0]
+        binary = first.operation.startswith("binary")
+        activation = "sigmoid" if binary else "softmax"
+        harm = (
+            "values above 1 are cut off and get no gradient"
+            if binary
+            else "they do not sum to 1, and the loss of a row of zeros is NaN or has no gradient"
+        )
+        return finding_of_calls(
+            self,
+            window,
+            calls,
+            Severity.ERROR,
+            f"{first.function or first.operation} expects probabilities but gets the output of a "
+            f"ReLU: {harm}",
+            {"operation": first.operation, "before": "relu"},
+            (f"End the model with a {activation} instead of the ReLU.",),
+            chosen_at(first),
         )
 
     def _scores(self, window: Window, calls: list[LossCall]) -> Finding | None:
@@ -217,8 +244,15 @@ class MissingActivationRange(Rule):
 
 
 def _takes_scores(call: LossCall) -> bool:
-    """Return whether the loss gets scores, directly or through a softmax."""
-    return not call.predicts_probabilities or bool(call.softmax_sizes)
+    """Return whether a class loss gets scores, directly or through a softmax."""
+    direct = not call.predicts_probabilities or bool(call.softmax_sizes)
+    return call.operation in OF_SCORES and direct
+
+
+def _takes_rectified(call: LossCall) -> bool:
+    """Return whether a class loss takes the output of a ReLU for probabilities."""
+    expects = bool(call.predicts_probabilities) and not call.softmax_sizes
+    return call.operation in OF_CLASSES and expects and _nearest(call) == "relu"
 
 
 def _nearest(call: LossCall) -> str:

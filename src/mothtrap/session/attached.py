@@ -8,7 +8,7 @@ from types import FrameType
 
 from mothtrap.core import registry
 from mothtrap.core.adapters import Environment, Handle, Job, SnapshotTaker, Surroundings
-from mothtrap.core.facts.stalls import CollectiveCall
+from mothtrap.core.facts.stalls import CollectiveCall, InputState
 from mothtrap.tracing.adapter_job import AdapterJob
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.job import ProcessJob
@@ -140,6 +140,12 @@ class AttachedAdapters:
             if each.adapter.collective is not None:
                 return each.adapter.collective
         return no_collective
+
+    @property
+    def reading(self) -> Callable[[], InputState] | None:
+        """Return what tells the files that input pipelines work on; see `AdapterSpec`."""
+        found = (each.adapter.reading for each in self._by_steps())
+        return next((each for each in found if each is not None), None)
 
     def _by_steps(self) -> list[_Attached]:
         return sorted(self._attached, key=lambda each: each.job.framework != self._job.stepping)

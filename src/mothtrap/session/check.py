@@ -26,6 +26,7 @@ class CheckOptions:
     Attributes:
         steps: steps of the script that are watched.
         budget_s: seconds for the whole check.
+        restarts: trials start the script again in place of copying its process.
         network: the script may connect to other machines.
         name: of the run; None = script and time.
         report: file to which a report is written.
@@ -33,6 +34,7 @@ class CheckOptions:
 
     steps: int = 10
     budget_s: float = 120.0
+    restarts: bool = False
     network: bool = False
     name: str | None = None
     report: str | None = None
@@ -70,6 +72,7 @@ def check(
                 scratch=scratch,
                 kept=(str(attempt.parent.absolute()),),
                 network=options.network,
+                restarts=options.restarts,
                 began_s=began_s,
             )
             file = Path(scratch) / "plan.json"

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from mothtrap.capture.containment import say_on_stderr
@@ -19,6 +20,7 @@ from mothtrap.core.check_plan import read_plan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.monitor.catalogue import load_checks
 from mothtrap.session.protected_files import protected
+from mothtrap.store import layout
 from mothtrap.tracing.handle import AdapterSpec
 
 if TYPE_CHECKING:
@@ -81,6 +83,23 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         worker.adapters.abandon,
         protected(),
     )
+
+
+def begin_trial(adapter: AdapterSpec) -> bool:
+    """Let an adapter make one trial in a script that was started again for it.
+
+    Nothing is recorded.
+
+    Returns:
+        Whether the plan of this process is a trial.
+    """
+    plan = read_plan(os.environ)
+    if plan is None or plan.trial is None:
+        return False
+    if adapter.trial is not None:
+        _end_by_force(plan.budget_s - (time.time() - plan.began_s))
+        adapter.trial(plan, protected())
+    return True
 
 
 def _collect_tables(
@@ -154,7 +173,8 @@ def _finish(
     for result in results:
         worker.recorder.notes.observe(result)
     close(worker)
-    if worker.path is None and results:  # no step was made, so that there is no run to tell it
+    alone = not layout.workers(Path(os.environ["MOTHTRAP_RUN_DIR"]))
+    if worker.path is None and results and alone:  # no step was made: there is no run to tell it
         say_on_stderr(f"mothtrap: nothing was checked: {results[0].reason}")
     for (
         child

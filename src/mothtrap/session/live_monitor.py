@@ -11,10 +11,12 @@ from typing import Any
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.records import StepRecord
 from mothtrap.core.runs import RuleStatus
+from mothtrap.monitor.joined import stall_record
 from mothtrap.monitor.monitor import Monitor
 from mothtrap.report.live_line import live_line
 from mothtrap.report.style import Style
 from mothtrap.store.durability import Durability
+from mothtrap.store.stalls import StallReader
 
 LOOK_EVERY_S = 1.0
 """Seconds between two looks of the rules that wait, while no step comes."""
@@ -57,6 +59,7 @@ class LiveMonitor:
         self._kept: dict[str, RuleStatus] = {}
         self._kept_s = -KEEP_EVERY_S
         self._looked_s = time.time()
+        self._stalls: StallReader | None = None
 
     def keep_in(
         self,
@@ -67,8 +70,9 @@ class LiveMonitor:
     ) -> None:
         """Store findings and the states of rules beside the worker's record."""
         from mothtrap.store.finding_log import FindingLog
-        from mothtrap.store.layout import monitor_folder
+        from mothtrap.store.layout import monitor_folder, worker_folder
 
+        self._stalls = StallReader(worker_folder(attempt, rank))
         folder = monitor_folder(attempt, rank)
         folder.mkdir(exist_ok=True)
         self._log = FindingLog(folder, durability=durability, roll_s=roll_s)
@@ -84,6 +88,9 @@ class LiveMonitor:
         now_s = time.time()
         if now_s - self._looked_s >= LOOK_EVERY_S:
             self._looked_s = now_s
+            state = self._stalls.poll() if self._stalls is not None else None
+            if state is not None:
+                self._tell(self._monitor.feed(stall_record(state)))
             self._tell(self._monitor.idle(now_s))
         if self._log is not None:
             try:

@@ -15,10 +15,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import psutil
 
-from mothtrap.core.facts.stalls import CollectiveCall, WorkerStalled
+from mothtrap.capture.recorder import Recorder
+from mothtrap.core.facts.stalls import CollectiveCall, InputState, WorkerStalled
+from mothtrap.session.attached import AttachedAdapters
+from mothtrap.store.layout import worker_folder
 from mothtrap.store.stalls import write_stall
 from mothtrap.tracing import frames
 
@@ -50,6 +54,7 @@ class StallObserver:
         steps: returns the number of steps so far.
         collective: returns the last collective that the process has called, given the innermost
             frame of the training thread.
+        reading: returns the file and record that input pipelines work on; None = there are none.
         clock: seconds.
         begins: start the thread.
     """
@@ -60,12 +65,13 @@ class StallObserver:
         rank: int,
         steps: Callable[[], int],
         collective: Callable[[FrameType], CollectiveCall | None],
+        reading: Callable[[], InputState] | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
         begins: bool = True,
     ) -> None:
         self._folder, self._rank, self._steps, self._collective = folder, rank, steps, collective
-        self._clock = clock
+        self._reading, self._clock = reading, clock
         self._trainer = threading.get_ident()
         self._began_s = self._moved_s = self._still_s = clock()
         self._first = self._last = steps()
@@ -74,11 +80,20 @@ class StallObserver:
         self._worked_s = clock()
         self._place: tuple[object, int, int] | None = None
         self._placed_s = clock()
+        self._read, self._read_s = InputState(), clock()
         self._is_written = False
         self._ends = threading.Event()
         if begins:
             thread = threading.Thread(target=self._run, name="mothtrap stalls", daemon=True)
             thread.start()
+
+    @classmethod
+    def of(
+        cls, attempt: Path, rank: int, recorder: Recorder[Any], adapters: AttachedAdapters
+    ) -> StallObserver:
+        """Observe a worker of an attempt."""
+        folder, collective = worker_folder(attempt, rank), adapters.collective
+        return cls(folder, rank, lambda: recorder.steps, collective, adapters.reading)
 
     def close(self) -> None:
         """Look no more; a worker that closes its run is not stalled."""
@@ -112,6 +127,7 @@ class StallObserver:
         frame = sys._current_frames().get(self._trainer)
         if frame is None or not self._is_still(frame, now_s):
             self._still_s = now_s
+        self._look_at_input(now_s)
         if now_s - self._moved_s >= limit_s and frame is not None:
             self._write(now_s, frame, is_idle=now_s - self._still_s >= 0.9 * IDLE_SHARE * limit_s)
             self._is_written = True
@@ -136,6 +152,15 @@ class StallObserver:
         cpu, moved = ((now - then) / since_s for now, then in zip(self._work, before, strict=True))
         return cpu < BUSY_CPU and moved < BUSY_BYTES_S
 
+    def _look_at_input(self, now_s: float) -> None:
+        """Take what the input pipelines work on, and since when."""
+        before, self._read = self._read, InputState()
+        if self._reading is not None:
+            with suppress(Exception):  # private parts of a framework; the state says the rest
+                self._read = self._reading()
+        if self._read != before:
+            self._read_s = now_s
+
     def _write(self, now_s: float, frame: FrameType | None, *, is_idle: bool = False) -> None:
         users = frames.user_frame_of(frame)
         state = WorkerStalled(
@@ -150,6 +175,8 @@ class StallObserver:
             has_resumed=frame is None,
             at_s=time.time(),
             stack=_stack(frame),
+            reading=self._read.text if frame is not None else "",
+            reading_s=now_s - self._read_s if frame and self._read.is_blocked else 0.0,
         )
         write_stall(self._folder, state)
 

@@ -70,6 +70,8 @@ def _attach(framework: str) -> None:
         if plan.framework in ("", adapter.framework, adapter.refines):
             adapter.replay(plan)
         return
+    if is_checked(os.environ) and not _process and _makes_trial(adapter):
+        return
     if not _process:
         if adapter.steps == "none":
             _loggers.append(adapter)
@@ -86,6 +88,13 @@ def _attach(framework: str) -> None:
     waiting, _loggers[:] = tuple(_loggers), []
     for logger in waiting:
         _process[0].attach(logger)
+
+
+def _makes_trial(adapter: AdapterSpec) -> bool:
+    """Return whether this process repeats a script for one trial of a check; begin the trial."""
+    from mothtrap.session.checked_process import begin_trial
+
+    return begin_trial(adapter)
 
 
 def _begin(adapter: AdapterSpec, config: Config) -> Worker:

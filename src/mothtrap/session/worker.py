@@ -332,8 +332,9 @@ class Worker:
             )
         all_workers = environment.size > 1 and self.config.workers == "all"
         self._supervised = all_workers and self._is_compared()
-        if attempt is not None and environment.size > 1:
-            self._stalls = self._contained("stalls", lambda: self._watch_for_stalls(attempt))
+        if attempt is not None and (environment.size > 1 or self.adapters.reading is not None):
+            given = attempt, self._rank, self.recorder, self.adapters
+            self._stalls = self._contained("stalls", lambda: StallObserver.of(*given))
         if self.config.evaluate == "job" and (self._rules or switched_off(self.config)):
             self._contained("rules", lambda: self._open_monitor(attempt))
         self.recorder.notes.observe(
@@ -348,10 +349,6 @@ class Worker:
                 versions=dict(environment.versions),
             )
         )
-
-    def _watch_for_stalls(self, attempt: Path) -> StallObserver:
-        folder, steps = worker_folder(attempt, self._rank), lambda: self.recorder.steps
-        return StallObserver(folder, self._rank, steps, self.adapters.collective)
 
     def _connected_stop(self, environment: Environment) -> JobStop:
         stop = JobStop.of(self.config, self.adapters, environment)

@@ -67,7 +67,8 @@ class Guilty:
         verb = "reproduces" if len(self.rows) == 1 else "reproduce"
         if self.evidence == "alone":
             each = "alone" if len(self.rows) == 1 else "each alone"
-            return f"{named} {each} {verb} it; without, {whole} is in order"
+            them = "it" if len(self.rows) == 1 else "them"
+            return f"{named} {each} {verb} it; without {them}, {whole} is fine"
         if self.evidence == "left out":
             return f"without {named}, {whole} is fine"
         if self.evidence == "together":

@@ -8,8 +8,9 @@ Shape suffixes: N = rows, C = committed records.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,12 +23,15 @@ from mothtrap.core import fact, jsonable
 from mothtrap.core.fact import Fact
 from mothtrap.core.steps import Mode
 from mothtrap.core.tensors import TensorInfo
+from mothtrap.store.alike_texts import alike_but_for_a_number
 from mothtrap.store.tailing import SegmentTail
 from mothtrap.store.unpacking import numbers, slices, where_equal
 from mothtrap.store.worker_log import AGAIN, DEFINED, STEP, Commit, Defined
 
 _TIME = b'{"wall_s":'
 """Begins the text of a commit; its number follows, then a comma and the rest."""
+PIECE_ROWS = 1 << 16
+"""Rows whose texts are decoded together; chosen by hand: about 20 MB of memory."""
 T = TypeVar("T")
 Ints = npt.NDArray[np.int64]
 _BATCH_ERRORS = (pa.ArrowException, KeyError, ValueError, TypeError, AttributeError)
@@ -83,14 +87,20 @@ class EventColumns:
     def poll(self) -> Iterator[EventBlock]:
         """Yield what is new, in order."""
         while batches := self._tail.poll():
-            for batch in batches:
-                try:
-                    block = self._block(batch)
-                except _BATCH_ERRORS as err:
-                    self._damage.append(f"a batch of events has unknown columns: {err}")
-                    continue
+            is_long = sum(map(len, batches)) >= PIECE_ROWS
+            while batches:
+                yield from self._blocks(batches.pop(0))
+            if is_long:  # else Arrow keeps 100 MB of a million records for later
+                pa.default_memory_pool().release_unused()
+
+    def _blocks(self, batch: pa.RecordBatch) -> Iterator[EventBlock]:
+        try:
+            for piece in _pieces(batch):
+                block = self._block(piece)
                 if len(block.record_C):
                     yield block
+        except _BATCH_ERRORS as err:
+            self._damage.append(f"a batch of events has unknown columns: {err}")
 
     def damage(self, *, ended: bool) -> tuple[str, ...]:
         """Return the damage found; `ended`: the writer is gone, so a torn end counts."""
@@ -105,7 +115,7 @@ class EventColumns:
         last_C = np.flatnonzero(is_last_N & where_equal(batch.column("type"), STEP))
         mode_C = _modes(batch.column("mode"))[last_C]
         texts = batch.column("json")
-        commits, which_C, wall_s_C = self._commits(slices(texts, last_C))
+        commits, which_C, wall_s_C = self._commits(texts, last_C)
         known_C = which_C >= 0
         last_C, mode_C = last_C[known_C], mode_C[known_C]
         others = np.flatnonzero(~is_last_N)
@@ -131,14 +141,20 @@ class EventColumns:
         )
 
     def _commits(
-        self, texts: Sequence[bytes]
+        self, column: pa.Array, rows: Ints
     ) -> tuple[list[Commit], Ints, npt.NDArray[np.float64]]:
         """Decode commits: those that differ, which of them each is (-1: damaged), their times."""
         commits: list[Commit] = []
         known: dict[bytes, int] = {}
-        places: list[int] = []
-        times_s: list[float] = []
-        for text in texts:
+        place_C, wall_s_C = np.full(len(rows), -1, np.int64), np.zeros(len(rows))
+        for alike in alike_but_for_a_number(column, rows, _TIME):
+            if (commit := self._decode(alike.text, _COMMIT)) is None:
+                break
+            known[alike.rest] = len(commits)
+            place_C[alike.place_C], wall_s_C[alike.place_C] = len(commits), alike.number_C
+            commits.append(commit)
+        others = np.flatnonzero(place_C < 0)
+        for at, text in zip(others.tolist(), slices(column, rows[others]), strict=True):
             head, _, rest = text.partition(b",")
             time_s = _time_s(head)
             place = None if time_s is None else known.get(rest)
@@ -149,9 +165,8 @@ class EventColumns:
                     place, time_s = len(commits), commit.wall_s
                     commits.append(commit)
                     known[rest if _time_s(head) is not None else text] = place
-            places.append(place)
-            times_s.append(time_s)
-        return commits, np.array(places, np.int64), np.array(times_s, np.float64)
+            place_C[at], wall_s_C[at] = place, time_s
+        return commits, place_C, wall_s_C
 
     def _facts(
         self, batch: pa.RecordBatch, rows: Ints, place: npt.NDArray[np.intp]
@@ -180,6 +195,19 @@ class EventColumns:
         except (msgspec.DecodeError, UnicodeError) as err:
             self._damage.append(f"{self._folder.name}: an event cannot be understood: {err}")
             return None
+
+
+def _pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Yield a batch in pieces of about `PIECE_ROWS`; a record is never divided."""
+    if len(batch) < 2 * PIECE_ROWS:
+        yield batch
+        return
+    begins_N = np.flatnonzero(np.diff(numbers(batch.column("record")))) + 1
+    places = np.searchsorted(begins_N, np.arange(PIECE_ROWS, len(batch), PIECE_ROWS))
+    cuts = begins_N[places[places < len(begins_N)]]
+    borders = np.unique([0, *cuts, len(batch)]).tolist()
+    for begin, end in pairwise(borders):
+        yield batch.slice(begin, end - begin)
 
 
 def _time_s(head: bytes) -> float | None:

@@ -307,8 +307,12 @@ def read_ledger(worker: Path) -> Ledger | None:
 
 def list_runs(runs_dir: Path) -> list[Path]:
     """Return the runs of a folder, the latest start first."""
-    found = [runs_dir / name for name in _names(runs_dir) if not name.startswith(".")]
-    return sorted((p for p in found if attempts(p)), key=started, reverse=True)
+    return sorted((p for p in folders(runs_dir) if attempts(p)), key=started, reverse=True)
+
+
+def folders(runs_dir: Path) -> list[Path]:
+    """Return the entries of a folder of runs that may be runs; hidden ones are drafts."""
+    return [runs_dir / name for name in _names(runs_dir) if not name.startswith(".")]
 
 
 def started(run: Path) -> tuple[float, str]:

@@ -156,7 +156,9 @@ class Mirror:
         self._bring(found)
         for folder, infos in zip(folders, found, strict=True):
             if _is_worker(folder) and (infos or folder not in self._complete):
-                self._fetch_ledger(f"{folder}/{layout.LEDGER}")
+                self._fetch_once(f"{folder}/{layout.LEDGER}")
+                if folder.endswith("/w0"):  # no other worker writes it
+                    self._fetch_once(f"{folder}/{layout.PACKAGES}")
         self._complete.update(folders)
         for info in sorted(objects, key=lambda info: info.key.endswith("/end.json")):
             if not self._is_current(info):
@@ -199,7 +201,7 @@ class Mirror:
         contents = [info for table in self._tables for info in self._unseen(folder, table)]
         return [*contents, *(self._unseen_timed(folder) if self._whole else ()), *commits]
 
-    def _fetch_ledger(self, key: str) -> None:
+    def _fetch_once(self, key: str) -> None:
         """Bring a file that is written once, and early, if at all."""
         path = self.folder / key
         if path.exists() or not path.parent.is_dir():

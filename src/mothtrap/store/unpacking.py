@@ -60,7 +60,7 @@ def slices(column: pa.Array, rows: Sequence[int] | npt.NDArray[np.integer[Any]])
     Raises:
         TypeError: the column holds something else.
     """
-    offset_N, data = _texts(column)
+    offset_N, data = texts_of(column)
     rows = np.asarray(rows, np.int64)
     starts, stops = offset_N[rows].tolist(), offset_N[rows + 1].tolist()
     return [data[start:stop] for start, stop in zip(starts, stops, strict=True)]
@@ -74,7 +74,7 @@ def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
     Raises:
         TypeError: the column holds something else.
     """
-    offset_N, data = _texts(column)
+    offset_N, data = texts_of(column)
     encoded = word.encode()
     equal_N: npt.NDArray[np.bool_] = np.diff(offset_N) == len(encoded)
     byte_B = np.frombuffer(data, np.uint8)
@@ -88,7 +88,7 @@ def where_equal(column: pa.Array, word: str) -> npt.NDArray[np.bool_]:
     return equal_N
 
 
-def _texts(column: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
+def texts_of(column: pa.Array) -> tuple[npt.NDArray[np.int64], bytes]:
     """Return where each text begins, and behind the last one where that ends; and the texts."""
     if column.null_count or not pa.types.is_string(column.type):
         raise TypeError(f"a column of {column.type} holds more than texts")

@@ -1,5 +1,7 @@
 """Assertions about a model, for tests; each runs one check of `mothtrap.check`.
 
+Unless they list their arguments, they take the arguments of `assert_gradients_reach_all`.
+
 An assertion raises `AssertionError` with the text of the finding, or with the reason if the check
 could not decide. Weights and random states are restored afterwards.
 """
@@ -183,12 +185,14 @@ def _set_of(data: Any, role: Literal["train", "evaluation"]) -> DataSet:
 
 
 def _assert(code: str, model: Any, loader: Iterable[Any], loss: Loss, more: dict[str, Any]) -> None:
+    __tracebackhide__ = True  # pytest shows the test, not the way from here
     [result] = check(model, loader, loss, select=(code,), **more).results
     _passed(result)
 
 
 def _passed(result: CheckResult) -> None:
     """Raise with the text of the finding, or why the check could not decide."""
+    __tracebackhide__ = True
     code = result.code
     if result.found:
         raise AssertionError("\n".join(f"{code}: {found.message}" for found in result.found))

@@ -16,7 +16,7 @@ from mothtrap.core.adapters import (
     SnapshotTaker,
     Surroundings,
 )
-from mothtrap.core.facts.stalls import CollectiveCall
+from mothtrap.core.facts.stalls import CollectiveCall, InputState
 from mothtrap.core.options import WITHOUT_SNAPSHOTS, Option
 from mothtrap.core.replays import ReplayPlan
 from mothtrap.core.reports import Reports
@@ -116,6 +116,8 @@ class AdapterSpec:
         replay: replays a recorded step in this process, instead of `attach`.
         check: makes the checks of `mothtrap check` in the script of this process; None = it
             cannot (see `session.checked_process`).
+        trial: makes one trial of a check in a script that was started again for it; None = it
+            cannot.
         tables: starts to report the tables that models are fitted to, for the checks of data;
             None = its models are trained step by step.
         explicit_step: returns the step that `mothtrap.check` checks; None = it cannot.
@@ -125,6 +127,8 @@ class AdapterSpec:
             first step. Default: a process that is alone, and the version of the framework.
         collective: returns the last collective operation that this process has called, given
             the innermost frame of its training thread; None = the framework has none.
+        reading: returns the file and record that input pipelines of this process work on; asked
+            while no step is made. None = the framework has no such pipelines.
     """
 
     framework: str
@@ -138,11 +142,13 @@ class AdapterSpec:
     steps: Literal["own", "base", "none"] = "own"
     replay: Callable[[ReplayPlan], None] = _replay_nothing
     check: Callable[..., None] | None = None
+    trial: Callable[..., None] | None = None
     tables: Callable[[Callable[[Any], None]], None] | None = None
     explicit_step: Callable[..., Any] | None = None
     explicit_set: Callable[[object, Literal["train", "evaluation"]], Any] | None = None
     place: Callable[[], Environment] | None = None
     collective: Callable[[FrameType], CollectiveCall | None] | None = None
+    reading: Callable[[], InputState] | None = None
 
     def accepts(self, target: object) -> bool:
         """Return whether an object can be watched."""

@@ -6,12 +6,14 @@ given and returns None where that cannot be described.
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.statistics.products import between
+from mothtrap.tracing.quiet_numpy import quiet
 
 Array = npt.NDArray[Any]
 
@@ -40,6 +42,7 @@ def rows_of(values: Array) -> Array | None:
     return flat_RF[:: max(1, len(flat_RF) // wanted)].astype(np.float64)
 
 
+@quiet
 def data_taken(values: Array, *, grid: bool) -> dict[str, Any] | None:
     """Describe data that a layer is given, as fields of `DataTaken`.
 
@@ -87,13 +90,17 @@ def _partners(rows_RF: Array) -> dict[str, Any]:
     }
 
 
+@quiet
 def sizes(values: Array) -> tuple[float, float]:
-    """Return mean square and variance of a sample."""
+    """Return mean square and variance of a sample; NaN for an empty one."""
+    if not values.size:
+        return math.nan, math.nan
     flat = values.reshape(-1)
     flat = flat[:: max(1, flat.size // MAX_VALUES)].astype(np.float64)
     return float(np.square(flat).mean()), float(flat.var())
 
 
+@quiet
 def spread(values: Array) -> tuple[float, float, float] | None:
     """Return how much an output differs between the rows of a batch.
 
@@ -113,6 +120,7 @@ def spread(values: Array) -> tuple[float, float, float] | None:
     return between, float(np.sqrt(np.square(rows_RF).mean())), largest
 
 
+@quiet
 def central_range(values: Array) -> float | None:
     """Return the width of the middle 90 % of values; None where some are not finite."""
     if not values.size or not np.isfinite(values).all():
@@ -137,6 +145,7 @@ def inactive_units(values: Array) -> npt.NDArray[np.bool_] | None:
     return asleep_F
 
 
+@quiet
 def saturated_units(values: Array, function: str) -> npt.NDArray[np.bool_] | None:
     """Return, by unit (last axis), whether all outputs of a sigmoid or tanh lie at its ends."""
     if values.ndim < 2 or not values.size:
@@ -147,6 +156,7 @@ def saturated_units(values: Array, function: str) -> npt.NDArray[np.bool_] | Non
     return ends_F
 
 
+@quiet
 def unit_inputs(values: Array, function: str) -> tuple[int, tuple[int, ...]] | None:
     """Count what the units of a sigmoid or tanh were given, worked out from what they gave.
 
@@ -162,8 +172,7 @@ def unit_inputs(values: Array, function: str) -> tuple[int, tuple[int, ...]] | N
     out_RF = values.reshape(-1, values.shape[-1]).astype(np.float64)
     units = max(1, out_RF.shape[1] // MAX_UNITS)
     out_RF = out_RF[:: max(1, len(out_RF) // 256), ::units][:256, :MAX_UNITS]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        given_RF = np.log(out_RF / (1 - out_RF)) if function == "sigmoid" else np.arctanh(out_RF)
+    given_RF = np.log(out_RF / (1 - out_RF)) if function == "sigmoid" else np.arctanh(out_RF)
     gaps = len(EDGES) + 1
     place_RF = np.searchsorted(EDGES, given_RF)
     known_RF = ~np.isnan(given_RF)

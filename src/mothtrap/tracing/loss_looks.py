@@ -18,6 +18,7 @@ from mothtrap.core.facts.losses import TargetSample
 from mothtrap.tracing import next_tokens
 from mothtrap.tracing.describe.constant_baseline import MAX_CLASSES, ConstantBaseline
 from mothtrap.tracing.describe.target_leakage import telling_columns
+from mothtrap.tracing.quiet_numpy import quiet
 
 Array = npt.NDArray[Any]
 
@@ -91,6 +92,7 @@ def label_counts(called: Called) -> tuple[int, ...] | None:
     return tuple(np.bincount(kept, minlength=called.classes).tolist())
 
 
+@quiet
 def prediction_spread(called: Called) -> float | None:
     """Return the standard deviation over rows of the probabilities, averaged over classes."""
     probability_RK = called.prediction
@@ -102,6 +104,7 @@ def prediction_spread(called: Called) -> float | None:
     return float(rows_RK.std(axis=0).mean())
 
 
+@quiet
 def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetSample:
     """Describe the targets of a call.
 
@@ -132,7 +135,7 @@ def sample(called: Called, inputs: Sequence[Array], *, columns: bool) -> TargetS
 def _row_sums(called: Called) -> tuple[float, float] | None:
     if called.operation != "cross_entropy" or called.target.shape != called.prediction.shape:
         return None
-    if not np.isin(called.target, (0, 1)).all():
+    if not called.target.size or not np.isin(called.target, (0, 1)).all():
         return None
     sums_R = called.target.sum(axis=-1, dtype=np.float64)
     return (float(sums_R.min()), float(sums_R.max())) if np.isfinite(sums_R).all() else None
@@ -218,9 +221,11 @@ class TargetsInOrder:
     counts: list[list[int]] = field(default_factory=list)
     moments: list[tuple[float, float, float]] = field(default_factory=list)
 
+    @quiet
     def add(self, step: int, called: Called) -> None:
         """Take the targets of a step."""
-        if len(self.steps) >= MOST or (self.steps and self.steps[-1] == step):
+        is_known = bool(self.steps) and self.steps[-1] == step
+        if is_known or not called.target.size or len(self.steps) >= MOST:
             return
         labels = called.target.reshape(-1)[:MAX_TARGETS]
         counts = label_counts(called)

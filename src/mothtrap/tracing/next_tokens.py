@@ -6,7 +6,7 @@ Shape suffixes: R = rows, L = positions of a sequence.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -89,3 +89,55 @@ def agree(
         return False
     shown = labels[kept]
     return bool((shown == given[kept]).all() and (shown != shown[0]).any())
+
+
+class Endings(NamedTuple):
+    """How the sequences of a batch end that are shorter than the longest one.
+
+    Attributes:
+        rows: their number.
+        last: the most frequent last token that is a label.
+        last_rows: rows that have it.
+        after: the most frequent token that follows, which is no label.
+        after_rows: rows that have it.
+    """
+
+    rows: int
+    last: int
+    last_rows: int
+    after: int
+    after_rows: int
+
+
+def endings(tokens: Iterable[Array], target: Array, ignored: int | None) -> Endings | None:
+    """Return how sequences end whose labels are the next tokens.
+
+    Args:
+        tokens: inputs of the model, each of shape (rows, length).
+        target: labels.
+        ignored: label that does not count.
+
+    Returns:
+        None where labels are no next tokens, or all rows end at the same position.
+    """
+    for given_RL in tokens:
+        rows, length = given_RL.shape
+        if ignored is None or target.size % rows or not agree(given_RL, target, 1, ignored):
+            continue
+        labels_RL = target.reshape(rows, -1)
+        kept_RL = labels_RL != ignored
+        last_R = labels_RL.shape[1] - 1 - kept_RL[:, ::-1].argmax(axis=1)
+        ends_R = kept_RL.any(axis=1) & (last_R + 2 < length)
+        if len(set(last_R[ends_R].tolist())) < 2:
+            return None
+        number_R = np.flatnonzero(ends_R)
+        last = _most_frequent(labels_RL[number_R, last_R[ends_R]])
+        after = _most_frequent(given_RL[number_R, last_R[ends_R] + 2])
+        return Endings(len(number_R), *last, *after)
+    return None
+
+
+def _most_frequent(values: Array) -> tuple[int, int]:
+    """Return the most frequent value, and how often it is there."""
+    found, counts = np.unique(values, return_counts=True)
+    return int(found[counts.argmax()]), int(counts.max())

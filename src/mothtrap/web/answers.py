@@ -34,8 +34,8 @@ from mothtrap.store.marks import read_marks
 from mothtrap.web.axes import axes
 from mothtrap.web.gaps import gaps
 from mothtrap.web.known_rules import known_rules
-from mothtrap.web.listing import last_activity_s, shown_command
 from mothtrap.web.opened import OpenRun
+from mothtrap.web.row_reading import last_activity_s, shown_command
 from mothtrap.web.series import scalar_names, tensor_curve_name
 
 WORST = 8

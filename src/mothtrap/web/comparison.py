@@ -14,7 +14,8 @@ from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.run import open_run
 from mothtrap.web.axes import Axis
 from mothtrap.web.buckets import Buckets, bad_bits, joined
-from mothtrap.web.listing import RunsFolder, parameters_of
+from mothtrap.web.listing import RunsFolder
+from mothtrap.web.row_reading import parameters_of
 from mothtrap.web.series import Curve, Head, packed, scalar_names
 
 MOST_RUNS = 200

@@ -93,7 +93,7 @@ def snapshot(path: Path, body: bytes) -> Done:
     request = SnapshotRequest(id=new_id(), attempt=attempts(path)[-1])
     kept = ask_for_snapshot(path, request, ANSWER_S)
     steps = ", ".join(str(step) for step in sorted({answer.step for answer in kept}))
-    return Done(message=f"step {steps} was kept and can be replayed")
+    return Done(message=f"step {steps} was stored and can be replayed")
 
 
 def stop(path: Path, body: bytes) -> Done:

@@ -16,8 +16,8 @@ import msgspec
 from mothtrap.core import jsonable
 from mothtrap.core.errors import MothtrapError
 from mothtrap.web.answers import pace
-from mothtrap.web.listing import last_activity_s
 from mothtrap.web.opened import OpenRun
+from mothtrap.web.row_reading import last_activity_s
 
 LIVE_S, IDLE_S = 0.5, 2.0
 """Pause between two looks at a running job, and at anything else."""

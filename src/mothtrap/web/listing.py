@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import queue
-import shlex
 import threading
 import time
 import warnings
@@ -14,22 +13,17 @@ from typing import NamedTuple
 
 import msgspec
 
-from mothtrap.core.errors import MothtrapError, RunNotFoundError, nearest
-from mothtrap.core.findings import Severity
+from mothtrap.core.errors import RunNotFoundError, nearest
 from mothtrap.core.ledger import LedgerValue
-from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.run_filter import Facts, read_filter
-from mothtrap.monitor.stored.associations import Association, associations, faults_of
-from mothtrap.reader.run import Run, open_run
-from mothtrap.reader.run_facts import LISTED_BYTES
-from mothtrap.reader.runs import as_csv
-from mothtrap.report.ending import ending_word
-from mothtrap.report.summary import summarize
+from mothtrap.monitor.stored.associations import Association, associations
+from mothtrap.reader.run_columns import as_csv
 from mothtrap.store import find_runs, layout
 from mothtrap.store.labels import FOLDER as LABELS
 from mothtrap.store.objects import is_url
-from mothtrap.web.known_rules import known_causes
-from mothtrap.web.row_cache import Kept, Row, RowCache
+from mothtrap.store.run_fingerprint import fingerprint
+from mothtrap.web.row_cache import Kept, ListedRun, Row, RowCache
+from mothtrap.web.row_reading import read_listed
 
 PAGE_ROWS = 200
 MOST_ASSOCIATIONS = 30
@@ -74,12 +68,12 @@ class RunsFolder:
         self._cache = RowCache(self.where)
         kept = self._cache.read()
         self._rows = {
-            name: _Read(found.signature, float("-inf"), found.row)
+            name: _Read(found.signature, float("-inf"), found.listed.row)
             for name, found in kept.items()
-            if not found.row.pending
+            if not found.listed.row.pending
         }
         self._started = {
-            name: (found.row.started_s, Path(self.where) / name)
+            name: (found.listed.row.started_s, Path(self.where) / name)
             for name, found in kept.items()
             if not is_url(where)
         }
@@ -180,7 +174,7 @@ class RunsFolder:
         runs = {name: start for name, start in found.items() if start is not None}
         new = [name for name in runs if name not in self._started]
         rows = [Row(name=name, started_s=runs[name][0], pending=True) for name in new]
-        self._cache.write([Kept("", row) for row in rows])
+        self._cache.write([Kept("", ListedRun(row=row)) for row in rows])
         self._started = runs
         self._ordered = sorted(runs, key=lambda name: (runs[name][0], name))[::-1]
         is_settled = time.time_ns() - changed_ns > SETTLED_S * 1e9 and len(runs) == len(found)
@@ -206,14 +200,16 @@ class RunsFolder:
             self._changed.wait_for(lambda: not stale & self._waiting, LOOK_S)
 
     def _is_unread(self, name: str) -> bool:
-        """Return whether a row is unknown or may change at any time."""
+        """Return whether a row is unknown, may change at any time, or was not compared so far."""
         known = self._rows.get(name)
-        return known is None or known.row.state == "running"
+        return known is None or known.row.state == "running" or known.at_s == float("-inf")
 
     def _is_stale(self, name: str) -> bool:
         known = self._rows.get(name)
-        if known is None or known.signature != _signature(self._started[name][1]):
+        if known is None or known.signature != fingerprint(self._started[name][1]).digest:
             return True
+        if known.at_s == float("-inf"):
+            self._rows[name] = known._replace(at_s=time.monotonic())
         return known.row.state == "running" and time.monotonic() - known.at_s > LIVE_S
 
     def _read_on(self) -> None:
@@ -221,63 +217,28 @@ class RunsFolder:
         while True:
             name = self._wanted.get()
             started_s, path = self._started.get(name, (0.0, Path(name)))
-            signature = _signature(path)
-            row = _read_row(name, path, started_s)
+            look = fingerprint(path)
+            listed = read_listed(name, path, started_s, look)
             with self._changed:
-                self._rows[name] = _Read(signature, time.monotonic(), row)
+                self._rows[name] = _Read(look.digest, time.monotonic(), listed.row)
                 self._waiting.discard(name)
                 self._changed.notify_all()
-            if row.ended:
-                ended.append(Kept(signature, row))
+            if listed.final:
+                ended.append(Kept(look.digest, listed))
             if ended and (self._wanted.empty() or len(ended) >= KEPT_AT_ONCE):
                 self._cache.write(ended)
                 ended.clear()
 
 
 class _Read(NamedTuple):
-    """A row, when it was read (monotonic seconds), and how the run's folder looked then."""
+    """A row, the fingerprint of its run, and when the two were compared (monotonic seconds).
+
+    A row of the cache that was not compared so far has minus infinity.
+    """
 
     signature: str
     at_s: float
     row: Row
-
-
-def parameters_of(command: tuple[str, ...]) -> dict[str, str]:
-    """Return the options of a command line, by their names without dashes."""
-    found: dict[str, str] = {}
-    words = arguments_without_secrets(command)
-    for place, word in enumerate(words):
-        if not word.startswith("--") or word == "--":
-            continue
-        name, equals, value = word[2:].partition("=")
-        following = words[place + 1] if place + 1 < len(words) else ""
-        if not equals:
-            value = following if following and not following.startswith("--") else "yes"
-        found[name] = value
-    return found
-
-
-def script_of(command: tuple[str, ...]) -> str:
-    """Return the script or module of a command line, else its first word."""
-    for place, word in enumerate(command):
-        if word.endswith(".py"):
-            return Path(word).name
-        if word == "-m" and place + 1 < len(command):
-            return command[place + 1]
-    return Path(command[0]).name if command else ""
-
-
-def shown_command(command: tuple[str, ...]) -> str:
-    """Return a command line as typed, without secrets, and with only the name of Python."""
-    words = [Path(command[0]).name, *arguments_without_secrets(command)[1:]] if command else []
-    return shlex.join(words)
-
-
-def last_activity_s(run: Run) -> float:
-    """Return Unix time of the newest record, 0 before the first."""
-    parts = [part for worker in run.workers for part in run.parts(worker)]
-    ends = [float(part.view.commits.wall_s[-1]) for part in parts if len(part.view.commits)]
-    return max(ends, default=0.0)
 
 
 def _changed_ns(where: str) -> int:
@@ -388,44 +349,3 @@ def _plain(row: Row) -> dict[str, LedgerValue]:
     for name, number in row.metrics.items():
         found[name if name not in found else f"metric.{name}"] = number
     return found
-
-
-def _read_row(name: str, path: Path, started_s: float) -> Row:
-    try:
-        run = open_run(path)
-        summary = summarize(run, known_causes(), check_bytes=LISTED_BYTES)
-    except Exception as err:  # one run that cannot be read must not keep the others from the list
-        return Row(name=name, started_s=started_s, state="unreadable", problem=str(err))
-    command = run.info.command if run.info else ()
-    labels = run.labels
-    worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
-    return Row(
-        name=name,
-        started_s=run.info.created_s if run.info else started_s,
-        kind=run.kind,
-        state=run.state,
-        ending=ending_word(run),
-        severity=worst.value if worst is not None and worst is not Severity.INFO else "",
-        verdict=summary.verdict,
-        steps=run.steps,
-        active_s=last_activity_s(run),
-        script=script_of(command),
-        commit=_commit(run),
-        parameters={**parameters_of(command), **run.record.parameters},
-        metrics=run.metrics,
-        findings=tuple(dict.fromkeys(f.code for f in summary.findings)),
-        faults=faults_of(summary.findings),
-        evaluated=not run.unevaluated,
-        tags=labels.tags,
-        group=labels.group,
-        archived=labels.archived,
-        ended=run.end is not None,
-    )
-
-
-def _commit(run: Run) -> str:
-    try:
-        source = run.source
-    except MothtrapError:
-        return ""
-    return source.commit[:8] + ("+" if source.changed_count else "") if source else ""

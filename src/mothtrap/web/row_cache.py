@@ -1,10 +1,13 @@
-"""Rows of ended runs in the user's cache: ten thousand are read once, not at each start."""
+"""Rows of runs in the user's cache: ten thousand are read once, not at each start.
+
+Both the page and `mothtrap ls` read and write this cache.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -12,13 +15,16 @@ from typing import NamedTuple
 
 import msgspec
 
+from mothtrap.core import jsonable, registry
 from mothtrap.core.ledger import LedgerValue
+from mothtrap.store.layout import intact, sealed
 from mothtrap.store.remote import cache_folder
 
-FORMAT = 5
+FORMAT = 6
 """Grows when rows of the same mothtrap would be made differently."""
+RULES = "mothtrap.rules"
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"
-_FAILURES = (OSError, sqlite3.Error, msgspec.DecodeError)
+_FAILURES = (OSError, sqlite3.Error)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,11 +59,31 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     ended: bool = False
 
 
+class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run of a list: its row on the page, and what only `mothtrap ls` shows.
+
+    `run` is `report.summary.RunFacts` as plain data. `codes` and `names` are of the findings, one
+    each. `parameters` lack the options of the command, which `row.parameters` include. `columns`
+    are the first columns of the CSV. `final`: nothing changes while the files stay as they are.
+    """
+
+    row: Row
+    run: dict[str, object] = {}
+    damage: tuple[str, ...] = ()
+    errors: int = 0
+    warnings: int = 0
+    codes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    parameters: dict[str, LedgerValue] = {}
+    columns: dict[str, LedgerValue] = {}
+    final: bool = False
+
+
 class Kept(NamedTuple):
-    """A row, and how the run's folder looked when it was read."""
+    """A run of the list, and the fingerprint of its files when it was read."""
 
     signature: str
-    row: Row
+    listed: ListedRun
 
 
 class RowCache:
@@ -68,22 +94,28 @@ class RowCache:
     """
 
     def __init__(self, where: str) -> None:
-        of = f"{where}\0{version('mothtrap')}\0{FORMAT}"
-        name = f"{hashlib.sha256(of.encode()).hexdigest()[:16]}.rows"
+        plugins = {part.origin for part in registry.parts(RULES)}  # they decide what causes what
+        of = "\0".join((where, version("mothtrap"), str(FORMAT), *sorted(plugins)))
+        name = f"{hashlib.sha256(of.encode('utf-8', 'surrogateescape')).hexdigest()[:16]}.rows"
         self._file = cache_folder() / "ui" / name
 
     def read(self) -> dict[str, Kept]:
         """Return what is kept, by the name of the run."""
-        decoder = msgspec.json.Decoder(Row)
+        kept = {}
         with suppress(*_FAILURES), self._opened() as database:
-            found = database.execute("select name, signature, row from rows")
-            return {name: Kept(signature, decoder.decode(row)) for name, signature, row in found}
-        return {}
+            for name, signature, row in database.execute("select name, signature, row from rows"):
+                with suppress(msgspec.DecodeError, TypeError):
+                    if intact(row):
+                        kept[name] = Kept(signature, jsonable.decode(row, ListedRun))
+        return kept
 
-    def write(self, kept: Sequence[Kept]) -> None:
-        """Keep rows, in the place of older ones of the same runs."""
+    def write(self, kept: Sequence[Kept], gone: Collection[str] = ()) -> None:
+        """Keep rows, in the place of older ones of the same runs, and remove those of `gone`."""
+        if not kept and not gone:
+            return
+        values = [(k.listed.row.name, k.signature, sealed(jsonable.encode(k.listed))) for k in kept]
         with suppress(*_FAILURES), self._opened() as database:
-            values = [(k.row.name, k.signature, msgspec.json.encode(k.row)) for k in kept]
+            database.executemany("delete from rows where name = ?", [(name,) for name in gone])
             database.executemany("insert or replace into rows values (?, ?, ?)", values)
 
     @contextmanager
@@ -95,7 +127,13 @@ class RowCache:
 
 def _connected(file: Path) -> sqlite3.Connection:
     database = sqlite3.connect(file, timeout=1.0)
-    file.chmod(0o600)
-    database.execute("pragma synchronous = off")  # what a crash takes is read again
-    database.execute(_SCHEMA)
+    try:
+        file.chmod(0o600)
+        database.execute("pragma synchronous = off")  # what a crash takes is read again
+        database.execute(_SCHEMA)
+    except (OSError, sqlite3.Error) as err:
+        database.close()
+        if type(err) is sqlite3.DatabaseError:  # damaged, rather than locked
+            file.unlink(missing_ok=True)
+        raise
     return database

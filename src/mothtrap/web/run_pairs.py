@@ -14,10 +14,10 @@ from mothtrap.reader.run import Run, open_run
 from mothtrap.report.difference import RunDifference, difference
 from mothtrap.web.cell_scale import scaled
 from mothtrap.web.grids import Grid, grid, ratio
-from mothtrap.web.listing import parameters_of
 from mothtrap.web.matrix import Shown, Wanted, matching, packed, rows_shown
 from mothtrap.web.module_tree import rows_of, tree
 from mothtrap.web.opened import OpenRuns
+from mothtrap.web.row_reading import parameters_of
 
 MOST_RUNS = 5
 MOST_KEPT = 20

@@ -283,6 +283,19 @@ def test_targets_that_do_not_fit_the_loss_are_told_by_its_name(name: str, how: s
             "one class number for each row of the output, shape (batch, 5)",
             "Bring the output to one row for each label",
         ),
+        (
+            "Received: target.shape=(None, 12), output.shape=(None, 5)",
+            "labels of shape (batch, 12) were given",
+            "If each of the 12 positions of a sequence has a label, give the last recurrent layer "
+            "`return_sequences=True`",
+        ),
+        (
+            "Input 0 with name 'None' of layer 'lstm_1' is incompatible with the layer: expected "
+            "ndim=3, found ndim=2. Full shape received: (None, 16)",
+            'layer "lstm_1" takes sequences, inputs of 3 axes with the batch, but was given shape '
+            "(batch, 16)",
+            "If a recurrent layer comes before it, give that layer `return_sequences=True`",
+        ),
     ],
 )
 def test_shapes_are_told_with_the_batch_as_a_word(message: str, sentence: str, fix: str) -> None:

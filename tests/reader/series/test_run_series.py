@@ -54,7 +54,7 @@ def test_kept_values_become_one_labelled_array(run: Run) -> None:
     assert found.dims == ("step", "dim_0", "dim_1")
     assert found.sel(step=2).values.tolist() == run.tensor("gradient:layer1").at(2).tolist()
     assert (found.name, found.attrs, found.dtype) == ("layer1", {"kind": "gradient"}, np.float32)
-    with pytest.raises(StepUnavailableError, match="no values of gradient:layer0 were kept"):
+    with pytest.raises(StepUnavailableError, match="no values of gradient:layer0 were captured"):
         run.tensor("gradient:layer0").to_xarray()
     with pytest.raises(ValueError, match="values of 2 shapes"):
         run.tensor("gradient:layer2").to_xarray()

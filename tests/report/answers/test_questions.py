@@ -40,7 +40,7 @@ def test_a_finding_is_found_by_code_and_name(faulty, which: str) -> None:
     found = questions.finding(*faulty, which, documented()).fields()
     assert found["finding"]["why"]
     assert found["rule"]
-    assert found["source"]["problem"].startswith("The run did not note how model.py was")
+    assert found["source"]["problem"].startswith("The run did not record the content of model.py")
 
 
 def test_an_unknown_finding_names_those_that_exist(faulty) -> None:

@@ -15,9 +15,11 @@ from mothtrap.core.snapshot_orders import StateCopy
 from mothtrap.core.snapshots import Array, Tree
 from mothtrap.snapshot.tree import values_of
 
-Kind = Literal["function", "batch", "count"]
+Kind = Literal["function", "batch", "count", "rest"]
 """Where a replay begins the step: at a call of a function, where a data set gives a batch, or at
-the tape of the step with the same number."""
+the tape of the step with the same number. `rest`: another optimizer has already made a step of the
+same gradients, so the step can be taken back but not replayed."""
+REST: Final = "another optimizer had already made a step of the same tape or function"
 FIRST: Final = "the first step of a custom loop has yet to create its variables"
 KEPT_TYPES: Final = (np.ndarray, np.generic, bytes, bytearray, complex, slice, range)
 """Types of arguments that a snapshot stores, beside tensors, numbers, texts, and containers."""

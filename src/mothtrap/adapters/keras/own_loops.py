@@ -48,6 +48,7 @@ class OwnLoops:
         self.required = False
         self.held: HeldLoop | None = None
         self.why = FIRST
+        self._is_over = False  # a step was made of the state that was held
 
     @property
     def _active(self) -> bool:
@@ -113,20 +114,27 @@ class OwnLoops:
     def applying(self, optimizer: Any, variables: Iterable[Any]) -> None:
         """Add what an optimizer changes to the state that was held before a function.
 
-        The function has computed the gradients, and the script applies them eagerly.
+        The function has computed the gradients, and the script applies them eagerly. Where another
+        optimizer has made its step of the same gradients, only these variables are held.
         """
         held = self.held
-        if held is None or held.turn.kind != "function":
+        if held is None and self._is_over:
+            held, self.why = HeldLoop(Turn("rest", "", None), (), (), own=0), ""
+        if held is None or held.turn.kind not in ("function", "rest"):
             return
         known = {id(one.handle) for one in held.resources}
         found = map(resource_of, (*variables, *optimizer.variables))
         more = {id(one.handle): one for one in found if one and id(one.handle) not in known}
+        if held.turn.kind == "rest" and _is_large(more.values()):
+            self.why = LARGE
+            return
         resources = [*held.resources, *more.values()]
         values = [*held.values, *(one.tensor() for one in more.values())]
         self.held = HeldLoop(held.turn, resources, values, held.own)
 
     def release(self) -> None:
         """Let go of the state: its step is over."""
+        self._is_over |= self.held is not None
         self.held, self.why = None, FIRST
 
     def resources(self, function: Any = None) -> Sequence[Resource]:
@@ -135,18 +143,22 @@ class OwnLoops:
         return reader.resources if reader is not None else ()
 
     def _hold(self, reader: Reader | None, turn: Turn) -> None:
-        self.held, self.why = None, FIRST
+        self.held, self.why, self._is_over = None, FIRST, False
         if reader is None:
             return
         if tf.distribute.get_strategy().num_replicas_in_sync > 1:
             self.why = REPLICAS
-        elif sum(one.size_bytes for one in reader.resources) > LARGE_BYTES:
+        elif _is_large(reader.resources):
             self.why = LARGE
         else:
             self.held, self.why = (
                 HeldLoop(turn, reader.resources, reader(), own=len(reader.resources)),
                 "",
             )
+
+
+def _is_large(resources: Iterable[Resource]) -> bool:
+    return sum(one.size_bytes for one in resources) > LARGE_BYTES
 
 
 def name_of(function: Any) -> str:

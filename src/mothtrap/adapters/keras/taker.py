@@ -15,7 +15,7 @@ import numpy as np
 import tensorflow as tf
 
 from mothtrap.adapters.keras import optimizers
-from mothtrap.adapters.keras.loop_state import HeldLoop, in_snapshot, on_host
+from mothtrap.adapters.keras.loop_state import REST, HeldLoop, in_snapshot, on_host
 from mothtrap.adapters.keras.state import Held, array_of
 from mothtrap.adapters.tensorflow.batches import Batches, stateful_randomness
 from mothtrap.adapters.tensorflow.looks import Applied
@@ -110,6 +110,8 @@ class KerasSnapshotTaker(SnapshotsOfSteps):
         if why := self.why_too_large(held.size_bytes):
             return why
         if isinstance(held, HeldLoop):
+            if held.turn.kind == "rest":
+                return REST
             batch = on_host(held.turn.given)
         elif made.step is None:
             batch, program = self._batches.latest(), self._batches.program()

@@ -76,10 +76,14 @@ class Tracing:
         here, contain = self._here, self._job.contain
 
         def call(self: Any, *args: Any, **kwargs: Any) -> Any:
-            if not LOOKS.tapes:
-                return outside.call(self, original, args, kwargs)
-            if contain(names.is_symbolic):
-                return original(self, *args, **kwargs)
+            if not LOOKS.tapes or contain(names.is_symbolic):
+                try:
+                    if LOOKS.tapes:
+                        return original(self, *args, **kwargs)
+                    return outside.call(self, original, args, kwargs)
+                except BaseException as err:
+                    drop_own_frame(err)
+                    raise
             is_root = here.depth == 0
             if is_root:
                 here.root, here.trained, here.look = self, False, contain(LOOKS.current)

@@ -8,6 +8,7 @@ import tensorflow as tf
 
 from mothtrap.adapters.tensorflow.handle import TensorFlowHandle
 from mothtrap.adapters.tensorflow.reports import REPORTS
+from mothtrap.adapters.tensorflow.stalled_input import StalledInput
 from mothtrap.core.adapters import Environment
 from mothtrap.tracing.handle import AdapterSpec
 
@@ -29,4 +30,5 @@ ADAPTER: Final = AdapterSpec(
     reports=REPORTS,
     watched=(tf.Module,),
     place=_place,
+    reading=StalledInput(),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -45,6 +46,8 @@ class Drawn(threading.local):
     def opens(self, _: Any, args: Any, kwargs: Any) -> None:
         """Take a data set over which an iterator is made."""
         self.opened = args[0] if args else kwargs.get("dataset")
+        if self.opened is not None:
+            _OPENED.append(weakref.ref(self.opened))
 
     def take(self) -> DrawnElement | None:
         """Return the one element that is new; None where there are none or several."""
@@ -59,6 +62,14 @@ class Drawn(threading.local):
 
 
 DRAWN: Final = Drawn()
+_OPENED: Final[deque[weakref.ref[Any]]] = deque(maxlen=8)
+
+
+def opened_data() -> list[Any]:
+    """Return the data sets over which any thread made iterators lately, the latest first."""
+    alive = [each() for each in reversed(_OPENED)]
+    return [data for data in alive if data is not None]
+
 
 SEVERAL = "one call makes several steps (steps_per_execution)"
 REPLICAS = "the step runs on several replicas"

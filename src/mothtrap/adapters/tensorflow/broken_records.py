@@ -85,10 +85,8 @@ def files_of(data: Any) -> list[str]:
     """Return the files that a pipeline reads, in order."""
     found: dict[str, None] = {}
     for part in names.every_part(data):
-        is_paths = part.element_spec == tf.TensorSpec((), tf.string)
-        if is_paths and names.transformation(part) == "TensorSlice":
-            paths = (os.fsdecode(one) for one in part.as_numpy_iterator())
-            found |= {path: None for path in paths if os.path.isfile(path)}
+        paths = map(os.fsdecode, names.paths_given(part))
+        found |= {path: None for path in paths if os.path.isfile(path)}
     return list(found)
 
 

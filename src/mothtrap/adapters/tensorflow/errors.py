@@ -37,6 +37,10 @@ INPUT: Final = (
     r"[Ii]nput \d+ (?:of|with name '[^']*' of) layer [\"']?([\w/]+)[\"']? is incompatible with the "
     r"layer"
 )
+RECURRENT_INPUT: Final = INPUT.replace(
+    r"([\w/]+)", r"((?:\w+/)*\w*(?:lstm|gru|rnn|bidirectional)\w*)"
+)
+"""A message of a recurrent layer whose name was not chosen."""
 SHAPE: Final = r"\[([\d,? ]*)\]"
 MESSAGES: Final = (
     _of(
@@ -118,6 +122,15 @@ MESSAGES: Final = (
         "Give data with {1} features, or make the layer, and `keras.Input`, for what the data has: "
         "weights that were made for one number of features take no other.",
         "Images and sequences need `Flatten` or pooling before a Dense layer.",
+    ),
+    _of(
+        "shape",
+        rf"{RECURRENT_INPUT}: expected (?:min_)?ndim=(3), found ndim=2\. Full shape received: "
+        r"[(\[]([^)\]]*)",
+        "{layer} takes sequences, inputs of {1} axes with the batch, but was given shape ({2})",
+        "If a recurrent layer comes before it, give that layer `return_sequences=True`: without it "
+        "a layer returns its last output only.",
+        "Series of single values need a last axis, `x[..., None]`, and text needs an `Embedding`.",
     ),
     _of(
         "shape",

@@ -164,6 +164,12 @@ def _sparse(named: str, loss: str, labels: Shape, outputs: Shape) -> Told:
             "Bring the output to one row for each label: `Flatten`, `GlobalAveragePooling2D`, or "
             "`return_sequences=False` in the last recurrent layer.",
         )
+    if len(labels) == len(outputs) > 1 and labels[0] == outputs[0] and labels[1] not in ("1", "?"):
+        return sentence, (
+            f"If each of the {labels[1]} positions of a sequence has a label, give the last "
+            "recurrent layer `return_sequences=True`, so that there is an output for each.",
+            f"Otherwise give labels of shape {wanted}, one class number for each row.",
+        )
     return sentence, (f"Give labels of shape {wanted}, one class number for each row.",)
 
 

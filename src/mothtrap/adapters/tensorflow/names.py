@@ -91,8 +91,9 @@ PARTS: Final = {"_TakeDataset": "take", "_SkipDataset": "skip", "_ShardDataset":
 
 
 def inputs_of(data: Any) -> list[Any]:
-    """Return the data sets that one is made of."""
-    return list(data._inputs())
+    """Return the data sets that one is made of; readers of texts say it of their inner one."""
+    given = list(data._inputs())
+    return given or ([data._impl] if hasattr(data, "_impl") else [])
 
 
 def every_part(data: Any) -> Iterator[Any]:
@@ -134,6 +135,19 @@ def zipped(data: Any) -> Any:
 def count_of(data: Any) -> Any:
     """Return how many elements a `skip` leaves out."""
     return data._count
+
+
+def paths_given(data: Any) -> list[bytes]:
+    """Return the texts of a data set of texts, or the files that a reader of tables was given."""
+    if transformation(data) == "Csv":
+        given = data._filenames
+    elif transformation(data) == "TensorSlice" and data.element_spec == tf.TensorSpec(
+        (), tf.string
+    ):
+        given = data._tensors[0]
+    else:
+        return []
+    return [bytes(path) for path in given.numpy().ravel()]
 
 
 def open_order(data: Any) -> Iterator[str]:

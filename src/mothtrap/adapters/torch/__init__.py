@@ -81,6 +81,16 @@ def _check(
     begin(plan, checks, finish, leave, pause, files)
 
 
+def _trial(plan: CheckPlan, files: Any = None) -> None:
+    """Make one trial in a script that was started again; see `session.checked_process`."""
+    from mothtrap.adapters.torch.checking.beginning import lead_writes
+    from mothtrap.adapters.torch.checking.restarted_trial import RestartedTrial
+
+    if files is not None:
+        lead_writes(files)
+    RestartedTrial(plan).install()
+
+
 def _explicit_step(
     model: nn.Module,
     loader: Iterable[Any],
@@ -136,6 +146,7 @@ ADAPTER: Final = AdapterSpec(
     beside=(object,),  # what is no optimizer is refused when it is hooked
     replay=_replay,
     check=_check,
+    trial=_trial,
     explicit_step=_explicit_step,
     explicit_set=_explicit_set,
     place=_place,

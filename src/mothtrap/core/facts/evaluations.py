@@ -87,6 +87,17 @@ class BootstrappedTargets(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class EqualStates(Fact, frozen=True, kw_only=True, tag=True):
+    """Predictions and bootstrapped targets were computed from equal data in two tensors.
+
+    That was so in each of the first `steps` steps that had both. `location` is where the model was
+    made. Observed once.
+    """
+
+    steps: int
+    location: str | None = None
+
+
 class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     """The mode in which a module runs in training steps, from `step` on.
 

@@ -98,6 +98,9 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     not of tokens.
     `normalized`: exponents of the prediction's rows sum to 1, as of log-probabilities.
     `row_sums`: least and greatest sum of a row of labels that has 0 or 1 for each class.
+    `endings`: of sequences that predict their next token and are shorter than others of the
+    batch: their number, the most frequent last label and its rows, the most frequent token after
+    that, which is no label, and its rows.
     """
 
     dtype: str
@@ -116,6 +119,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     confusion: tuple[int, ...] | None = None
     normalized: bool | None = None
     row_sums: tuple[float, float] | None = None
+    endings: tuple[int, int, int, int, int] | None = None
 
 
 class FailedLoss(Fact, frozen=True, kw_only=True, tag=True):
@@ -145,3 +149,34 @@ class TokenShares(Fact, frozen=True, kw_only=True, tag=True):
     argument: str
     count: int
     shares: dict[int, float]
+
+
+class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
+    """A term of a loss that trained nothing at each look, while another term did.
+
+    `term` is how the source writes it, `values` are its values at the `looks`. At `without_graph`
+    of them it had no graph. At the others it reached parameters, but none that the `optimizers`
+    (their classes) stepped. `location` is the line that adds it.
+    """
+
+    term: str
+    looks: int
+    without_graph: int
+    values: tuple[float, ...] = ()
+    optimizers: tuple[str, ...] = ()
+    location: str | None = None
+
+
+class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
+    """The target of a loss has a gradient.
+
+    Of `looks` at backwards of a line, at `trained` of them the target was a number plus a weighted
+    prediction (`reward + gamma * value`) and its gradient changed parameters that were stepped. At
+    `idle` of them it reached parameters, but none that the prediction reaches or that was stepped.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    trained: int = 0
+    idle: int = 0
+    location: str | None = None

@@ -1,4 +1,4 @@
-"""Facts for the record of an experiment: what a script logs beside numbers and tensors."""
+"""Facts for the record of an experiment: parameters, items, and checkpoints of a script."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from mothtrap.core.ledger import LedgerValue
 
 
 class ParametersLogged(Fact, frozen=True, kw_only=True, tag=True):
-    """Parameters that a script has logged; a later value of a name counts.
+    """Parameters that a script logged; the last value of a name counts.
 
-    `source` is `script`, or the logger that they were given to. `left_out` of them were too many.
+    `source` is `script`, or the logger that received them. `left_out` is the number of parameters
+    beyond the limit.
     """
 
     values: dict[str, LedgerValue]
@@ -18,12 +19,12 @@ class ParametersLogged(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class ItemLogged(Fact, frozen=True, kw_only=True, tag=True):
-    """Something that a script has logged: a text, table, image, file, figure, or predictions.
+    """Text, table, image, file, figure, or predictions that a script logged.
 
-    `kind` is one of `core.record_items.KINDS`; `file` is its file in the worker's folder `record`,
-    "" where only its digest is kept. `size_bytes` and `digest` (SHA-256) are those of what was
-    logged. `about` is what can be said of it in short: rows, width, path, accuracy ...
-    `library` is the file of a program that draws the figure.
+    `kind` is one of `core.record_items.KINDS`. `file` is its file in the worker's folder `record`;
+    "" if only its digest is stored. `size_bytes` and `digest` (SHA-256) belong to the logged item.
+    `about` has short facts: rows, width, path, accuracy ... `library` is the file of the
+    JavaScript library that draws the figure.
     """
 
     name: str
@@ -37,10 +38,10 @@ class ItemLogged(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class CheckpointSaved(Fact, frozen=True, kw_only=True, tag=True):
-    """A file with all weights of a model that is trained, as it was written.
+    """File with all weights of the trained model, recorded when it is written.
 
-    `step` counts the steps that the weights have taken. `path` is "" where an open file was
-    written. `elements` are the values in all tensors of the file.
+    `step` is the number of steps that the weights were trained for. `path` is "" if an open file
+    was passed. `elements` is the number of values in all tensors of the file.
     """
 
     path: str = ""

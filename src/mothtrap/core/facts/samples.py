@@ -1,4 +1,4 @@
-"""Facts about which samples were trained on, and when."""
+"""Facts about the samples that each step trained on."""
 
 from __future__ import annotations
 
@@ -8,19 +8,27 @@ from mothtrap.core.fact import Fact
 
 
 class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The samples of one batch, row by row; numbers are packed (`core.packed`).
+    """Samples of one batch, row by row; numbers are packed (`core.packed`).
 
-    `loader` is the label of the loader, "" where the batch was put together by hand.
-    `rows` counts its rows, of which the first so many are told. `data`: the number of the
-    data set (see `DataSeen`) that all `indices` mean; None where they mean several, whose
-    numbers are then in `sets`, one a row. `names`: what the batch itself called its rows,
-    where there are no indices. `digests`: a number of 64 bits for each row where nothing
-    else is known, of the tensor at `place`; equal for equal bits. `same_as`: the step of
-    this worker that has the same digests, which are not repeated. `pass_number` and
-    `number` count passes of the loader from 1, and batches of the pass from 0. `worker` is
-    the loader's process that made the batch, with its `seed`; None without such. `sure` is
-    False where a model was called with tensors of other memory, moved to a device, say, or
-    changed on the way: the batch is then known by its size and the order of loading alone.
+    Attributes:
+        loader: label of the loader; "" if the script assembled the batch without a loader.
+        rows: number of rows, of which the first ones are recorded.
+        data: number of the data set (see `DataSeen`) that all `indices` refer to; None if they
+            refer to several data sets.
+        indices: index of each row in its data set.
+        sets: number of each row's data set, if there are several.
+        names: names of the rows in the batch itself, if there are no indices.
+        digests: a 64-bit number per row of the tensor at `place`, if nothing else is known; equal
+            for equal bits.
+        place: the tensor from which the digests were computed.
+        same_as: earlier step of this worker with the same digests, which are not repeated.
+        pass_number: pass of the loader, from 1.
+        number: number of the batch in the pass, from 0.
+        worker: process of the loader that made the batch; None without worker processes.
+        seed: seed of that process.
+        sure: False if the model was called with tensors in other memory, e.g. after a move to a
+            device or a change. Then the batch is identified only by its size and the loading
+            order.
     """
 
     loader: str = ""
@@ -42,7 +50,7 @@ class SampleBatch(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
 class SamplesTaken(Fact, frozen=True, kw_only=True, tag=True):
     """Samples that a step trained on, one batch for each micro-batch; one fact a step.
 
-    `left_out` batches were too many to be told.
+    `left_out` is the number of batches beyond the limit, which are not recorded.
     """
 
     batches: tuple[SampleBatch, ...]
@@ -50,15 +58,20 @@ class SamplesTaken(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class DataSeen(Fact, frozen=True, kw_only=True, tag=True):
-    """A data set that a loader draws from, below all subsets and concatenations.
+    """Data set that a loader draws from, below all subsets and concatenations.
 
-    `data` is its number, `kind` its class, `length` None where unknown. `names_in` is
-    the attribute that holds names of files, `root` what all names that are told (see
-    `SamplesNamed`) lack at their beginning; both empty where there are none. `digest` is
-    one of the first batch that was handed over, bit by bit: "" where that was not on the
-    host. `sorted_names`: whether the first names of files stand in their order; None where
-    there are none. `generators` are attributes that hold random generators of its own. `content` is
-    a digest of the whole set, where it lies in memory or brings its own; "" else.
+    Attributes:
+        data: number of the data set.
+        loader: label of the loader.
+        kind: class of the data set.
+        length: number of samples; None if unknown.
+        names_in: attribute with the names of files; "" without names.
+        root: common beginning of all names, which `SamplesNamed` omits; "" without names.
+        digest: bit-exact digest of the first batch; "" if it was not in host memory.
+        sorted_names: True if the first file names are sorted; None without names.
+        generators: attributes with random generators of the data set.
+        content: digest of the whole data set, if it is in memory or provides a digest; otherwise
+            "".
     """
 
     data: int
@@ -74,7 +87,7 @@ class DataSeen(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class SamplesNamed(Fact, frozen=True, kw_only=True, tag=True):
-    """Names of samples of a data set, told when they are first trained on.
+    """Names of samples of a data set, recorded when they are first trained on.
 
     `indices` are packed (`core.packed`), one for each of `names`.
     """

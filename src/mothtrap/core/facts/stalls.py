@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 
 from mothtrap.core.fact import Fact
@@ -20,6 +22,18 @@ class CollectiveCall(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
 
 
+class InputState(NamedTuple):
+    """State of the input pipelines of a process.
+
+    Attributes:
+        text: the file and record that they work on, in words; "" = not known.
+        is_blocked: a pipeline cannot go on before this file or record is done.
+    """
+
+    text: str = ""
+    is_blocked: bool = False
+
+
 class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
     """State of a worker that has made no step for long; written by a thread of its process.
 
@@ -36,6 +50,8 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
         has_resumed: a step was made since; the worker is not stalled any more.
         at_s: Unix time of this state, which is renewed every second.
         stack: of the training thread, the innermost call first: `function file:line`.
+        reading: the file and record that the input pipeline works on, in words; "" = not known.
+        reading_s: seconds for which they have blocked the pipeline.
     """
 
     rank: int
@@ -48,3 +64,5 @@ class WorkerStalled(Fact, frozen=True, kw_only=True, tag=True):
     has_resumed: bool = False
     at_s: float = 0.0
     stack: tuple[str, ...] = ()
+    reading: str = ""
+    reading_s: float = 0.0

@@ -33,8 +33,8 @@ class Unit(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: path or URL of the run.
-        config: names the rules in force and their thresholds.
-        skips_done: whether a stored result of the same rules and data is used.
+        config: the configuration with the selected rules and their thresholds.
+        skips_done: reuse a stored result of the same rules and data.
     """
 
     run: str
@@ -47,14 +47,14 @@ class StoredVerdict(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         run: path or URL of the run.
-        name: the run's own name.
-        verdict: one sentence.
-        findings: the worst first.
+        name: name of the run.
+        verdict: the verdict in one sentence.
+        findings: findings, the most severe first.
         rules: state of each rule.
         options: parameters of the run, by name.
-        error: why the run could not be evaluated; "" where it was.
-        seconds: processor time that the evaluation took.
-        is_stored: whether the result was stored by an earlier evaluation.
+        error: reason if the run could not be evaluated; otherwise "".
+        seconds: CPU time of the evaluation in seconds.
+        is_stored: the result was stored by an earlier evaluation.
     """
 
     run: str

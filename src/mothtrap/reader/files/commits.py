@@ -48,16 +48,16 @@ class Commits:
             for name, kind in (
                 ("record", np.int64),
                 ("step", np.int64),
-                ("mode", np.int64),
+                ("mode", np.int8),
                 ("mode_step", np.int64),
                 ("wall_s", np.float64),
                 ("skipped", np.bool_),
                 ("closing", np.bool_),
-                ("tensors", np.int64),
-                ("scalars", np.int64),
-                ("raw", np.int64),
-                ("width", np.int64),
-                ("optimizers", np.int64),
+                ("tensors", np.int32),
+                ("scalars", np.int32),
+                ("raw", np.int32),
+                ("width", np.int32),
+                ("optimizers", np.int32),
             )
         }
         self._optimizers: dict[tuple[str, ...], int] = {}

@@ -23,13 +23,13 @@ _Wants = Callable[[int], bool]
 
 
 class Sample(NamedTuple):
-    """One sample, known by its index in a data set, by a name, or by a digest of its row.
+    """One sample, identified by its index in a data set, its name, or a digest of its row.
 
     Attributes:
-        data: number of its data set in the order in which the job met them; -1 = unknown.
-        index: in the data set; -1 = unknown.
-        name: of its file, or what the batch called it; or "".
-        digest: of the row, 16 hexadecimal digits; or "".
+        data: number of its data set, in order of first use in the job; -1 = unknown.
+        index: index in the data set; -1 = unknown.
+        name: name of its file, or its name in the batch; "" = unknown.
+        digest: digest of the row, 16 hexadecimal digits; "" = unknown.
     """
 
     data: int = -1
@@ -43,9 +43,9 @@ class Sample(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOfSamples:
-    """The samples of one batch, in the order of its rows.
+    """Samples of one batch, in the order of its rows.
 
-    `told` is what was captured of it, `data` has the data sets of the samples.
+    `told` is the recorded batch, `data` contains the data sets of the samples.
     """
 
     told: SampleBatch
@@ -57,13 +57,16 @@ class BatchOfSamples:
 
     @property
     def missing(self) -> int:
-        """Rows that are not told."""
+        """Number of rows that were not recorded."""
         return max(0, self.told.rows - len(self.samples))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepSamples:
-    """Samples that one worker trained on in one step; `left_out` batches are not listed."""
+    """Samples that one worker trained on in one step.
+
+    `left_out` is the number of batches that were not recorded.
+    """
 
     step: int
     worker: int

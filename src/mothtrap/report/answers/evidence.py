@@ -79,7 +79,7 @@ def _answer(
         "evidence": dict(chosen.evidence),
         "series": told,
     }
-    how = "open_run(RUN).scalars() and .stats() in Python have every value"
+    how = "in Python, open_run(RUN).scalars() and .stats() have every value"
     return Answer(question="evidence", content=content, ask={"series": how})
 
 

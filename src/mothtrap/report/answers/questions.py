@@ -51,7 +51,7 @@ def verdict(summary: RunSummary) -> Answer:
         content=content,
         ask={
             **dict.fromkeys(content, _ALL),
-            "findings": "ask `finding` for one in full",
+            "findings": "use `finding` to get one in full",
             "blind": "ask `coverage`",
         },
     )

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.checking.engines import ForkEngine
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
@@ -76,6 +77,6 @@ def test_a_loss_that_is_scaled_and_divided_is_the_loss_of_the_step() -> None:
     assert recording.first is not None
     value = nn.functional.cross_entropy(MODEL(BATCH), TARGET).item()
     assert all(math.isclose(root, value / 2, rel_tol=1e-5) for root in recording.first.roots)
-    step = RecordedStep(recording, Switch(), loaded=False)
+    step = RecordedStep(recording, ForkEngine(recording, Switch()), loaded=False)
     assert step.loss is not None
     assert step.loss.alone

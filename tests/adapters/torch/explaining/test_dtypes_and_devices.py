@@ -16,7 +16,7 @@ TYPES: dict[str, Case] = {
     "float64": (
         lambda: nn.Linear(8, 1)(randn(2, 8).double()),
         "float64 (2, 8): its weights are float32",
-        "x.float(): arrays of numpy",
+        "x.float(): NumPy arrays",
     ),
     "integers": (
         lambda: nn.Linear(8, 1)(torch.ones(2, 8, dtype=torch.long)),
@@ -50,7 +50,7 @@ TYPES: dict[str, Case] = {
     ),
     "binary": (
         lambda: functional.binary_cross_entropy(torch.rand(4), torch.zeros(4, dtype=torch.long)),
-        "the targets must be float32, as the predictions are",
+        "the targets must be float32, like the predictions",
         "target.float()",
     ),
     "mean": (
@@ -58,9 +58,9 @@ TYPES: dict[str, Case] = {
         "could not infer output dtype",
         "",
     ),
-    "no way to compute": (
+    "does not support this type": (
         lambda: nn.ReLU()(torch.ones(3, dtype=torch.bool)),
-        "it has no way to compute with that type",
+        "it does not support this type",
         "integers have no mean",
     ),
 }
@@ -79,12 +79,12 @@ def test_products_of_two_types() -> None:
     x, y = randn(3, 3), randn(3, 3).double()
     found = explained(lambda: x @ y)
     assert "x is float32 (3, 3) and y is float64 (3, 3)" in found.sentence
-    assert "float64 comes from numpy" in found.fixes[0]
+    assert "float64 usually comes from NumPy" in found.fixes[0]
 
 
 NO_TENSORS: dict[str, Case] = {
     "a pair": (lambda: nn.Linear(8, 1)((randn(2, 8), None)), "a tuple of 2", "state = self.rnn(x)"),
-    "nothing": (lambda: nn.Linear(8, 1)(None), "input = None", "returns nothing"),
+    "nothing": (lambda: nn.Linear(8, 1)(None), "input = None", "without `return`"),
     "an array": (lambda: nn.Linear(8, 1)(randn(2, 8).numpy()), "an ndarray", "torch.from_numpy"),
     "a function": (lambda: functional.relu([randn(2)]), "got a list", "torch.stack(...)"),
 }
@@ -102,13 +102,13 @@ def test_what_is_no_tensor(name: str) -> None:
 def test_a_layer_and_its_input_are_apart() -> None:
     found = explained(lambda: nn.Linear(8, 1)(randn(2, 8).to("meta")))
     assert found.kind == "device"
-    assert "float32 (2, 8) on meta: its weights are on cpu, the input is on meta" in found.sentence
+    assert "on meta: its weights are on cpu, but the input is on meta" in found.sentence
     assert found.fixes[0].startswith("move the batch: input = input.to('cpu')")
 
 
 def test_weights_without_memory() -> None:
     found = explained(lambda: nn.Linear(8, 1, device="meta")(randn(2, 8)))
-    assert "never given memory" in found.sentence
+    assert "its weights have no memory" in found.sentence
     assert "to_empty" in found.fixes[0]
 
 

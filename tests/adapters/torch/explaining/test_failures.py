@@ -58,7 +58,7 @@ def test_an_exit_is_no_failure() -> None:
 def test_what_a_script_raises_from_it_is_explained_by_its_cause() -> None:
     found = explained(from_cause)
     assert found.error.startswith("RuntimeError: mat1 and mat2")
-    assert "its last axis must be 4, and is 5" in found.sentence
+    assert "its last axis must be 4, but is 5" in found.sentence
 
 
 def test_of_what_nothing_is_known_the_layer_is_named() -> None:

@@ -15,28 +15,28 @@ rows = torch.tensor
 INDICES: dict[str, Case] = {
     "one too many": (
         lambda: nn.Embedding(10, 4)(rows([3, 10])),
-        "with indices from 3 to 10 (wrong in row 1): it has rows 0 to 9",
+        "with indices from 3 to 10 (wrong in row 1): it has only rows 0 to 9",
         "count from 0, or make it nn.Embedding(11, ...)",
     ),
     "far too many": (
         lambda: nn.Embedding(10, 4)(rows([[3, 99], [99, 4]])),
         "(wrong in rows 0, 1)",
-        "tokenizer and the model must agree",
+        "match the model to the tokenizer",
     ),
     "padding": (
         lambda: nn.Embedding(10, 4)(rows([3, -100])),
         "indices from -100 to 3",
-        "stands for padding",
+        "means padding",
     ),
     "a bag": (
         lambda: nn.EmbeddingBag(10, 4)(rows([[3, 10]])),
-        "it has rows 0 to 9",
+        "it has only rows 0 to 9",
         "count from 0",
     ),
     "an expression": (
         lambda: torch.zeros(5)[rows([7])],
         "index 7 is out of bounds for dimension 0 with size 5",
-        "print the least and the greatest index",
+        "print the smallest and the largest index",
     ),
 }
 
@@ -54,7 +54,7 @@ scores = torch.zeros(4, 3)
 LABELS: dict[str, Case] = {
     "beyond": (
         lambda: functional.cross_entropy(scores, rows([0, 7, 1, 5])),
-        "labels from 0 to 7 (wrong in rows 1, 3): there are predictions for the classes 0 to 2",
+        "labels from 0 to 7 (wrong in rows 1, 3): the predictions have only classes 0 to 2",
         "give the model 8 outputs",
     ),
     "from one": (
@@ -69,7 +69,7 @@ LABELS: dict[str, Case] = {
     ),
     "binary": (
         lambda: functional.binary_cross_entropy(torch.full((4,), 0.5), rows([0, 1, 2.0, 1])),
-        "targets from 0 to 2 (wrong in row 2): it takes 0 to 1",
+        "targets from 0 to 2 (wrong in row 2): it accepts 0 to 1",
         "map the targets to 0 and 1",
     ),
     "scores": (
@@ -101,7 +101,7 @@ def test_an_assertion_of_the_device_names_no_wrong_line() -> None:
 
     found = explained(fail)
     assert found.kind == "index"
-    assert "raised by an operation before it" in found.sentence
+    assert "raised by an earlier operation" in found.sentence
     assert "CUDA_LAUNCH_BLOCKING=1" in found.fixes[0]
 
 

@@ -33,21 +33,21 @@ def test_a_sample_that_raises_in_this_process() -> None:
     assert found.kind == "data"
     assert "loader 1 (" in found.sentence
     assert "could not make a batch: KeyError: 'label'; it was sample 7" in found.sentence
-    assert found.sentence.endswith("the batch was to hold samples 4 to 7")
+    assert found.sentence.endswith("the batch should have samples 4 to 7")
     assert found.batch == ""
 
 
 def test_samples_of_a_subset_are_those_of_its_data() -> None:
     found = explained(drain(DataLoader(Subset(Broken(), [0, 7, 3]), batch_size=3)))
     assert "it was sample 1 of the loader" in found.sentence
-    assert found.sentence.endswith("the batch was to hold samples 0, 7, 3")
+    assert found.sentence.endswith("the batch should have samples 0, 7, 3")
 
 
 def test_a_sample_that_raises_in_a_worker() -> None:
     found = explained(drain(DataLoader(Broken(), batch_size=4, num_workers=1)))
     assert "worker 0 of loader 1 (" in found.sentence
     assert "test_loading.py:" in found.sentence
-    assert "KeyError: 'label'; the batch was to hold samples 4 to 7" in found.sentence
+    assert "KeyError: 'label'; the batch should have samples 4 to 7" in found.sentence
 
 
 def test_samples_of_several_sizes() -> None:
@@ -62,7 +62,7 @@ def test_samples_of_several_sizes() -> None:
     ("text", "says"),
     [
         ("DataLoader worker (pid 123) is killed by signal: Killed. ", "memory runs out"),
-        ("DataLoader worker (pid(s) 12, 13) exited unexpectedly", "ended without a word"),
+        ("DataLoader worker (pid(s) 12, 13) exited unexpectedly", "ended without a message"),
         ("DataLoader worker (pid 9) is killed by signal: Segmentation fault. ", "Segmentation"),
     ],
 )

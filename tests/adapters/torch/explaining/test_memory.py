@@ -25,7 +25,7 @@ def test_an_expression_that_asks_for_too_much() -> None:
     assert found.kind == "memory"
     assert found.sentence.startswith("`torch.cdist(rows, rows)` asked for 256 TiB")
     assert "rows is float32 (8388608, 1)" in found.sentence
-    assert "look at the sizes" in found.fixes[0]
+    assert "check the sizes" in found.fixes[0]
 
 
 def test_a_device_without_memory() -> None:
@@ -39,8 +39,8 @@ def test_a_device_without_memory() -> None:
     except torch.OutOfMemoryError as error:
         found = memory.explain(scene_of(error), Sources(NameBook(), RetainedOutputs()))
     assert found is not None
-    assert "asked for 20.00 MiB that the device has not" in found.sentence
-    assert "of 79.11 GiB it has 14.88 MiB free" in found.sentence
+    assert "asked for 20.00 MiB that the device does not have" in found.sentence
+    assert "14.88 MiB of 79.11 GiB are free" in found.sentence
     assert "a smaller batch" in found.fixes[0]
 
 

@@ -255,7 +255,7 @@ def test_a_variable_that_holds_too_much_is_left_alone_for_a_while_and_told(
     assert looked.count(50) <= MAX_MARKS // 50 + 2  # the table and some of its rows, once
     assert "small" in names
     assert "table" not in names
-    assert list(watch.unread) == ["the variable table: it holds too much to be compared"]
+    assert list(watch.unread) == ["the variable table: it is too large to compare"]
     _names(watch)
     assert looked.count(50) > MAX_MARKS // 50 + 2
 

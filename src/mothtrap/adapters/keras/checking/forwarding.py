@@ -67,6 +67,9 @@ class KerasForward:
         found = keras.tree.flatten(inner(_replaced(self._x, inputs or {}), training=False))
         return [(one.name, array_of(out)) for one, out in zip(layers, found, strict=True)]
 
+    def stale(self) -> None:
+        """Return nothing: Keras saves all variables of a model."""
+
     def layers(self) -> Sequence[LayerRow]:
         """Return the layers without layers inside; see `checks.step.Forward`."""
         return [

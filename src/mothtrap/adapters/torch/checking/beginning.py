@@ -14,6 +14,8 @@ import safetensors.torch
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.checking import engines
+from mothtrap.adapters.torch.checking.engines import Command, Engine, ForkEngine, RestartEngine
 from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
@@ -22,6 +24,7 @@ from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.limit import TooLong, limited
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
@@ -51,6 +54,7 @@ class Checking:
         checks: those to make, in this order.
         finish: takes the results, and ends the process.
         leave: called in a copy of the process, so that the copy records nothing.
+        pause: stops recording in this process: the calls of checks are none of the script.
     """
 
     def __init__(
@@ -59,8 +63,11 @@ class Checking:
         checks: Sequence[Check],
         finish: Finish,
         leave: Callable[[], object],
+        pause: Callable[[], object],
     ) -> None:
-        self._plan, self._checks, self._finish, self._leave = plan, checks, finish, leave
+        self._plan, self._checks, self._finish = plan, checks, finish
+        self._leave, self._pause = leave, pause
+        self._command = Command()
         self._began = time.monotonic()
         used = time.time() - plan.began_s
         self._deadline = self._began + plan.budget_s * (1 - CLOSING_SHARE) - used
@@ -77,7 +84,7 @@ class Checking:
         """Stand around the calls of the script."""
         self._loaders.install()
         self._scaled.install()
-        Interception(self._switch)
+        Interception(self._switch, follows=True)
         setattr(nn.Module, "load_state_dict", self._noticed(nn.Module.load_state_dict))  # noqa: B010
         atexit.register(self._script_ended)
         signal.signal(signal.SIGALRM, lambda *_: self._clock_rings())
@@ -126,19 +133,51 @@ class Checking:
             self._finish(results, "" if in_time else why)
 
     def _hold(self) -> None:
-        """Make the checks, each in a copy of the process, and end the process."""
+        """Make the checks, and end the process."""
         signal.setitimer(signal.ITIMER_REAL, 0.0)
-        waiting = len(self._checks)
-        self._finish([self._made(one, waiting - n) for n, one in enumerate(self._checks)], "")
+        why = "" if self._plan.restarts else engines.why_no_copy()
+        if not why and not self._plan.restarts:
+            waiting = len(self._checks)
+            made = [self._copied(one, waiting - n) for n, one in enumerate(self._checks)]
+            self._finish(made, "")
+        elif lacking := engines.why_no_restart(self._command, self._recording):
+            reason = "; ".join(filter(None, (why, lacking)))
+            self._finish([self._unmade(one, reason) for one in self._checks], "")
+        else:
+            self._finish(self._with_restarts(), "")
 
-    def _made(self, check: Check, waiting: int) -> CheckResult:
-        """Make a check; `waiting` counts the checks that are not made yet, with this one."""
-        left = self._deadline - time.monotonic()
-        left *= CHECK_SHARE if waiting > 1 else 1.0
+    def _with_restarts(self) -> list[CheckResult]:
+        """Make the checks in this process, with trials that start the script again."""
+        self._pause()
+        engine = RestartEngine(self._plan, self._command, self._recording, self._deadline)
+        if engines.rank():
+            engine.serve()
+            return []
+        waiting = len(self._checks)
+        made = [self._here(one, waiting - n, engine) for n, one in enumerate(self._checks)]
+        engine.end()
+        return made
+
+    def _left(self, waiting: int) -> float:
+        """Return the seconds for a check; `waiting` counts those not made yet, with this one."""
+        return (self._deadline - time.monotonic()) * (CHECK_SHARE if waiting > 1 else 1.0)
+
+    def _here(self, check: Check, waiting: int, engine: RestartEngine) -> CheckResult:
+        """Make a check in this process."""
+        left = self._left(waiting)
         if left < SPARE_S:
             return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
-        if copies.why_impossible():
-            return self._unmade(check, copies.why_impossible())
+        try:
+            with limited(left):
+                return self._result(check, time.monotonic() + left, engine)
+        except TooLong:
+            return self._unmade(check, f"the check did not end within {left:.0f} s")
+
+    def _copied(self, check: Check, waiting: int) -> CheckResult:
+        """Make a check in a copy of the process."""
+        left = self._left(waiting)
+        if left < SPARE_S:
+            return self._unmade(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
         pid, pipe = copies.copy_process(leads_group=True)
         if pid == 0:
             self._report(check, pipe, time.monotonic() + left)
@@ -146,22 +185,25 @@ class Checking:
         if not in_time:
             return self._unmade(check, f"the check did not end within {left:.0f} s")
         if not data:
-            return self._unmade(check, "the process that made the check crashed")
+            return self._unmade(check, "the process that ran the check crashed")
         return decode(data, CheckResult)
 
     def _report(self, check: Check, pipe: int, deadline: float) -> None:
         """Make one check in a copy of the process, write its result, and end the copy."""
         self._leave()
-        try:
-            result = result_of(check, self._subject(check, deadline), self._recording.turns)
-        except Exception as err:  # the copy must not go on with the script
-            result = self._unmade(check, f"the check failed: {in_one_line(err)}")
+        result = self._result(check, deadline, ForkEngine(self._recording, self._switch))
         with os.fdopen(pipe, "wb") as file:
             file.write(encode(result))
         os._exit(0)
 
-    def _subject(self, check: Check, deadline: float) -> Subject:
-        step = RecordedStep(self._recording, self._switch, loaded=self._loaded)
+    def _result(self, check: Check, deadline: float, engine: Engine) -> CheckResult:
+        try:
+            return result_of(check, self._subject(check, deadline, engine), self._recording.turns)
+        except Exception as err:  # the process must not go on with the script
+            return self._unmade(check, f"the check failed: {in_one_line(err)}")
+
+    def _subject(self, check: Check, deadline: float, engine: Engine) -> Subject:
+        step = RecordedStep(self._recording, engine, loaded=self._loaded)
         # Asking a data set for a sample may take long: only where the check wants it.
         sets = self._loaders.sets(self._recording) if "datasets" in check.uses else ()
         missing = dict(self._missing)
@@ -181,13 +223,13 @@ def begin(
     checks: Sequence[Check],
     finish: Finish,
     leave: Callable[[], object],
-    _pause: Callable[[], object],
+    pause: Callable[[], object],
     files: Files | None,
 ) -> None:
     """Check the script that is about to run in this process."""
     if files is not None:
         lead_writes(files)
-    Checking(plan, checks, finish, leave).install()
+    Checking(plan, checks, finish, leave, pause).install()
 
 
 def lead_writes(files: Files) -> None:

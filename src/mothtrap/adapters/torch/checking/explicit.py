@@ -26,6 +26,7 @@ from mothtrap.adapters.torch.checking.playing import (
 )
 from mothtrap.adapters.torch.checking.recorded_step import called_parts, loss_seen
 from mothtrap.adapters.torch.checking.recording import Gradient, loss_inputs
+from mothtrap.adapters.torch.checking.unsaved import unsaved_state
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.adapters.torch.losses.loss_calls import FUNCTIONS, LossInputs
 from mothtrap.adapters.torch.reproduce.fault_localization.row_selection import batch_size, chosen
@@ -91,7 +92,7 @@ class ExplicitStep:
         """
         batches = [trees.copied(batch) for batch in itertools.islice(loader, MAX_BATCHES)]
         if not batches:
-            raise MothtrapError("check: the loader gives no batch")
+            raise MothtrapError("check: the loader yields no batch")
         owned = [p for p in model.parameters() if p.requires_grad]
         return cls(
             model,
@@ -185,6 +186,7 @@ class ExplicitStep:
                     args=copied_args,
                     kwargs=copied_kwargs,
                     rng=dict(states.read()),
+                    unsaved=unsaved_state(self._model),
                 )
             )
 
@@ -284,6 +286,6 @@ def _loss_of(model: nn.Module, loss: Callable[..., Any] | None, batch: Any) -> t
         result: torch.Tensor = loss(model(*batch[:-1]), batch[-1])
         return result
     raise MothtrapError(
-        f"check: it is not known how the loss of a batch of type {type(batch).__name__} is "
-        "computed; pass step=, a function that takes a batch and returns its loss"
+        f"check: cannot compute the loss of a batch of type {type(batch).__name__}; pass step=, a "
+        "function that takes a batch and returns its loss"
     )

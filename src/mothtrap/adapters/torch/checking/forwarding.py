@@ -16,6 +16,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.cuts import CutFinder
+from mothtrap.adapters.torch.checking.unsaved import UnsavedState
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.checks.step import Array, Cut, batch_axis_of
@@ -36,6 +37,7 @@ class RecordedCall:
         rng: random states before the call.
         location: `file:line` of the call.
         autocast: dtype of the autocast region around the call; None without one.
+        unsaved: state that no checkpoint holds, as it was before the first call; None = not known.
     """
 
     module: nn.Module
@@ -44,6 +46,7 @@ class RecordedCall:
     rng: Mapping[str, Any]
     location: str | None = None
     autocast: torch.dtype | None = None
+    unsaved: UnsavedState | None = None
 
 
 class RecordedForward:
@@ -96,6 +99,17 @@ class RecordedForward:
 
         with self._prepared(training, seed), torch.no_grad(), hooked(self._call.module, keep):
             self._again(inputs)
+        return found
+
+    def stale(self) -> Mapping[str, tuple[Array, ...]] | None:
+        """Return the outputs with one tensor as it was first; see `checks.step.Forward`."""
+        unsaved, found = self._call.unsaved, {}
+        if unsaved is None:
+            return None
+        for name, shape in unsaved.changed().items():
+            if self.rows not in shape:
+                with unsaved.first_again(name):
+                    found[name] = self.outputs()
         return found
 
     def layers(self) -> Sequence[LayerRow]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Iterator, Sequence
 
@@ -11,12 +12,9 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.engines import Engine
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall, RecordedForward, hooked
-from mothtrap.adapters.torch.checking.playing import Playing
 from mothtrap.adapters.torch.checking.recording import Iteration, Recording
-from mothtrap.adapters.torch.checking.switch import Switch
-from mothtrap.adapters.torch.job import copies
-from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
 from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
@@ -26,10 +24,10 @@ from mothtrap.core.errors import NotApplicable
 class RecordedStep:
     """The latest turn of the script's loop; see `checks.step.Step`."""
 
-    def __init__(self, recording: Recording, switch: Switch, *, loaded: bool) -> None:
+    def __init__(self, recording: Recording, engine: Engine, *, loaded: bool) -> None:
         assert recording.last is not None  # a turn is complete
         assert recording.first is not None
-        self._recording, self._switch = recording, switch
+        self._recording, self._engine = recording, engine
         self.number, self.watched = recording.turns - 1, recording.turns
         self.loaded = loaded
         self.forward: Forward | None = forward_of(recording.last)
@@ -38,7 +36,7 @@ class RecordedStep:
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
-        """Repeat the step in a copy of the process.
+        """Repeat the step in a copy of the process, or in the script started again.
 
         Raises:
             GoOn: in the copy.
@@ -46,14 +44,8 @@ class RecordedStep:
         """
         turn = self._recording.last
         if turn is not None and len(turn.optimizers) > 1 and turn.backwards > 1:
-            raise NotApplicable("several optimizers step in turn, each for a loss of its own")
-        pid, pipe = copies.copy_process()
-        if pid == 0:
-            playing = Playing(self._recording, change, steps, pipe)
-            playing.begin()
-            self._switch.player = playing
-            raise GoOn
-        data, in_time = copies.result_of(pid, pipe, seconds)
+            raise NotApplicable("several optimizers step in turn, each for its own loss")
+        data, in_time = self._engine.played(change, steps, seconds)
         lines = data.decode(errors="replace").split("\n")[:-1]
         made = [tuple(map(float, line.split())) for line in lines if not line.startswith("!")]
         losses = [loss * self._parts for loss, _ in made]
@@ -84,8 +76,14 @@ class RecordedStep:
 
 
 def one_each(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
-    """Return the first call of each model."""
-    return list({id(call.module): call for call in reversed(calls)}.values())[::-1]
+    """Return the first call of each model, without the wrapper that talks to other ranks."""
+    first = list({id(call.module): call for call in reversed(calls)}.values())[::-1]
+    return [
+        dataclasses.replace(call, module=unwrapped(call.module))
+        if isinstance(call.module, nn.parallel.DistributedDataParallel)
+        else call
+        for call in first
+    ]
 
 
 def forward_of(turn: Iteration) -> RecordedForward | None:

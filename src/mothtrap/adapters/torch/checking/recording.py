@@ -13,6 +13,8 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
+from mothtrap.adapters.torch.checking.unsaved import UnsavedState, unsaved_state
+from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.job.randomness import RandomStates
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
@@ -79,6 +81,7 @@ class Recording:
         self._run: list[Place] = []
         self._stepped = self._over = False
         self._waiting: dict[Place, bool] = {}
+        self._unsaved: dict[int, UnsavedState | None] = {}
         self._fed: set[Place] = set()
         self._now = Iteration(self._rng())
         self.first: Iteration | None = None
@@ -149,6 +152,8 @@ class Recording:
         self._waiting.clear()
         self._event(("forward", 0, site))
         self._begins_training()
+        if id(module) not in self._unsaved:
+            self._unsaved[id(module)] = unsaved_state(unwrapped(module))
         mixed = torch.is_autocast_enabled("cpu")
         self._now.calls.append(
             RecordedCall(
@@ -158,6 +163,7 @@ class Recording:
                 rng=self._rng(),
                 location=site,
                 autocast=torch.get_autocast_dtype("cpu") if mixed else None,
+                unsaved=self._unsaved[id(module)],
             )
         )
         return args, kwargs

@@ -47,7 +47,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
 def _no_tensor(scene: Scene, sources: Sources, found: str) -> Explanation | None:
     call = scene.subject
     if call is None:
-        needs = f"it needs a tensor, and got a {found}"
+        needs = f"it needs a tensor, but got a {found}"
         return explain_expression("type", scene, sources, needs, _FIXES.get(found, ()))
     name, given = next(iter(arguments(call)), ("input", None))
     sentence = (
@@ -64,10 +64,11 @@ def _no_tensor(scene: Scene, sources: Sources, found: str) -> Explanation | None
 
 _FIXES = {
     "tuple": (
-        "take the one that is meant: out, state = self.rnn(x) for an LSTM or GRU, out[0] elsewhere",
+        "pass only the tensor: out, state = self.rnn(x) for an LSTM or GRU, out[0] for other "
+        "layers",
     ),
-    "list": ("torch.stack(...) or torch.cat(...) makes one tensor of them",),
-    "NoneType": ("look at who returns nothing: a forward or a function without `return`",),
+    "list": ("combine them into one tensor with torch.stack(...) or torch.cat(...)",),
+    "NoneType": ("look for a forward or a function without `return`",),
     "numpy.ndarray": ("torch.from_numpy(array)",),
 }
 
@@ -90,21 +91,25 @@ def _devices(scene: Scene, sources: Sources) -> Explanation | None:
         found = sorted({str(t.device) for t in _tensors(scene)})
         needs = "all tensors must be on one device"
         if len(found) > 1:
-            needs += f", and these are on {wording.joined(found)}"
+            needs += f", but these are on {wording.joined(found)}"
         return explain_expression(
-            "device", scene, sources, needs, ("x = x.to(device) before it, for all of them",)
+            "device",
+            scene,
+            sources,
+            needs,
+            (("move all of them to one device first: x = x.to(device)"),),
         )
     own = next((p.device for p in call.module.parameters()), None)
     name, tensor = given
     if own is not None and own.type == "meta":
-        needs = "its weights were never given memory (they are on the device meta)"
+        needs = "its weights have no memory (they are on the meta device)"
         return explain_module(
             "device",
             scene,
             sources,
             call,
             needs,
-            ("module.to_empty(device=...), then load weights",),
+            ("call module.to_empty(device=...), then load the weights",),
         )
     if own is None or tensor.device == own:
         needs = scene.message.splitlines()[0]
@@ -114,10 +119,10 @@ def _devices(scene: Scene, sources: Sources) -> Explanation | None:
         scene,
         sources,
         call,
-        f"its weights are on {own}, the input is on {tensor.device}",
+        f"its weights are on {own}, but the input is on {tensor.device}",
         (
             f"move the batch: {name} = {name}.to({str(own)!r}); a tensor's .to() returns a new one",
-            "or move the model before the optimizer is made: model.to(device)",
+            "or move the model before the optimizer is created: model.to(device)",
         ),
     )
 
@@ -162,18 +167,18 @@ def _needed(call: Call, x: torch.Tensor) -> tuple[str, tuple[str, ...]]:
     module = call.module
     if isinstance(module, nn.Embedding | nn.EmbeddingBag):
         return "it needs int64 indices", (
-            "x.long(), where these are indices",
-            "numbers that are no indices go into nn.Linear",
+            "x.long(), if these are indices",
+            "use nn.Linear for numbers that are not indices",
         )
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
     if own is None or own == x.dtype:
-        return "it has no way to compute with that type", _cast([x])
+        return "it does not support this type", _cast([x])
     weights = type_name(own)
     needs = f"its weights are {weights}"
     if x.dtype == torch.float64:
         return needs, (
-            "x.float(): arrays of numpy are float64 unless told otherwise",
-            "make the data float32 where it is read: array.astype('float32')",
+            "x.float(): NumPy arrays are float64 by default",
+            "convert the data to float32 where it is read: array.astype('float32')",
         )
     if not x.is_floating_point():
         return needs, (f"x.to(torch.{weights}), and x / 255 for images",)
@@ -185,9 +190,9 @@ def _needed(call: Call, x: torch.Tensor) -> tuple[str, tuple[str, ...]]:
 
 def _cast(tensors: list[torch.Tensor]) -> tuple[str, ...]:
     if any(t.dtype == torch.float64 for t in tensors):
-        return ("float64 comes from numpy as a rule: .float() where it is read",)
+        return ("float64 usually comes from NumPy: call .float() where the data is read",)
     if any(not t.is_floating_point() and not t.is_complex() for t in tensors):
-        return ("integers have no mean, softmax or gradient: .float() before it",)
+        return ("integers have no mean, softmax, or gradient: call .float() first",)
     return ()
 
 
@@ -200,7 +205,7 @@ def _of_loss(scene: Scene, name: str, given: Any, target: Any) -> Explanation | 
     if name in ("cross_entropy", "nll_loss"):
         needs, fixes = _class_target(given, target)
     else:
-        needs = f"the targets must be {wording.dtype(given)}, as the predictions are"
+        needs = f"the targets must be {wording.dtype(given)}, like the predictions"
         fixes = ("target.float()",)
     return Explanation(
         kind="dtype",
@@ -212,9 +217,9 @@ def _of_loss(scene: Scene, name: str, given: Any, target: Any) -> Explanation | 
 
 def _class_target(given: torch.Tensor, target: torch.Tensor) -> tuple[str, tuple[str, ...]]:
     if target.shape == given.shape:
-        return "targets of this shape are probabilities, and must be floats", (
+        return "targets of this shape are probabilities and must be floats", (
             "target.float() for one-hot rows, or target.argmax(1) for class numbers",
         )
     if not given.is_floating_point():
-        return "the predictions must be floats", ("hand over the scores, and not their argmax",)
+        return "the predictions must be floats", ("pass the scores, not their argmax",)
     return "class numbers must be int64", ("target.long()",)

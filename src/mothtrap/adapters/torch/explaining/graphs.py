@@ -67,9 +67,9 @@ def _where(scene: Scene) -> str:
 
 def _no_graph(scene: Scene, sources: Sources) -> Explanation:
     loss = _loss(scene)
-    sentence = f"backward{_where(scene)} has no graph to go back through"
+    sentence = f"backward{_where(scene)} has no graph to follow"
     if loss is not None:
-        sentence += f": the loss ({wording.tensor(loss)}) was computed from nothing that is trained"
+        sentence += f": the loss ({wording.tensor(loss)}) does not depend on any trained weight"
     models = [root.module() for root in sources.book.roots]
     frozen = [model for model in models if model is not None and _is_frozen(model)]
     if models and len(frozen) == len(models):
@@ -77,17 +77,17 @@ def _no_graph(scene: Scene, sources: Sources) -> Explanation:
         return Explanation(
             kind="graph",
             sentence=f"{sentence}; no parameter of {names} has requires_grad",
-            fixes=("unfreeze what is to be trained: p.requires_grad_(True)",),
+            fixes=("unfreeze the parameters to train: p.requires_grad_(True)",),
         )
     output = _with_graph(scene)
     if output:
         return Explanation(
             kind="graph",
-            sentence=f"{sentence}; {wording.joined(output)} {_has(output)}: it was cut between"
-            " there and the loss",
+            sentence=f"{sentence}; {wording.joined(output)} {_has(output)}: the graph "
+            "was cut between there and the loss",
             fixes=(
-                "compute the loss of the tensors themselves: no .detach(), .item(), .data, numpy,"
-                " argmax or torch.tensor(...) on the way",
+                "compute the loss from the tensors themselves, without .detach(), .item(), "
+                ".data, numpy, argmax, or torch.tensor(...) on the way",
             ),
         )
     return Explanation(
@@ -95,7 +95,8 @@ def _no_graph(scene: Scene, sources: Sources) -> Explanation:
         sentence=sentence,
         fixes=(
             "look for torch.no_grad() or inference_mode around the forward",
-            "or for .detach(), .item(), .data, numpy, argmax or torch.tensor(...) on the way",
+            "or for .detach(), .item(), .data, numpy, argmax, or torch.tensor(...) on the way to "
+            "the loss",
         ),
     )
 
@@ -125,18 +126,20 @@ def _used_up(scene: Scene) -> Explanation:
     loss = _loss(scene)
     others = _with_graph(scene, but=loss)
     sentence = (
-        f"backward{_where(scene)} came to a part of the graph that an earlier backward has used up"
+        f"backward{_where(scene)} reached a part of the graph that an earlier backward already "
+        "freed"
     )
     if others:
-        sentence += f"; of the variables there, {wording.joined(others)} "
+        sentence += f"; among the variables there, {wording.joined(others)} "
         sentence += _has(others)
     return Explanation(
         kind="graph",
         sentence=sentence,
         fixes=(
-            "what is carried from step to step must leave its graph behind: state = state.detach()",
-            "one model's output in two losses: out.detach() in that which is not to train it",
-            "add losses up, and call backward once: (a + b).backward()",
+            "detach state that is carried from step to step: state = state.detach()",
+            "if two losses use one model's output: out.detach() in the loss that must not train "
+            "the model",
+            "add the losses, and call backward once: (a + b).backward()",
         ),
     )
 
@@ -155,10 +158,10 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
     if changed:
         return Explanation(
             kind="graph",
-            sentence=f"{sentence}, as {' or '.join(changed[:4])} has it: a step of an optimizer"
-            " between forward and backward changes weights",
+            sentence=f"{sentence}, the shape of {' or '.join(changed[:4])}: an "
+            "optimizer step between forward and backward changes weights",
             fixes=(
-                "all backwards of one forward come before any optimizer.step()",
+                "call every backward of a forward before any optimizer.step()",
                 "or run the forward again after the step",
             ),
         )
@@ -169,13 +172,15 @@ def _overwritten(scene: Scene, sources: Sources) -> Explanation:
         sentence += f", computed after {above}" if above else ""
     lines = in_place_lines(sources.book)
     if lines:
-        sentence += f"; operations in place stand at {wording.joined(lines)}"
+        sentence += f"; there are in-place operations at {wording.joined(lines)}"
     return Explanation(
         kind="graph",
         sentence=sentence,
         fixes=(
-            "x = x + y in place of x += y, relu(x) in place of relu_(x), clone() before x[i] = y",
-            "nn.ReLU(inplace=True) must not follow what needs its own output, as a sigmoid does",
+            "write x = x + y instead of x += y, relu(x) instead of relu_(x), and clone() before "
+            "x[i] = y",
+            "do not use nn.ReLU(inplace=True) after a layer that needs its own output, such as a "
+            "sigmoid",
         ),
     )
 

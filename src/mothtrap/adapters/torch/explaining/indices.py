@@ -43,7 +43,7 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
     if call is not None and isinstance(call.module, nn.Embedding | nn.EmbeddingBag):
         return _embedding(scene, sources, call, call.module)
     needs = scene.message.splitlines()[0]
-    fixes = ("print the least and the greatest index before it",)
+    fixes = ("print the smallest and the largest index before this line",)
     return explain_expression("index", scene, sources, needs, fixes)
 
 
@@ -56,20 +56,18 @@ def _embedding(
     name, index = given
     size = module.num_embeddings
     sentence = f"{sources.named(module)} got {name} of shape {wording.shape(index)}"
-    fixes = [
-        f"the tokenizer and the model must agree: nn.Embedding(len(tokenizer), ...), not {size}"
-    ]
+    fixes = [f"match the model to the tokenizer: nn.Embedding(len(tokenizer), ...), not {size}"]
     if is_plain(index) and index.device.type == "cpu" and index.numel():
         least, greatest = int(index.min()), int(index.max())
         sentence += f" with indices from {least} to {greatest}"
         wrong = (index < 0) | (index >= size)
         sentence += _rows(wrong, sources)
         if least < 0:
-            fixes = ["-1 or -100 stands for padding: masked_fill(ids < 0, 0), and mask it later"]
+            fixes = ["if -1 or -100 means padding: masked_fill(ids < 0, 0), and mask them later"]
         elif greatest == size:
             fixes = [f"count from 0, or make it nn.Embedding({size + 1}, ...)", *fixes]
     made = sources.told(index, scene)
-    sentence += f": it has rows 0 to {size - 1}" + (f"; it {made}" if made else "")
+    sentence += f": it has only rows 0 to {size - 1}" + (f"; it {made}" if made else "")
     return Explanation(
         kind="index",
         sentence=sentence,
@@ -93,7 +91,7 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         sentence += f"labels from {failed.least:g} to {failed.greatest:g}"
         beyond = (target < 0) | (target > last) if is_plain(target) else None
         sentence += _rows(beyond, sources)
-        sentence += f": there are predictions for the classes 0 to {last} only"
+        sentence += f": the predictions have only classes 0 to {last}"
         fixes = _class_fixes(failed)
     else:
         wrong = given if of_input else target
@@ -104,11 +102,11 @@ def _labels(scene: Scene, sources: Sources, failed: FailedLoss) -> Explanation |
         greatest = failed.predicted_greatest if of_input else failed.greatest
         sentence += f"{name} from {least:g} to {greatest:g}"
         sentence += _rows((wrong < 0) | (wrong > 1) if is_plain(wrong) else None, sources)
-        sentence += ": it takes 0 to 1"
+        sentence += ": it accepts 0 to 1"
         fixes = (
-            ("binary_cross_entropy_with_logits takes scores as they are",)
+            ("use binary_cross_entropy_with_logits, which takes raw scores",)
             if of_input
-            else ("map the targets to 0 and 1: (y > 0).float() of -1 and 1, y / 255",)
+            else ("map the targets to 0 and 1: (y > 0).float() for -1 and 1, y / 255 for images",)
         )
     made = sources.told(given, scene)
     return Explanation(
@@ -134,7 +132,7 @@ def _not_a_number(
     else:
         made = sources.told(wrong, scene)
         sentence += f"; the {name[:-1]} {made}" if made else ""
-        sentence += "; what made them is unknown"
+        sentence += "; their origin is unknown"
         fixes = [not_finite.REPLAY_NAMES_IT]
     return Explanation(
         kind="label",
@@ -148,11 +146,11 @@ def _class_fixes(failed: FailedLoss) -> tuple[str, ...]:
     least, greatest = failed.least or 0.0, failed.greatest or 0.0
     classes = failed.classes or 0
     if least < 0:
-        return ("labels to be left out need ignore_index=" + f"{least:g}",)
+        return ("if these labels should be ignored, pass ignore_index=" + f"{least:g}",)
     if least >= 1 and greatest == classes:
         return ("number the classes from 0: y - 1",)
     return (
-        f"give the model {greatest + 1:g} outputs, or look where this label was read",
+        f"give the model {greatest + 1:g} outputs, or check where this label was read",
         "number the classes from 0",
     )
 
@@ -176,11 +174,11 @@ def _asserted(scene: Scene, sources: Sources) -> Explanation:
     return Explanation(
         kind="index",
         sentence=(
-            f"the GPU stopped on an assertion, noticed{near} but raised by an operation before it: "
-            "an index of an embedding or a label that is out of range, as a rule"
+            f"the GPU stopped on an assertion, noticed{near} but raised by an earlier operation: "
+            "usually an embedding index or a label that is out of range"
         ),
         fixes=(
-            "run one step on the CPU, or with CUDA_LAUNCH_BLOCKING=1: both name the line",
+            "run one step on the CPU, or with CUDA_LAUNCH_BLOCKING=1: both show the line",
             "check labels and token ids against the number of classes and of embeddings",
         ),
         module=inside.module if inside is not None else None,

@@ -37,16 +37,16 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
 
 
 def _gone(sources: Sources, signal: str | None) -> Explanation:
-    how = f"was killed by the signal {signal}" if signal else "ended without a word"
+    how = f"was killed by the signal {signal}" if signal else "ended without a message"
     killed = signal in (None, "Killed", "SIGKILL")
     return Explanation(
         kind="data",
         sentence=f"a worker process of {_loader(sources)} {how}"
-        + (": as the system does when memory runs out" if killed else ""),
+        + (", as happens when memory runs out" if killed else ""),
         fixes=(
-            "fewer workers, or a data set that is not copied into each of them",
-            "num_workers=0 shows the exception itself, if there is one",
-            "in a container: a larger /dev/shm (--shm-size)",
+            "use fewer workers, or a dataset that is not copied into each worker",
+            "use num_workers=0 to see the exception, if there is one",
+            "in a container, give it a larger /dev/shm (--shm-size)",
         ),
         concerns_batch=False,
     )
@@ -61,7 +61,12 @@ def _of_worker(scene: Scene, sources: Sources, kind: str, number: str) -> Explan
         kind="data",
         sentence=f"worker {number} of {_loader(sources)} could not make a batch{at}: {last[:200]}"
         + _samples(sources),
-        fixes=("num_workers=0 raises it in the script itself, where a debugger shows the sample",),
+        fixes=(
+            (
+                "use num_workers=0 to raise it in the script itself, where a debugger shows the "
+                "sample"
+            ),
+        ),
         concerns_batch=False,
     )
 
@@ -86,8 +91,8 @@ def _uneven(scene: Scene, sources: Sources) -> Explanation:
         sentence=f"the samples of {_loader(sources)} do not fit into one batch: "
         f"{first.split('Error: ')[-1].strip()}" + _samples(sources),
         fixes=(
-            "pad or crop every sample to one size in the data set",
-            "or put them together yourself: DataLoader(..., collate_fn=pad_batch)",
+            "pad or crop every sample to one size in the dataset",
+            "or build the batch yourself: DataLoader(..., collate_fn=pad_batch)",
         ),
         concerns_batch=False,
     )
@@ -103,7 +108,7 @@ def _loader(sources: Sources) -> str:
 
 def _samples(sources: Sources) -> str:
     samples: Sequence[int] = sources.asked[1] if sources.asked is not None else ()
-    return f"; the batch was to hold {wording.samples(samples)}" if samples else ""
+    return f"; the batch should have {wording.samples(samples)}" if samples else ""
 
 
 def _one(functions: Sequence[Function]) -> int | None:

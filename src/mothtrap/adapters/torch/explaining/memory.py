@@ -24,21 +24,22 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
     sentence = _asking(scene, sources)
     sentence += " asked for " + _size(asked[1], asked[2]) if asked else " asked for memory"
     device = "the computer" if "CPUAllocator" in scene.message else "the device"
-    sentence += f" that {device} has not"
+    sentence += f" that {device} does not have"
     if has is not None:
-        sentence += f": of {has[1]} it has {has[2]} free"
+        sentence += f": {has[2]} of {has[1]} are free"
     given = list(tensors_of(scene))
     if given:
         sentence += "; " + wording.joined([f"{n} is {wording.tensor(t)}" for n, t in given[:4]])
     largest = max((tensor.numel() for _, tensor in given), default=0)
     fixes = [
-        "a smaller batch, with as many more micro-batches before each optimizer step",
-        "torch.utils.checkpoint for the deepest blocks, or torch.autocast",
-        "keep no loss with its graph from step to step: total += loss.item()",
+        "use a smaller batch, and more micro-batches before each optimizer step",
+        "use torch.utils.checkpoint for the largest blocks, or torch.autocast",
+        "do not keep losses with their graphs across steps: total += loss.item()",
     ]
     if asked is not None and asked[2] and largest and int(asked[2]) > 1000 * largest * 8:
         fixes.insert(
-            0, "look at the sizes in that expression: it asks for far more than it is given"
+            0,
+            "check the sizes in that expression: it asks for far more memory than its inputs have",
         )
     return Explanation(
         kind="memory",

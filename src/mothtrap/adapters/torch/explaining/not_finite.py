@@ -23,7 +23,7 @@ _ABOUT_VALUES = re.compile(
     re.IGNORECASE,
 )
 REPLAY_NAMES_IT = (
-    "replay the step with the command below: it names the operation, its line and its values"
+    "replay the step with the command below: it shows the operation, its line, and its values"
 )
 
 
@@ -37,9 +37,9 @@ def explain(scene: Scene, sources: Sources) -> Explanation | None:
         return None
     call = f"`{' '.join(scene.code.split())[:120]}`" if scene.code else "an operation"
     where = f" ({scene.location})" if scene.location else ""
-    sentence = f"{call}{where} was given NaN or infinite values"
+    sentence = f"{call}{where} got NaN or infinite values"
     sentence += (
-        f": {in_words(seen)}" if seen is not None else f" in {bad[0][0]}; what made them is unknown"
+        f": {in_words(seen)}" if seen is not None else f" in {bad[0][0]}; their origin is unknown"
     )
     return Explanation(
         kind="not finite",
@@ -71,5 +71,5 @@ def in_words(seen: FirstBadOperation) -> str:
 
 def fix_of(seen: FirstBadOperation) -> str:
     """Return what to do about an operation."""
-    in_domain = f"Keep what `{seen.operation}` is given in its domain, e.g. with clamp."
+    in_domain = f"Keep the input of `{seen.operation}` in its domain, e.g. with clamp."
     return advice_on(seen) or in_domain

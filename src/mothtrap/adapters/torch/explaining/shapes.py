@@ -33,8 +33,8 @@ _KNOWN = re.compile(
     r"|Using a target size|for scalar outputs|cannot be converted to Scalar|batch mode\) tensor"
     r"|Boolean value of Tensor with more"
 )
-_BY_HAND = "write no batch size into the code: -1 or x.shape[0] in its place"
-_DROP = "or leave the smaller last batch out: DataLoader(..., drop_last=True)"
+_BY_HAND = "do not hard-code the batch size: use -1 or x.shape[0]"
+_DROP = "or drop the smaller last batch: DataLoader(..., drop_last=True)"
 
 
 def explain(scene: Scene, sources: Sources) -> Explanation | None:
@@ -87,7 +87,7 @@ def _wanted(module: nn.Module, x: torch.Tensor) -> tuple[str, tuple[str, ...]] |
         return _channels(module.num_channels, x, f"nn.GroupNorm({module.num_groups}, ...)")
     axes = _axes_of(module)
     if axes and x.ndim not in axes:
-        return f"it needs {' or '.join(map(str, axes))} axes, and this has {x.ndim}", ()
+        return f"it needs {' or '.join(map(str, axes))} axes, but this has {x.ndim}", ()
     return None
 
 
@@ -110,27 +110,29 @@ def _last_axis(size: int, x: torch.Tensor, instead: str) -> tuple[str, tuple[str
     fixes: list[str] = []
     start = next((n for n in range(1, x.ndim) if math.prod(sizes[n:]) == size), None)
     if start is not None:
-        fixes.append(f"flatten it before: x.flatten({start})")
+        fixes.append(f"flatten it first: x.flatten({start})")
     elif math.prod(sizes) == size:
-        fixes.append("it is one sample without the axis of the batch: x.flatten()[None]")
+        fixes.append("it is one sample without the batch axis: x.flatten()[None]")
     if size in sizes[:-1]:
         axis = sizes.index(size)
-        fixes.append(f"its axis {axis} has size {size}: x.transpose({axis}, -1) where they are")
+        fixes.append(f"its axis {axis} has size {size}: x.transpose({axis}, -1) if the axes are")
         fixes[-1] += " swapped"
-    fixes.append(f"make it {instead}, or give it {size}")
-    return f"its last axis must be {size}, and is {sizes[-1]}", tuple(fixes)
+    fixes.append(f"change the layer to {instead}, or give it an input of size {size}")
+    return f"its last axis must be {size}, but is {sizes[-1]}", tuple(fixes)
 
 
 def _channels(size: int, x: torch.Tensor, kind: str) -> tuple[str, tuple[str, ...]] | None:
     if x.ndim >= 2 and x.shape[1] != size:
-        fixes = [f"make it {kind} of {x.shape[1]} channels, or give it {size}"]
+        fixes = [
+            (f"change the layer to {kind} with {x.shape[1]} channels, or give it {size} channels")
+        ]
         if size in tuple(x.shape):
             axis = tuple(x.shape).index(size)
             fixes.insert(0, f"its axis {axis} has size {size}: x.transpose({axis}, 1)")
-        return f"its axis 1 (channels) must be {size}, and is {x.shape[1]}", tuple(fixes)
+        return f"its axis 1 (channels) must be {size}, but is {x.shape[1]}", tuple(fixes)
     if x.ndim >= 2 and x.numel() == x.shape[1]:
-        needs = "in training it needs more than one value per channel, and this is one row"
-        return needs, ("leave the last batch out when it has one row: drop_last=True",)
+        needs = "in training it needs more than one value per channel, but this is one row"
+        return needs, ("drop a last batch of one row: drop_last=True",)
     return None
 
 
@@ -138,23 +140,23 @@ def _convolution(module: nn.modules.conv._ConvNd, x: torch.Tensor) -> tuple[str,
     axes = len(module.kernel_size)
     channels, name = module.in_channels, type(module).__name__
     if x.ndim not in (axes + 1, axes + 2):
-        needs = f"it needs {axes + 2} axes (rows, {channels} channels, {axes} of space)"
-        fixes = [f"add an axis for the channel: x[:, None], for nn.{name}(1, ...)"]
-        return f"{needs}, and this has {x.ndim}", tuple(fixes if x.ndim == axes + 1 else ())
+        needs = f"it needs {axes + 2} axes (rows, {channels} channels, {axes} spatial axes)"
+        fixes = [f"add a channel axis: x[:, None], for nn.{name}(1, ...)"]
+        return f"{needs}, but this has {x.ndim}", tuple(fixes if x.ndim == axes + 1 else ())
     axis = x.ndim - axes - 1
     found = x.shape[axis]
     if found != channels:
         fixes = []
         if channels == x.shape[-1]:
             order = (0, x.ndim - 1, *range(1, x.ndim - 1))
-            fixes.append(f"the channels are its last axis: x.permute{order}")
-        fixes.append(f"make it nn.{name}({found}, ...), or give it {channels} channels")
-        return f"its axis {axis} (channels) must be {channels}, and is {found}", tuple(fixes)
+            fixes.append(f"the channels are in its last axis: x.permute{order}")
+        fixes.append(f"change the layer to nn.{name}({found}, ...), or give it {channels} channels")
+        return f"its axis {axis} (channels) must be {channels}, but is {found}", tuple(fixes)
     size = tuple(x.shape[axis + 1 :])
-    needs = f"its kernel of {tuple(module.kernel_size)} is larger than the {size} of its input"
+    needs = f"its kernel {tuple(module.kernel_size)} is larger than its input {size}"
     return needs, (
-        "layers before it have made it too small: fewer of them, less stride, or padding",
-        "larger images",
+        "earlier layers shrink the input too much: use fewer layers, a smaller stride, or padding",
+        "or use larger images",
     )
 
 
@@ -201,17 +203,17 @@ def _of_loss(scene: Scene, sources: Sources, variables: object) -> Explanation |
 def _class_loss(given: torch.Tensor, target: torch.Tensor) -> tuple[str, tuple[str, ...]]:
     sizes, labels = tuple(given.shape), tuple(target.shape)
     if labels == (*sizes[:1], 1) and len(sizes) == 2:
-        return "it needs one label a row, without an axis of its own", ("target.squeeze(1)",)
+        return "it needs one label per row, without an extra axis", ("target.squeeze(1)",)
     if len(sizes) > 2 and labels == sizes[:-1]:
         return (
-            f"the classes must be axis 1, and here the last axis ({sizes[-1]}) has them",
+            f"the classes must be in axis 1, but here they are in the last axis ({sizes[-1]})",
             ("pred.transpose(1, -1)", "pred.flatten(0, -2) and target.flatten()"),
         )
     if sizes and labels and sizes[0] != labels[0]:
         return (
             f"they have {sizes[0]} and {labels[0]} rows",
             (
-                "look for a view or reshape before it that moves rows into other axes",
+                "look for an earlier view or reshape that moves rows into other axes",
                 _BY_HAND,
             ),
         )
@@ -250,14 +252,16 @@ def _of_expression(scene: Scene, sources: Sources) -> Explanation:
         sizes = [int(number) for number in asked[1].split(",") if number.strip()]
         needs, fixes = _reshaped(sizes, int(asked[2]), sources)
     elif "view size is not compatible" in message:
-        needs = "its elements do not lie in memory in that order (a transpose or permute is before)"
-        fixes = ("use .reshape(...) in place of .view(...)",)
+        needs = "its elements are not in this order in memory (after a transpose or permute)"
+        fixes = ("use .reshape(...) instead of .view(...)",)
     elif "scalar outputs" in message:
-        needs = "backward begins at one number, and this has more"
+        needs = "backward needs a single number, but this has more"
         fixes = ("reduce the loss first: loss.mean() or loss.sum()",)
     elif "Dimension out of range" in message or "number of dimensions in the tensor" in message:
         needs = message[0].lower() + message[1:]
-        fixes = ("look at what lost or added an axis before: squeeze, indexing, a mean",)
+        fixes = (
+            ("check which earlier operation removed or added an axis: squeeze, indexing, a mean"),
+        )
     else:
         needs = message[0].lower() + message[1:]
         fixes = _of_two(scene)
@@ -271,11 +275,11 @@ def _of_short(scene: Scene, sources: Sources) -> tuple[str, ...]:
     usual = sources.batch.source.plan.batch_size if sources.batch is not None else None
     fixed = made_with(scene.code, usual) if usual is not None else None
     if fixed is not None:
-        return f"{fixed} has the size of a whole batch: write x.shape[0] in place of {usual}", _DROP
+        return f"{fixed} has the size of a full batch: write x.shape[0] instead of {usual}", _DROP
     return (
-        f"a tensor here may be of a whole batch ({usual} rows): made with a size that stands in "
-        "the code (take it from the batch: x.shape[0]), or state that was carried over from the "
-        "batch before",
+        f"a tensor here may have the size of a full batch ({usual} rows): its size may be "
+        "hard-coded (use x.shape[0] of the batch instead), or it may be state from the previous "
+        "batch",
         _DROP,
     )
 
@@ -284,18 +288,20 @@ def _reshaped(sizes: list[int], elements: int, sources: Sources) -> tuple[str, t
     shape = tuple(sizes)
     known = math.prod(size for size in sizes if size != -1)
     if -1 in sizes:
-        needs = f"its {elements} elements are no multiple of the {known} that {shape} asks for"
+        needs = f"its {elements} elements are not a multiple of {known}, as {shape} requires"
     else:
         needs = f"{shape} has {known} elements, but the tensor has {elements}"
     batch = sources.batch
     usual = batch.source.plan.batch_size if batch is not None else None
     if is_short(batch) and usual in sizes:
-        return f"{needs}; {usual} is the size of a whole batch", (_BY_HAND, _DROP)
+        return f"{needs}; {usual} is the size of a full batch", (_BY_HAND, _DROP)
     rest = math.prod(sizes[1:])
     if -1 not in sizes and len(sizes) > 1 and rest and elements % rest == 0:
         needs += f", which is ({elements // rest}, {', '.join(map(str, sizes[1:]))})"
         return needs, (_BY_HAND,)
-    return needs, ("print the shape before it: an axis has another size than the code assumes",)
+    return needs, (
+        ("print the shape before this line: an axis has a different size than the code assumes"),
+    )
 
 
 def _of_two(scene: Scene) -> tuple[str, ...]:
@@ -305,7 +311,7 @@ def _of_two(scene: Scene) -> tuple[str, ...]:
         return ()
     a, b = found
     if "multiplied" in scene.message and a.ndim == b.ndim == 2 and a.shape[1] == b.shape[1]:
-        return ("transpose the second one: a @ b.T",)
+        return ("transpose the second tensor: a @ b.T",)
     if a.ndim != b.ndim and a.numel() == b.numel():
-        return ("one has an axis of size 1 more: squeeze or unsqueeze it",)
+        return ("one tensor has an extra axis of size 1: squeeze or unsqueeze it",)
     return ()

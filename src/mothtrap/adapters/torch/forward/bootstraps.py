@@ -6,12 +6,14 @@ weights, of returns that a critic continues.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim.swa_utils import AveragedModel
 
+from mothtrap.adapters.torch.forward.equal_states import EqualStateObserver
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.tracing.identity import ByIdentity
 
@@ -32,6 +34,9 @@ class BootstrapObserver:
 
     Args:
         job: the job to which the steps belong.
+
+    Attributes:
+        states: compares the data of predictions with those of the targets.
     """
 
     def __init__(self, job: Job) -> None:
@@ -40,16 +45,23 @@ class BootstrapObserver:
         self._trained: set[Design] = set()
         self._ran: nn.Module | None = None
         self._steps = self._with = 0
+        self.states = EqualStateObserver(job)
         self._looks = True
 
-    def root_called(self, module: nn.Module, owned: bool, trains: bool) -> None:
-        """See a model called; `owned` by an optimizer, `trains`: with a graph."""
+    def root_called(
+        self, module: nn.Module, given: Sequence[Any], owned: bool, trains: bool
+    ) -> None:
+        """See a model called with `given`; `owned` by an optimizer, `trains`: with a graph."""
         if not self._looks:
             return
         if owned and trains:
             self._trained.add(self._design(module))
         elif module.training if owned else self._design(module) in self._trained:
             self._ran = module
+        else:
+            return
+        if self.states.looks:
+            self.states.called(module, given, trains=owned and trains)
 
     def is_copy(self, module: nn.Module) -> bool:
         """Return whether a module that no optimizer holds is built like one that is trained."""

@@ -213,8 +213,8 @@ class CallCapture:
             self._notes.blind(
                 self._job.grouper.step,
                 "gradients of activations inside checkpointed segments",
-                "use_reentrant=True makes its graph during the backward only;"
-                " with use_reentrant=False they are seen",
+                "use_reentrant=True builds the graph only during the backward; "
+                "use_reentrant=False makes them visible",
             )
 
     # Names

@@ -27,8 +27,8 @@ MAX_NAMED = 4
 
 
 SEEN_THROUGH_TAPS = (
-    "compiled by torch.compile: of the modules in it only outputs that are one tensor are captured,"
-    " without their gradients"
+    "compiled by torch.compile: for the modules in it, only outputs that are a single tensor are "
+    "captured, without their gradients"
 )
 
 
@@ -145,8 +145,8 @@ class CompilationObserver:
         if self.functions and roots_called == before:
             self._tell(
                 f"forwards inside {_listed([*self.functions])}",
-                "compiled by torch.compile as a function: modules, losses and labels in it are"
-                " not seen; parameters, gradients and steps are",
+                "compiled by torch.compile as a function: its modules, losses, and labels are "
+                "not observed; parameters, gradients, and steps are",
             )
 
     def _tell(self, what: str, reason: str) -> None:

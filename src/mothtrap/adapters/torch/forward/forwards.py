@@ -284,8 +284,8 @@ class ForwardObserver:
         light = self._job.light and self._trains
         self._was_light = light
         if not self._job.light:
-            bootstraps = self.bootstraps
-            self._job.contain_part("modes", bootstraps.root_called, module, owned, self._trains)
+            called = self.bootstraps.root_called
+            self._job.contain_part("modes", called, module, args, owned, self._trains)
         if not light:
             self.reach.root_called()
             self.narrow.root_called()
@@ -315,8 +315,8 @@ class ForwardObserver:
         self._job.contain_part(
             "snapshots", self.recording.forward_called, root.label, *given, makes_graph, *place
         )
-        called = self.inputs.root_called
-        self._job.contain_part("data", called, *given, self._trains, *place, self._use)
+        of_inputs = self.inputs.root_called
+        self._job.contain_part("data", of_inputs, *given, self._trains, *place, self._use)
         self.retained.root_called(args, kwargs, keep=self._trains)
         if not light or self._takes_inputs or self._takes_outputs:
             self.calls.root_called(asked or (Mode.TRAIN if self._trains else Mode.EVAL))

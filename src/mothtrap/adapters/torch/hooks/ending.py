@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
 
 UNSTEPPED = (
-    "backward ran {} times, but step() of no optimizer was called, and no update by hand was seen; "
-    "with dbg = mothtrap.watch(model), dbg.step(loss=loss) after each update counts a step"
+    "backward ran {} times, but no optimizer's step() was called, and no manual weight update "
+    "was seen; to count steps, use dbg = mothtrap.watch(model), and call dbg.step(loss=loss) "
+    "after each update"
 )
 
 

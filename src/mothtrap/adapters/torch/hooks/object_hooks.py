@@ -34,8 +34,8 @@ class ObjectHooks(TorchHandle):
         for optimizer in given:
             if not isinstance(optimizer, Optimizer):
                 raise TypeError(
-                    f"cannot watch a {type(optimizer).__qualname__} as an optimizer: "
-                    "watch(model, optimizer) takes a torch.optim.Optimizer, or several"
+                    f"cannot watch a {type(optimizer).__qualname__} as an optimizer: watch(model, "
+                    "optimizer) takes one or more torch.optim.Optimizer"
                 )
             optimizers.append(optimizer)
         super().__init__(tracer)
@@ -50,8 +50,8 @@ class ObjectHooks(TorchHandle):
             tracer.recorder.notes.blind(
                 0,
                 "labels",
-                "mothtrap.watch does not see how a loss is computed; mothtrap run does,"
-                " or dbg.log_tensor records them",
+                "mothtrap.watch does not see how a loss is computed; use mothtrap run, or record "
+                "them with dbg.log_tensor",
             )
         tracer.forwards.recording.blind[
             "what loaders gave and losses were called with: mothtrap.watch does not see it"
@@ -70,8 +70,8 @@ class ObjectHooks(TorchHandle):
             self.tracer.recorder.notes.blind(
                 self.tracer.recorder.steps,
                 "the loss",
-                "only the model and the optimizer are watched; dbg.step(loss=loss) after each "
-                "optimizer step hands it over",
+                "only the model and the optimizer are watched; pass it with dbg.step(loss=loss) "
+                "after each optimizer step",
             )
         self._undo.close()
         self.tracer.guarded.detach()
@@ -84,7 +84,7 @@ class ObjectHooks(TorchHandle):
             self.tracer.recorder.notes.blind(
                 0,
                 f"modules inside {', '.join(sorted({type(m).__name__ for m in hidden}))}",
-                "hooks would switch off PyTorch's fast path and change results in evaluation",
+                "hooks would disable PyTorch's fast path and change evaluation results",
             )
         modules = [module for module in model.modules() if module not in seen]
         seen.update(modules)
@@ -96,7 +96,7 @@ class ObjectHooks(TorchHandle):
             self.tracer.recorder.notes.blind(
                 0,
                 f"calls of {class_name(model)}",
-                "a scripted model takes no hooks; mothtrap run sees its calls",
+                "a scripted model cannot have hooks; use mothtrap run, which sees its calls",
             )
 
         saved = ModuleHook(lambda module, *_: self.tracer.state_asked(module))

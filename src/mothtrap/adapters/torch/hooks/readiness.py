@@ -13,6 +13,7 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
+    EqualStates,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -31,7 +32,7 @@ from mothtrap.core.facts.layers import (
     SequenceAxes,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import LossCall, TokenShares
+from mothtrap.core.facts.losses import DetachedTerm, LossCall, TokenShares, TrainedTarget
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     FrozenParameters,
@@ -57,7 +58,7 @@ OF_FORWARDS: Final = frozenset(
     (
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept),
-        *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets),
+        *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, SequenceAxes),
@@ -67,7 +68,10 @@ OF_FORWARDS: Final = frozenset(
 OF_BACKWARDS: Final = frozenset((LossCall, TokenShares, LossesKept, GradientsCleared))
 """Facts that only a backward can show."""
 OF_OPTIMIZERS: Final = frozenset(
-    (ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection)
+    (
+        *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
+        *(DetachedTerm, TrainedTarget),
+    )
 )
 """Facts that only a step of an optimizer, or an update by hand, can show."""
 

@@ -18,6 +18,7 @@ from mothtrap.core.facts.data import (
 )
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
+    EqualStates,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -39,7 +40,14 @@ from mothtrap.core.facts.layers import (
     SequenceAxes,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import FailedLoss, LossCall, LossSeries, TokenShares
+from mothtrap.core.facts.losses import (
+    DetachedTerm,
+    FailedLoss,
+    LossCall,
+    LossSeries,
+    TokenShares,
+    TrainedTarget,
+)
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     FrozenParameters,
@@ -82,7 +90,16 @@ IN_EACH_STEP: Final = (
 """Facts that are looked for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    *(LossCall, TokenShares, HalfPrecision, OptimizerFacts, RoundedUpdates),
+    EqualStates,
+    *(
+        DetachedTerm,
+        LossCall,
+        TokenShares,
+        TrainedTarget,
+        HalfPrecision,
+        OptimizerFacts,
+        RoundedUpdates,
+    ),
     *(UnownedParameter, IdleOptimizer, UnreachedModule, HiddenParameters, FrozenParameters),
     *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, InitialWeights),
     *(OutputSpread, RouterLoad, UnitInputs, MaskOfOnes, SequenceAxes),

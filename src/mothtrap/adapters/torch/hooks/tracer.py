@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from mothtrap.adapters.torch.comparing_runs.seeding import RandomStart
 from mothtrap.adapters.torch.forward.forwards import ForwardObserver
 from mothtrap.adapters.torch.hooks.ending import Ending
+from mothtrap.adapters.torch.hooks.loss_observers import add_loss_observers
 from mothtrap.adapters.torch.hooks.onset import Onset
 from mothtrap.adapters.torch.hooks.readiness import Readiness
 from mothtrap.adapters.torch.hooks.reports import (
@@ -27,7 +28,6 @@ from mothtrap.adapters.torch.job.naming import NameBook
 from mothtrap.adapters.torch.job.observers import BackwardRoot, Observers
 from mothtrap.adapters.torch.job.pace import PaceObserver
 from mothtrap.adapters.torch.job.step_sampling import needs_no_step
-from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.layers.buffers import BufferObserver
 from mothtrap.adapters.torch.layers.initial_weights import InitialWeightsObserver
 from mothtrap.adapters.torch.losses.backwards import LossObserver
@@ -61,8 +61,6 @@ from mothtrap.capture.grouper import (
     StepSkipped,
 )
 from mothtrap.core.adapters import Given
-from mothtrap.core.facts.data import TargetOrder
-from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.facts.modules import (
     FrozenParameters,
     HalfPrecision,
@@ -171,8 +169,7 @@ class Tracer(Parts):
         add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
         add("loss graph", lambda: self.losses)
         add("memory", lambda: MemoryObserver(self), each_step=True)
-        add("data", lambda: self._target_order, TargetOrder)
-        add("attention", lambda: AttentionObserver(self), AttentionLook)
+        add_loss_observers(self, self.observers, self._target_order)
         add("updates", lambda: UpdateObserver(self, optimizers))
         add("buffers", lambda: BufferObserver(self))
         add("optimizer facts", lambda: self._facts, OptimizerFacts)
@@ -300,6 +297,7 @@ class Tracer(Parts):
             return
         self._backwards += 1
         self.forwards.close_path()  # a backward may run modules again
+        self.forwards.bootstraps.states.backward_began()
         if self.recorder.depths.in_group:
             self._pace.backward_began()
         self.recording.backward_began()

@@ -129,7 +129,31 @@ def output_shape(node: Node) -> Shape | None:
 def leaves(roots: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors to which a backward from a tensor, or several, will add a gradient."""
     several = roots if isinstance(roots, tuple | list) else (roots,)
-    waiting, seen = [root.grad_fn for root in several if isinstance(root, torch.Tensor)], 0
+    for node in _nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            yield variable
+
+
+def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
+    """Return the tensors that a backward from a node gives a gradient, and whether these are all.
+
+    Behind a reentrant checkpoint, and in a graph of more than `MAX_NODES` nodes, others can be.
+    """
+    found: list[torch.Tensor] = []
+    count, hides = 0, False
+    for node in _nodes([root]):
+        count += 1
+        hides = hides or "Checkpoint" in node.name()
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            found.append(variable)
+    return found, count < MAX_NODES and not hides
+
+
+def _nodes(waiting: list[Node]) -> Iterator[Node]:
+    """Yield the first nodes, and those behind them, `MAX_NODES` at most."""
+    seen = 0
     known: set[int] = set()
     while waiting and seen < MAX_NODES:
         node = waiting.pop()
@@ -137,9 +161,7 @@ def leaves(roots: Any) -> Iterator[torch.Tensor]:
             continue
         known.add(id(node))
         seen += 1
-        variable = getattr(node, "variable", None)
-        if isinstance(variable, torch.Tensor):
-            yield variable
+        yield node
         waiting += [following for following, _ in node.next_functions]
 
 
@@ -193,7 +215,7 @@ def _term(node: Node) -> LossTerm | None:
     if name == "mul" and _is_ratio(next(_children(node), None)):
         return _policy_gain(node)
     if name in ("pow", "abs", "mul"):
-        difference = _skip_views(next(_children(node), None))
+        difference = through_views(next(_children(node), None))
         if difference is not None and operation(difference) == "sub":
             return _difference(node, difference)
     return None
@@ -205,7 +227,7 @@ def _is_ratio(node: Node | None) -> bool:
         node = next(_children(node), None)
     if node is None or operation(node) != "exp":
         return False
-    difference = _skip_views(next(_children(node), None))
+    difference = through_views(next(_children(node), None))
     return (
         difference is not None
         and operation(difference) == "sub"
@@ -228,7 +250,7 @@ def _policy_gain(node: Node) -> LossTerm:
 
 def _class_loss(node: Node) -> LossTerm:
     given = next(_children(node), None)
-    prediction = _skip_views(given)
+    prediction = through_views(given)
     if prediction is not None and operation(prediction) == "log_softmax":
         return _log_softmax_loss(node, prediction, given)
     shape = output_shape(prediction) if prediction is not None else None
@@ -316,7 +338,7 @@ def _two_sided(node: Node, kind: str, prediction: Node | None, result: Shape | N
         node=node,
         reduction=_reduction(node),
         softmax_sizes=_softmax_sizes(source),
-        source=_skip_views(source),
+        source=through_views(source),
     )
 
 
@@ -335,7 +357,14 @@ def _children(node: Node) -> Iterator[Node]:
     return (child for child, _ in node.next_functions if child is not None)
 
 
-def _skip_views(node: Node | None) -> Node | None:
+def is_arithmetic(node: Node) -> bool:
+    """Return whether a node adds, weighs, averages, or reshapes losses."""
+    name = operation(node)
+    return name in _ARITHMETIC or name in _VIEWS
+
+
+def through_views(node: Node | None) -> Node | None:
+    """Return the first operation behind changes of shape, type, and choices of elements."""
     while node is not None and operation(node) in _VIEWS:
         node = next(_children(node), None)
     return node
@@ -343,14 +372,14 @@ def _skip_views(node: Node | None) -> Node | None:
 
 def source(node: Node) -> str:
     """Return the operation that made the first input of one, seen through views; "" for none."""
-    made = _skip_views(next(_children(node), None))
+    made = through_views(next(_children(node), None))
     return operation(made) if made is not None else ""
 
 
 def _chain(node: Node | None) -> tuple[str, ...]:
     names: list[str] = []
     while len(names) < MAX_CHAIN:
-        node = _skip_views(node)
+        node = through_views(node)
         if node is None or operation(node) == "accumulate_grad":
             break
         names.append(operation(node))

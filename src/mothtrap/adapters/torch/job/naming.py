@@ -107,8 +107,8 @@ def unseen_inside(module: nn.Module) -> str | None:
         return f"compiled by {by}: only its inputs, outputs, parameters and gradients are visible"
     if isinstance(module, DataParallel) and len(module.device_ids) > 1:
         return (
-            f"DataParallel runs copies of it on {len(module.device_ids)} devices, each on a thread"
-            " of its own: only its inputs, outputs, parameters and gradients are visible"
+            f"DataParallel runs copies of it on {len(module.device_ids)} devices, each in its own "
+            "thread: only its inputs, outputs, parameters and gradients are visible"
         )
     return None
 

@@ -27,8 +27,8 @@ from mothtrap.tracing.adapter_job import AdapterJob
 
 OTHERS = (
     "training in other threads",
-    "one thread of a process is observed at a time, starting with the first that trains; others "
-    "are observed once it has ended or waits for them",
+    "only one thread of a process is observed at a time, starting with the first that trains; "
+    "other threads are observed when it ends or waits for them",
 )
 """Entry of the run's list of unobserved parts."""
 EARLY = 16

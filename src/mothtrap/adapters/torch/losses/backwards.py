@@ -298,7 +298,7 @@ class LossObserver:
             self._notes.blind(
                 self._job.grouper.step,
                 f"how the loss at {site} is computed",
-                f"its graph begins with {root.grad_fn.name()}, which is no loss known here",
+                f"its graph begins with {root.grad_fn.name()}, which is not a known loss",
             )
         above = graph.operations_above(root.grad_fn)[root in self._scaled :]
         for term in terms:
@@ -324,7 +324,7 @@ class LossObserver:
         self._notes.blind(
             self._job.grouper.step,
             f"labels of the loss at {place}",
-            "its graph holds no target; dbg.log_tensor can record it",
+            "its graph has no target; record the labels with dbg.log_tensor",
         )
 
     def _add_targets(self, site: str, term: graph.LossTerm, alone: bool) -> None:

@@ -52,7 +52,7 @@ def _of_note(tensor: torch.Tensor, low: float, high: float) -> str:
     if low == -math.inf and tensor.ndim > 1:
         rows = (tensor == -math.inf).all(dim=-1)
         if bool(rows.any()):
-            return f", {int(rows.sum()):,} of {rows.numel():,} rows hold nothing but -inf"
+            return f", {int(rows.sum()):,} of {rows.numel():,} rows are all -inf"
     if low == 0 or high == 0:
         zeros = tensor.numel() - int(tensor.count_nonzero())
         return f", {zeros:,} of {tensor.numel():,} values are 0"
@@ -74,7 +74,7 @@ def ctc_lengths(frames: Any, labels: Any) -> str:
     if not short:
         return ""
     first = short[0]
-    more = f", and {len(short) - 1} rows more" if len(short) > 1 else ""
+    more = f", and {len(short) - 1} more rows" if len(short) > 1 else ""
     return f"row {first} has {given[first]:,} frames for {wanted[first]:,} labels{more}"
 
 

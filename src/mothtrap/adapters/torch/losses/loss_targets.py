@@ -174,6 +174,7 @@ def _described(
         by_position=_is_by_position(term, forward.output),
         confusion=None if any(map(are_tokens, forward.inputs)) else _confusion(term, target),
         normalized=_is_normalized(term),
+        endings=_endings(forward, term, target, ignored) if ignored is not None else None,
     )
 
 
@@ -243,6 +244,13 @@ def _input_offsets(
 ) -> tuple[int, ...] | None:
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.offsets(tokens, as_array(target), ignored)
+
+
+def _endings(
+    forward: Forward, term: LossTerm, target: torch.Tensor, ignored: int
+) -> next_tokens.Endings | None:
+    tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
+    return next_tokens.endings(tokens, as_array(target), ignored)
 
 
 def sequences(inputs: Sequence[torch.Tensor], classes: int | None) -> Iterator[torch.Tensor]:

@@ -257,7 +257,7 @@ class OptimizerObserver:
                 self._notes.blind(
                     self._job.grouper.step,
                     f"values and gradients of parameters of type {type(parameter).__name__}",
-                    "reading them would call its own __torch_dispatch__",
+                    "reading them would call the type's own __torch_dispatch__",
                 )
 
     def rates(self, known: Known, optimizer: Optimizer, *, late: bool = False) -> None:

@@ -52,14 +52,14 @@ def generator_of(kind: str, state: Any) -> Any:
             own.setstate((state["version"], words, state["gauss"]))
             return own
         if state["bit_generator"] not in _NUMPY:
-            raise ValueError(f"no generator is called {state['bit_generator']!r}")
+            raise ValueError(f"there is no generator {state['bit_generator']!r}")
         bits = getattr(np.random, state["bit_generator"])()
         made: Any = (
             np.random.Generator(bits) if kind == "numpy.Generator" else np.random.RandomState(bits)
         )
         _set_state(made, state)
     except (KeyError, TypeError, ValueError) as err:
-        raise DamagedSnapshotError(f"a snapshot holds no state of a {kind}: {err}") from err
+        raise DamagedSnapshotError(f"the snapshot has no valid state of a {kind}: {err}") from err
     return made
 
 

@@ -318,7 +318,7 @@ class Recording:
     def _is_full(self, notes: Notes) -> bool:
         if len(notes.events) < MAX_EVENTS and self._bytes <= self._limit_bytes:
             return False
-        notes.missing["what came after as much as the memory for it holds (ring_mb)"] = None
+        notes.missing["inputs beyond the memory for them (ring_mb)"] = None
         return True
 
     def _make_room(self) -> None:

@@ -12,7 +12,9 @@ from mothtrap.adapters.torch.job.tensor_refs import ContentRef
 from mothtrap.adapters.torch.recording.values import array_of
 from mothtrap.core.snapshots import Array, RecordedEvent, RecordedStep
 
-GONE = "was gone when the step was kept, and is too large to be copied at every step (ring_mb)"
+GONE = (
+    "was already gone when the snapshot was taken, and is too large to copy at every step (ring_mb)"
+)
 
 
 class Uncopied:

@@ -99,7 +99,9 @@ def framework_value(
             return torch.device(fields["name"] if device is None else device)
         found = getattr(torch, str(fields["name"]).removeprefix("torch."), None)
         if not isinstance(found, _BY_NAME):
-            raise DamagedSnapshotError(f"a snapshot names {fields['name']!r}, which PyTorch lacks")
+            raise DamagedSnapshotError(
+                f"the snapshot names {fields['name']!r}, which PyTorch does not have"
+            )
         return found
 
     return made
@@ -144,7 +146,7 @@ def sparse_of(fields: Mapping[str, Any]) -> torch.Tensor:
             check_invariants=True,
         )
     except (KeyError, TypeError, AttributeError, ValueError, RuntimeError) as err:
-        raise DamagedSnapshotError(f"a snapshot holds no sparse tensor: {err}") from err
+        raise DamagedSnapshotError(f"the snapshot has no valid sparse tensor: {err}") from err
 
 
 def _present(device: str) -> torch.device:

@@ -172,7 +172,7 @@ class ChangedVariables:
             if len(self._alone) >= MAX_CODES:
                 del self._alone[next(iter(self._alone))]
             self._alone[code, name] = self._calls + LEFT_ALONE
-            self.unread[f"the variable {name}: it holds too much to be compared"] = None
+            self.unread[f"the variable {name}: it is too large to compare"] = None
         except Exception:  # whatever an object of the user's raises
             pass
         return None

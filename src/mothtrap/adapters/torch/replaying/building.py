@@ -61,7 +61,7 @@ def build(name: str) -> Built:
     try:
         made = getattr(importlib.import_module(module_name), function)()
     except (ImportError, AttributeError) as err:
-        raise ReplayError(f"--build {name}: {err}; give the module:function that exists") from err
+        raise ReplayError(f"--build {name}: {err}; give an existing module:function") from err
     if not isinstance(made, tuple):
         made = (getattr(made, "model", None), getattr(made, "loss", None))
     if len(made) != 2 or not isinstance(made[0], nn.Module) or not callable(made[1]):

@@ -68,13 +68,18 @@ class Player(Protocol):
 
 
 class Interception:
-    """Installs what leads the calls of a script to a player; for the life of the process."""
+    """Installs what leads the calls of a script to a player; for the life of the process.
 
-    def __init__(self, player: Player) -> None:
+    Args:
+        player: takes the calls.
+        follows: the thread that steps an optimizer first counts as the script; else this thread.
+    """
+
+    def __init__(self, player: Player, *, follows: bool = False) -> None:
         self._player = player
         self._depth = self._backward_depth = 0
         self._losses: list[str] = []
-        self._thread = threading.get_ident()
+        self._thread = None if follows else threading.get_ident()
         self._loaders = LoaderNumbers()
         self._hook_loaders()
         self._hook_modules()
@@ -85,11 +90,10 @@ class Interception:
 
     def _hook_loaders(self) -> None:
         begin, numbers, ask = DataLoader.__iter__, self._loaders, self._player.ask_loader
-        thread = self._thread
 
         @functools.wraps(begin)
         def iterate(loader: DataLoader[Any]) -> Any:
-            if threading.get_ident() != thread or read_ahead.is_running():
+            if self._is_foreign() or read_ahead.is_running():
                 return begin(loader)
             return HandingIterator(loader, begin, numbers.of(loader), ask)
 
@@ -123,9 +127,13 @@ class Interception:
         return (
             self._depth > 0
             or self._backward_depth > 0
-            or threading.get_ident() != self._thread
+            or self._is_foreign()
             or torch._C._get_tracing_state() is not None
         )
+
+    def _is_foreign(self) -> bool:
+        """Return whether this thread is known not to be the one that trains."""
+        return self._thread not in (None, threading.get_ident())
 
     def _hook_losses(self) -> None:
         for name in loss_calls.FUNCTIONS:
@@ -185,6 +193,7 @@ class Interception:
             player.step_begins(optimizer, has_closure(args, kwargs))
 
         def after(optimizer: Optimizer, *_: Any) -> None:
+            self._thread = self._thread or threading.get_ident()
             player.step_ended(optimizer)
 
         optim_optimizer.register_optimizer_step_pre_hook(before)

@@ -290,7 +290,7 @@ class Replaying:
         for note in self._state.notes if self._state is not None else ():
             self.outcome.note(note)
         for missing in self._state.missing if self._state is not None else ():
-            self.outcome.note(f"{missing} was not there to be restored")
+            self.outcome.note(f"{missing} was missing and could not be restored")
         if not any(isinstance(event, ForwardCalled) for event in self.cues.step.events):
             self.outcome.note("no model was called in the step: variables were not recorded")
         for missing in self.cues.step.missing:
@@ -303,7 +303,7 @@ class Replaying:
         self.outcome.finish(
             ReplayResult(
                 instead=(*self.cues.reached, f"a step of {name}"),
-                notes=("the script made a step before it came to the recorded one",),
+                notes=("the script made a step before it reached the recorded one",),
             )
         )
 
@@ -311,11 +311,11 @@ class Replaying:
         error = getattr(sys, "last_value", None)
         if error is not None and self.cues.begun:
             self._safely(self._failed, error)
-        why = "the script ended before it came to the recorded step"
+        why = "the script ended before it reached the recorded step"
         if error is not None:
             why = f"the script failed: {in_one_line(error)}"
         elif self.cues.begun:
-            why = "the script ended within the step"
+            why = "the script ended in the middle of the step"
         self.outcome.unreached(ReplayResult(instead=tuple(self.cues.reached), notes=(why,)))
 
     def _restore_state(self) -> None:

@@ -146,8 +146,8 @@ class Restoring:
         name, sizes = recorded["name"], [len(g["params"]) for g in optimizer.param_groups]
         if sizes != recorded["sizes"]:
             raise StateMismatchError(
-                f"the optimizer {name} has groups of {sizes} parameters here, in the run they had "
-                f"{recorded['sizes']}; the script makes it in another way than it did"
+                f"the optimizer {name} has groups of {sizes} parameters here, but "
+                f"{recorded['sizes']} in the run; the script now creates a different optimizer"
             )
         owned = [p for group in optimizer.param_groups for p in group["params"]]
         for place, (parameter, value) in enumerate(zip(owned, recorded["parameters"], strict=True)):
@@ -183,9 +183,9 @@ class Restoring:
         target = local(into)
         if target.shape != value.shape:
             raise StateMismatchError(
-                f"{name} has shape {tuple(target.shape)} here, in the run it had "
-                f"{tuple(value.shape)}; the script makes another model than it did: give it the "
-                "same arguments, and the code of that time"
+                f"{name} has shape {tuple(target.shape)} here, but {tuple(value.shape)} in the "
+                "run; the script now creates a different model: use the same arguments and the "
+                "same code as the run"
             )
         if target.dtype != value.dtype or (bytes_of(target) != bytes_of(value)).any():
             target.data.copy_(value)
@@ -201,10 +201,12 @@ def _check_names(where: str, recorded: Mapping[str, Any], own: Mapping[str, Any]
     absent = [name for name in recorded if name not in own]
     if absent:
         raise StateMismatchError(
-            f"{where} has no parameter {absent[0]!r} here, in the run it had"
+            f"{where} has no parameter {absent[0]!r} here, but had it in the run"
             + (f", nor {len(absent) - 1} others" if len(absent) > 1 else "")
-            + "; the script makes another model than it did: give it the same arguments, and the "
-            "code of that time"
+            + (
+                "; the script now creates a different model: use the same arguments and the same "
+                "code as the run"
+            )
         )
 
 

@@ -42,7 +42,7 @@ def value_of(node: ast.AST, frame: FrameType) -> Any:
             key = ast.literal_eval(node.slice)
         except ValueError:
             return NOTHING
-        return _item(value_of(node.value, frame), key)
+        return item_of(value_of(node.value, frame), key)
     return NOTHING
 
 
@@ -87,7 +87,8 @@ def attribute_of(owner: Any, name: str) -> Any:
     return NOTHING
 
 
-def _item(owner: Any, key: Any) -> Any:
+def item_of(owner: Any, key: Any) -> Any:
+    """Return an element of a plain dictionary, list, or tuple, or `NOTHING`."""
     if type(owner) is dict and isinstance(key, str | int):
         return owner.get(key, NOTHING)
     if type(owner) in (list, tuple) and type(key) is int and -len(owner) <= key < len(owner):

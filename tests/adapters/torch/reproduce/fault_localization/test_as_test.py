@@ -56,13 +56,13 @@ def test_the_failure_that_is_meant_is_known_by_its_type(
 def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(as_test, "_fails", lambda *_: True)
     said = as_test.write(tmp_path / "test_x.py", FOUND, "a title")
-    limit = "it does not guard a repair of train.py:3"
+    limit = "it does not test a fix of train.py:3"
     written = f"pytest {tmp_path / 'test_x.py'} (needs test_x.npz in its folder); {limit}"
     assert said.endswith(written)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test_x.npz", "test_x.py"]
     told = (tmp_path / "test_x.py").read_text()
     assert "In it torch.log gets what it got" in told
     assert ".npz beside this file" in told
-    assert "the test shows the operation alone" in told
+    assert "the test calls only the operation" in told
     assert "It does not guard a repair of\ntrain.py:3;" in told
     assert "passes once `operation` below is fixed" in told

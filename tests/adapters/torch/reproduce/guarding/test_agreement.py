@@ -46,8 +46,8 @@ def test_what_is_unsound_on_one_rank_is_left_out_on_all(tmp_path: Path, kind: st
     told = seen.observations(StepGuarded)
     assert sorted(o.fault for o in told) == sorted([kind, "worker"])
     assert {o.step for o in told} == {3}
-    assert "left out by the guard: 1 step (3): " in outcome.stderr
-    assert "another worker" not in outcome.stderr.rpartition("left out by the guard")[2]
+    assert "skipped by the guard: 1 step (3): " in outcome.stderr
+    assert "another worker" not in outcome.stderr.rpartition("skipped by the guard")[2]
 
 
 def test_a_stop_on_one_rank_stops_all_with_exit_code_3(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_what_is_said_of_another_step_is_not_taken_for_this_one(
     assert not ranks.agreement.holds
     assert ranks.agreement.worst(True)  # alone from there on
     (step, what, reason), _ = ranks.recorder.notes.blind.call_args
-    assert (step, what) == (101, "what other workers say of a step")
+    assert (step, what) == (101, "what other workers report about a step")
     assert "different steps (0 to 1 since the start)" in reason
     assert ranks.recorder.notes.blind.call_count == 1
 
@@ -179,7 +179,7 @@ def test_when_the_others_do_not_answer_a_worker_decides_alone_and_says_so(
     ]
     assert len(asked) == 1
     (step, what, reason), _ = recorder.notes.blind.call_args
-    assert (step, what) == (7, "what other workers say of a step")
+    assert (step, what) == (7, "what other workers report about a step")
     assert "timed out" in reason
     assert recorder.notes.blind.call_count == 1
 

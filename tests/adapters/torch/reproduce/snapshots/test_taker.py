@@ -171,7 +171,7 @@ def test_a_step_found_bad_later_has_a_later_state_and_says_so() -> None:
     (taken,) = sink.taken
     assert (taken.step, taken.state_step, taken.truth) == (2, 5, None)
     assert [kept.recorded.step for kept in taken.steps] == [2]
-    assert "the state is that before step 5" in taken.note
+    assert "the state is from before step 5" in taken.note
     assert digest_of(taken) == loop.weights[5]
 
 
@@ -197,7 +197,7 @@ def test_a_step_that_is_forgotten_gives_the_present_one_and_says_so() -> None:
         loop.run(1)
     (taken,) = sink.taken
     assert (taken.step, taken.state_step) == (300, 300)
-    assert "step 2, which is not in memory any more" in taken.order.reason
+    assert "step 2, which is no longer in memory" in taken.order.reason
 
 
 def test_what_follows_from_an_onset_is_not_kept_again() -> None:
@@ -219,7 +219,7 @@ def test_without_room_orders_wait_and_what_is_due_is_refused() -> None:
         sink.room = True
         loop.run(1)
     assert [taken.step for taken in sink.taken] == [3]
-    assert sink.why == ["those before are still being written"]
+    assert sink.why == ["earlier snapshots are still being written"]
 
 
 def test_an_onset_without_room_is_refused_and_told() -> None:
@@ -227,7 +227,7 @@ def test_an_onset_without_room_is_refused_and_told() -> None:
         sink.room = False
         Loop().run(6, bad=3)
     assert sink.taken == []
-    assert sink.why == ["those before are still being written"]
+    assert sink.why == ["earlier snapshots are still being written"]
 
 
 def test_an_onset_above_the_number_of_those_is_refused_and_told() -> None:
@@ -245,7 +245,7 @@ def test_a_base_leaves_room_for_an_onset() -> None:
         sink.pending = 1
         Loop().run(4, bad=3)
     assert [taken.step for taken in sink.taken] == [3]
-    assert sink.why == ["those before are still being written"] * 2
+    assert sink.why == ["earlier snapshots are still being written"] * 2
 
 
 def test_an_exception_without_room_is_refused_and_told() -> None:
@@ -255,7 +255,7 @@ def test_an_exception_without_room_is_refused_and_told() -> None:
         sink.room = False
         loop.model(batch()[0])
         own.ended(RuntimeError("x"))
-    assert sink.why == ["those before are still being written"]
+    assert sink.why == ["earlier snapshots are still being written"]
 
 
 def test_a_state_that_is_too_large_is_refused() -> None:

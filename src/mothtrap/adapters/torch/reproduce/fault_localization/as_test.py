@@ -135,7 +135,7 @@ def write(path: Path, found: Localized, title: str) -> str:
     """
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
-            raise NotWrittenError(f"{there} is there already")
+            raise NotWrittenError(f"{there} already exists")
     try:
         with tempfile.TemporaryDirectory(prefix="mothtrap-") as folder:
             return _tried(path, Path(folder) / path.name, found, title)
@@ -158,7 +158,7 @@ def _tried(path: Path, draft: Path, found: Localized, title: str) -> str:
             for suffix in (".npz", ".py"):
                 with path.with_suffix(suffix).open("xb") as file:  # never over another one
                     file.write(draft.with_suffix(suffix).read_bytes())
-            limit = f"; it does not guard a repair of {subject.unguarded}" * bool(subject.unguarded)
+            limit = f"; it does not test a fix of {subject.unguarded}" * bool(subject.unguarded)
             return (
                 f"{path.name} shows it with {subject.words} alone: pytest {path} "
                 f"(needs {path.stem}.npz in its folder){limit}"
@@ -212,9 +212,9 @@ def _layer(call: UserCall, renderer: SourceRenderer) -> _Subject:
     return dataclasses.replace(
         _module(call.running[-1], renderer),
         until=(
-            "What is around that layer in the script could\nnot be called with it: the test shows "
-            f"the layer alone. It does not guard a repair\nof {line}; it passes once what it is "
-            "given here is fixed in the same way."
+            "The code around that layer in the script could\nnot be called with it, so the test "
+            f"calls only the layer. It does not test a fix\nof {line}; it passes once its input "
+            "here is fixed in the same way."
         ),
         unguarded=line,
     )
@@ -227,8 +227,8 @@ def _operation(call: UserCall, renderer: SourceRenderer) -> _Subject:
     return _Subject(
         words=call.function,
         until=(
-            "No function or module of the script could be called\nwith it: the test shows the "
-            f"operation alone. It does not guard a repair of\n{line}; it passes once `operation` "
+            "No function or module of the script could be called\nwith it, so the test calls "
+            f"only the operation. It does not test a fix of\n{line}; it passes once `operation` "
             "below is fixed in the same way."
         ),
         unguarded=line,

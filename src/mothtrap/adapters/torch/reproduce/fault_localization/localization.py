@@ -167,7 +167,7 @@ class FaultLocalization:
         """Write a script that fails as the step did, or say why there is none."""
         try:
             if found is None:
-                raise NotReproducedError("the failure came out of no operation of PyTorch's")
+                raise NotReproducedError("the failure did not come from a PyTorch operation")
             written = reproduction.write(Path(file), found, self._plan.step)
         except NotReproducedError as err:
             return msgspec.structs.replace(result, unreproduced=str(err))
@@ -178,7 +178,7 @@ class FaultLocalization:
         if found is None:
             why = as_test.NO_OPERATION
             if result.exception:
-                why = "the exception came out of no operation of torch's and out of no module"
+                why = "the exception did not come from a PyTorch operation or from a module"
             return msgspec.structs.replace(result, untested=why)
         title = f"Step {self._plan.step}: {found.sentence}."
         try:

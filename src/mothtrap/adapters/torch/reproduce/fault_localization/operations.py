@@ -240,7 +240,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if origin is None:
             return None
         found = self._told(origin)
-        which = f"{call.function} refused it" if call is not None else "the script refused it"
+        which = f"{call.function} rejected it" if call is not None else "the script rejected it"
         place = _where(None, call.stack) if call is not None else ""
         return replace(found, sentence=f"{found.sentence}; {which}{place}")
 
@@ -274,7 +274,7 @@ class OperationObserver(TorchDispatchMode):  # type: ignore[no-untyped-call]
         )
         rows = self._bad.rows(origin.tensor)
         what = _kinds(origin.tensor)
-        does = "brought from another worker" if operation.is_exchange else "made"
+        does = "received from another worker" if operation.is_exchange else "made"
         return Localized(
             operation=words,
             module=context.module,

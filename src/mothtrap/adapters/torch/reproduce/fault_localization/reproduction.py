@@ -144,7 +144,7 @@ def write(path: Path, found: Localized, step: int) -> str:
     """
     for there in (path, path.with_suffix(".npz")):
         if there.exists():
-            raise NotReproducedError(f"{there} exists already")
+            raise NotReproducedError(f"{there} already exists")
     why = NO_OPERATION if found.error is None else "the exception needs code of the training"
     try:
         with tempfile.TemporaryDirectory(prefix="mothtrap-") as folder:

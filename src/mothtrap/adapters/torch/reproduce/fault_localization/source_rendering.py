@@ -111,13 +111,13 @@ class SourceRenderer:
         """Source that names a class or a function where it is defined."""
         name, owner = getattr(value, "__qualname__", None), getattr(value, "__module__", None)
         if not name or "<" in name or not callable(value):
-            raise NotRenderableError(f"a {type(value).__name__} cannot be retold")
+            raise NotRenderableError(f"a {type(value).__name__} cannot be written as code")
         place = sys.modules.get(str(owner))
         found: Any = place
         for part in name.split("."):
             found = getattr(found, part, None)
         if place is None or found is not value:
-            raise NotRenderableError(f"{name} is not found where it is defined")
+            raise NotRenderableError(f"{name} cannot be imported from where it is defined")
         return f"{self._place(place)}.{name}"
 
     def _place(self, place: ModuleType) -> str:

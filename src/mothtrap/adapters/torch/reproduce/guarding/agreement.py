@@ -52,7 +52,7 @@ class Agreement:
             self._end(f"they did not answer ({type(err).__name__}: {str(err)[:200]})")
             return unsound
         if first != last:
-            self._end(f"they came to different steps ({first} to {last} since the start)")
+            self._end(f"they reached different steps ({first} to {last} since the start)")
             return unsound
         return bool(worst)
 
@@ -68,8 +68,8 @@ class Agreement:
         self._off = True
         self._job.recorder.notes.blind(
             self._job.grouper.step,
-            "what other workers say of a step",
-            f"{why}; from here on each worker decides alone which steps it leaves out",
+            "what other workers report about a step",
+            f"{why}; from now on, each worker decides alone which steps to skip",
         )
 
     def _ask(self, unsound: bool) -> tuple[int, int, int]:

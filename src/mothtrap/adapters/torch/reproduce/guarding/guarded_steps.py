@@ -33,7 +33,7 @@ Function = Callable[..., Any]
 PART = "guard"
 OTHER_THREADS = (
     "whether steps in other threads are sound",
-    "the guard covers only the observed thread; steps of other threads are applied as they are",
+    "the guard covers only the observed thread; steps of other threads are always applied",
 )
 
 

@@ -100,9 +100,9 @@ class Gathered:
         """Return the tree of a tensor that was added."""
         key = self._of.get(id(tensor))
         if tensor.device.type == "meta":
-            return {"opaque": "a tensor that was never given memory"}
+            return {"opaque": "a tensor without memory"}
         if key is None:
-            return {"opaque": "a tensor that came to be meanwhile"}
+            return {"opaque": "a tensor that was created in the meantime"}
         return tensor_tree(tensor, key)
 
     def array(self, values: npt.NDArray[Any]) -> Tree:

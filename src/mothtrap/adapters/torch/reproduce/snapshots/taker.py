@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 MAX_ORDERS = 16
 """Wishes that wait for a step; further ones are refused."""
 HALF_SEEN = (
-    "it was not watched from its beginning: steps here are too short to watch each of them within "
-    "the budget, as `overhead = 0` does"
+    "it was not watched from its beginning, because these steps are too short to watch each one "
+    "within the budget; `overhead = 0` watches every step"
 )
-STILL_WRITING = "those before are still being written"
+STILL_WRITING = "earlier snapshots are still being written"
 MAX_CARRIED = 8
 """Steps before that are added because each one's inputs have a graph of the one before it."""
 
@@ -185,8 +185,11 @@ class TorchSnapshotTaker:
     def _tell_of_most(self, order: SnapshotOrder) -> None:
         """Say once that as many as may be were taken without being asked for."""
         if self._most:
-            why = f"{self._most} were taken by themselves in this job (2 x snapshots): the most"
-            self._refuse(order, f"{why}; further ones are not taken either")
+            why = (
+                f"this job already took the maximum of {self._most} automatic snapshots (2 x "
+                "snapshots)"
+            )
+            self._refuse(order, f"{why}; no more are taken")
         self._most = 0
 
     def _is_kept(self, step: int | None) -> bool:
@@ -221,7 +224,7 @@ class TorchSnapshotTaker:
         if self._applied == step and not has_state:
             note = "taken while the step was being applied: part of the state may be later"
         elif tracer.in_backward:
-            note = "optimizers step inside the backward: gradients are those up to there"
+            note = "optimizers step inside the backward, so only gradients up to there are recorded"
         if truth is None and order.reason != BASE:
             alive = [optimizer() for optimizer in self._joined if self._joined_step == step]
             truth = self.truth.tell(o for o in alive if o is not None)
@@ -267,7 +270,7 @@ class TorchSnapshotTaker:
         if kept is None:
             if self._taken == now:
                 return
-            note = f"{order.reason} is about step {step}, which is not in memory any more"
+            note = f"{order.reason} is about step {step}, which is no longer in memory"
             self._take_now(SnapshotOrder(reason=f"{order.reason} ({note})", request=order.request))
             return
         state = self._state(order, fed=self._tracer.recording.has_forward())
@@ -278,8 +281,9 @@ class TorchSnapshotTaker:
                 order=order,
                 step=step,
                 state_step=now,
-                note=f"the state is that before step {now}: when step {step} was found to be bad "
-                "its own was gone (with snapshot_every = N it is kept)",
+                note=f"the state is from before step {now}: when step {step} was found "
+                "to be bad, its own state was already gone (snapshot_every = N "
+                "keeps it)",
                 steps=(*self._carried(kept), kept),
                 truth=None,
                 state=state,

@@ -1,0 +1,248 @@
+"""Make a trial: in a copy of the process, or in a script that is started again."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+import torch
+from torch import nn
+
+from mothtrap.adapters.torch.checking.playing import Playing
+from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.switch import Switch
+from mothtrap.adapters.torch.job import copies
+from mothtrap.adapters.torch.job.copies import GoOn
+from mothtrap.checks.step import Change
+from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan, TrialOrder
+
+POLL_S = 0.02
+"""Seconds between two looks for the results of a restarted script, or for orders of rank 0."""
+ENDED = "ended"
+"""File that tells the other ranks that rank 0 makes no further trial."""
+
+
+class Engine(Protocol):
+    """Makes trials of the recorded step."""
+
+    def played(self, change: Change, steps: int, seconds: float) -> tuple[bytes, bool]:
+        """Make a trial.
+
+        Returns:
+            Lines as `Playing` writes them, and whether the trial ended in time.
+        """
+
+
+class ForkEngine:
+    """Makes each trial in a copy of the process.
+
+    Args:
+        recording: of the watched steps.
+        switch: gets the player of the trial, in the copy.
+    """
+
+    def __init__(self, recording: Recording, switch: Switch) -> None:
+        self._recording, self._switch = recording, switch
+
+    def played(self, change: Change, steps: int, seconds: float) -> tuple[bytes, bool]:
+        """Make a trial.
+
+        Raises:
+            GoOn: in the copy.
+        """
+        pid, pipe = copies.copy_process()
+        if pid == 0:
+            playing = Playing(self._recording, change, steps, pipe)
+            playing.begin()
+            self._switch.player = playing
+            raise GoOn
+        return copies.result_of(pid, pipe, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """How this process was started; made before the script runs."""
+
+    words: tuple[str, ...] = field(default_factory=lambda: (sys.executable, *sys.orig_argv[1:]))
+    folder: str = field(default_factory=os.getcwd)
+    environ: dict[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def why_not_again(self) -> str:
+        """Return why the process cannot be started a second time; empty where it can."""
+        if multiprocessing.parent_process() is not None:
+            return "a process that the script itself starts cannot be started again"
+        if self.words[1:2] in ((), ("-",)):
+            return "a script that is typed in cannot be started again"
+        return ""
+
+
+class RestartEngine:
+    """Starts the script again for each trial.
+
+    All ranks of a distributed script are started again: rank 0 writes an order for each trial,
+    and the other ranks follow in `serve`.
+
+    Args:
+        plan: of this process.
+        command: that starts the script.
+        recording: of the watched steps.
+        deadline: monotonic seconds at which the last trial must have ended.
+    """
+
+    def __init__(
+        self, plan: CheckPlan, command: Command, recording: Recording, deadline: float
+    ) -> None:
+        self._plan, self._command, self._deadline = plan, command, deadline
+        self._recording = recording
+        self._made = 0
+        self._begun_s = time.time() - plan.began_s
+
+    def played(self, change: Change, steps: int, seconds: float) -> tuple[bytes, bool]:
+        """Make a trial; the time that the script takes to reach the step is added to `seconds`."""
+        left = self._deadline - time.monotonic()
+        if left < self._begun_s:
+            why = f"{self._begun_s:.0f} s to start the script again, and {left:.0f} s are left"
+            return f"!a trial needs {why}; give a larger --budget\n".encode(), True
+        seconds = min(seconds + 2 * self._begun_s, left)
+        folder = Path(self._plan.scratch) / f"trial-{self._made}"
+        self._made += 1
+        order = TrialOrder(
+            change=dataclasses.asdict(change),
+            steps=steps,
+            results=str(folder / "results"),
+            port=_free_port() if _ranks() > 1 else 0,
+        )
+        plan = msgspec.structs.replace(
+            self._plan,
+            steps=self._recording.turns,
+            budget_s=seconds,
+            began_s=time.time(),
+            scratch=str(folder),
+            trial=order,
+        )
+        folder.mkdir()
+        _write(folder / "plan.json", msgspec.json.encode(plan))
+        in_time = self._run(folder, plan, time.monotonic() + seconds)
+        lines = _content(order.results)
+        if not lines and in_time:
+            lines = b"!the script did not reach the step when it was started again\n"
+        return lines, in_time
+
+    def serve(self) -> None:
+        """Follow the orders of rank 0 until it has ended."""
+        while time.monotonic() < self._deadline:
+            folder = Path(self._plan.scratch) / f"trial-{self._made}"
+            if (Path(self._plan.scratch) / ENDED).exists():
+                return
+            if not (folder / "plan.json").exists():
+                time.sleep(POLL_S)
+                continue
+            self._made += 1
+            plan = msgspec.json.decode((folder / "plan.json").read_bytes(), type=CheckPlan)
+            left = plan.budget_s - (time.time() - plan.began_s)
+            self._run(folder, plan, time.monotonic() + left)
+
+    def end(self) -> None:
+        """Let the other ranks end."""
+        (Path(self._plan.scratch) / ENDED).touch()
+
+    def _run(self, folder: Path, plan: CheckPlan, until: float) -> bool:
+        """Start the script, wait for its end, and return whether it came in time."""
+        assert plan.trial is not None
+        environ = {**self._command.environ, CHECK_VARIABLE: str(folder / "plan.json")}
+        if plan.trial.port:
+            # The ranks meet at a port of their own; this process still uses the first one.
+            environ |= {
+                "MASTER_PORT": str(plan.trial.port),
+                "TORCHELASTIC_USE_AGENT_STORE": "False",
+            }
+        process = subprocess.Popen(
+            self._command.words,
+            cwd=self._command.folder,
+            env=environ,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            process.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            _end(process)
+        return True
+
+
+def why_no_copy() -> str:
+    """Return why this process cannot be copied for a trial; empty where it can."""
+    if threading.current_thread() is not threading.main_thread():
+        return "a thread of the script trains"
+    return copies.why_impossible()
+
+
+def why_no_restart(command: Command, recording: Recording) -> str:
+    """Return why the script cannot be started again for a trial; empty where it can."""
+    calls = () if recording.last is None else recording.last.calls
+    if any(is_sharded(call.module) for call in calls):
+        return "the weights are spread over the ranks, so that one rank cannot call the model"
+    if _ranks() > 1 and int(os.environ.get("LOCAL_WORLD_SIZE", "0")) != _ranks():
+        return "the ranks of the script were not started by one torchrun on this machine"
+    return command.why_not_again()
+
+
+def is_sharded(model: nn.Module) -> bool:
+    """Return whether each rank holds a part of the weights: FSDP, or sharded tensors."""
+    wrapped = any(type(one).__name__ == "FullyShardedDataParallel" for one in model.modules())
+    return wrapped or any(hasattr(one, "device_mesh") for one in model.parameters())
+
+
+def rank() -> int:
+    """Return the rank of this process; 0 in a script without ranks."""
+    return torch.distributed.get_rank() if _ranks() > 1 else 0
+
+
+def _ranks() -> int:
+    distributed = torch.distributed
+    ready = distributed.is_available() and distributed.is_initialized()
+    return distributed.get_world_size() if ready else 1
+
+
+def _free_port() -> int:
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        return int(listening.getsockname()[1])
+
+
+def _write(file: Path, content: bytes) -> None:
+    """Write a file that other ranks see whole or not at all."""
+    unfinished = file.with_suffix(".unfinished")
+    unfinished.write_bytes(content)
+    unfinished.replace(file)
+
+
+def _content(file: str) -> bytes:
+    with suppress(FileNotFoundError):
+        return Path(file).read_bytes()
+    return b""
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process with all that it has started."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    process.wait()

@@ -1,0 +1,147 @@
+"""Terms of a loss that train nothing: they have no graph, or reach nothing that is stepped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.adapters.torch.source.summands import Summand, summands
+from mothtrap.core.facts.losses import DetachedTerm
+from mothtrap.tracing import frames
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+LOOK_AT = (1, 3, 5, 8, 12)
+"""Backwards of a line at which its terms are looked at; after the last one they are reported."""
+MAX_LINES = 16
+"""Lines with a backward that are looked at."""
+
+
+@dataclass(slots=True)
+class _Term:
+    """A term that trained nothing at each look so far; `values` are those that were numbers."""
+
+    location: str
+    values: list[float] = field(default_factory=list)
+    looks: int = 0
+    without_graph: int = 0
+
+
+@dataclass(slots=True)
+class _Line:
+    """Backwards of one line, and the terms of their losses."""
+
+    backwards: int = 0
+    looks: int = 0
+    terms: dict[str, _Term] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Look:
+    """The terms of the loss of the step in progress; by term the parameters that it reaches."""
+
+    line: _Line
+    terms: list[Summand]
+    reached: list[frozenset[int] | None]
+
+
+class DetachedTermObserver:
+    """Reads in the source what a loss is the sum of, and in the graph what each term reaches."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lines: dict[str, _Line] = {}
+        self._look: _Look | None = None
+        self._stepped: set[int] = set()
+        self._names: list[str] = []
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Read the terms of a loss where that is due."""
+        self._look = None
+        line = self._lines.get(loss.site)
+        if line is None:
+            if len(self._lines) >= MAX_LINES:
+                return
+            line = self._lines[loss.site] = _Line()
+        line.backwards += 1
+        if line.backwards not in LOOK_AT or loss.recomputes or loss.root.grad_fn is None:
+            return
+        frame = frames.user_frame()
+        found = summands(frame) if frame is not None else []
+        if found:
+            self._look = _Look(line, found, [_reached(one.value) for one in found])
+            self._stepped.clear()
+            self._names.clear()
+
+    def stepping(self, optimizer: Optimizer) -> None:
+        """Note what an optimizer steps after the loss."""
+        if self._look is not None:
+            self._stepped.update(id(p) for p in parameters(optimizer))
+            self._names.append(type(optimizer).__name__)
+
+    def closed(self, step: int) -> None:
+        """Compare what the terms reach with what was stepped."""
+        look, self._look = self._look, None
+        if look is None or not self._stepped:
+            return
+        line = look.line
+        idle = {
+            one.code: (one, reached)
+            for one, reached in zip(look.terms, look.reached, strict=True)
+            if reached is not None and reached.isdisjoint(self._stepped)
+        }
+        trains = any(r is not None and not r.isdisjoint(self._stepped) for r in look.reached)
+        if not trains:
+            return
+        if line.looks:
+            line.terms = {code: term for code, term in line.terms.items() if code in idle}
+        else:
+            line.terms = {code: _Term(one.location) for code, (one, _) in idle.items()}
+        line.looks += 1
+        for code, term in line.terms.items():
+            one, reached = idle[code]
+            term.looks += 1
+            term.without_graph += not reached
+            term.values += _numbers(one.value)
+        if line.backwards >= LOOK_AT[-1]:
+            self._report(step, line)
+
+    def _report(self, step: int, line: _Line) -> None:
+        for code, term in line.terms.items():
+            self._job.recorder.notes.observe(
+                DetachedTerm(
+                    step=step,
+                    term=code,
+                    looks=term.looks,
+                    without_graph=term.without_graph,
+                    values=tuple(term.values),
+                    optimizers=tuple(dict.fromkeys(self._names)),
+                    location=term.location,
+                )
+            )
+
+
+def _reached(value: Any) -> frozenset[int] | None:
+    """Return the identities of the parameters that a term trains; None where that is unknown."""
+    if not isinstance(value, torch.Tensor):
+        return frozenset()
+    if value.grad_fn is None:
+        return frozenset({id(value)} if value.requires_grad else ())
+    found, complete = graph.leaves_behind(value.grad_fn)
+    return frozenset(id(leaf) for leaf in found) if complete else None
+
+
+def _numbers(value: Any) -> Iterator[float]:
+    if not isinstance(value, torch.Tensor):
+        yield float(value)
+    elif is_plain(value) and value.numel():
+        yield float(value.detach().double().mean())

@@ -1,0 +1,170 @@
+"""Losses whose target has a gradient, although it is made to be learned from."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.optimization.parameter_list import parameters
+from mothtrap.core.facts.losses import TrainedTarget
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+LOOK_AT = (1, 3, 5, 8, 12)
+"""Backwards of a line at which its targets are looked at; after the last one they are reported."""
+MAX_LINES = 16
+"""Lines with a backward that are looked at."""
+_TWO_SIDED = frozenset(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+_OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
+
+
+@dataclass(slots=True)
+class _Line:
+    """Backwards of one line: how many, how many were looked at, and what the looks found."""
+
+    backwards: int = 0
+    looks: int = 0
+    trained: int = 0
+    idle: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The target of the loss of the step in progress.
+
+    Attributes:
+        line: that of the backward.
+        place: the line of the loss.
+        reached: identities of the parameters that the target reaches.
+        continued: the target is a reward and a discounted prediction.
+    """
+
+    line: _Line
+    place: str | None
+    reached: frozenset[int]
+    continued: bool
+
+
+class TrainedTargetObserver:
+    """Reads from the graph of a loss whether its target trains anything."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._lines: dict[str, _Line] = {}
+        self._target: _Target | None = None
+        self._stepped: set[int] = set()
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Look at the two sides of a loss where that is due."""
+        self._target = None
+        line = self._lines.get(loss.site)
+        if line is None:
+            if len(self._lines) >= MAX_LINES:
+                return
+            line = self._lines[loss.site] = _Line()
+        line.backwards += 1
+        if line.backwards not in LOOK_AT or loss.recomputes or loss.root.grad_fn is None:
+            return
+        line.looks += 1
+        self._stepped.clear()
+        for prediction, target in _sides(loss.root.grad_fn):
+            self._target = _judge(line, loss.place, prediction, target)
+            if self._target is not None:
+                return
+
+    def stepping(self, optimizer: Optimizer) -> None:
+        """Note what an optimizer steps after the loss."""
+        if self._target is not None:
+            self._stepped.update(id(p) for p in parameters(optimizer))
+
+    def closed(self, step: int) -> None:
+        """Compare what the target reaches with what was stepped."""
+        target, self._target = self._target, None
+        if target is None or not self._stepped:
+            return
+        line = target.line
+        trains = not target.reached.isdisjoint(self._stepped)
+        line.trained += trains and target.continued
+        line.idle += not trains
+        if line.backwards >= LOOK_AT[-1]:
+            self._job.recorder.notes.observe(
+                TrainedTarget(
+                    step=step,
+                    looks=line.looks,
+                    trained=line.trained,
+                    idle=line.idle,
+                    location=target.place,
+                )
+            )
+
+
+def _judge(line: _Line, place: str | None, prediction: Node, target: Node) -> _Target | None:
+    """Return the side that is the target; None where neither clearly is."""
+    if _is_continued(prediction) and not _is_continued(target):
+        prediction, target = target, prediction
+    continued = _is_continued(target) and not _is_continued(prediction)
+    of_target, all_of_target = graph.leaves_behind(target)
+    of_prediction, all_of_prediction = graph.leaves_behind(prediction)
+    if not (all_of_target and all_of_prediction and of_target):
+        return None
+    reached = frozenset(id(leaf) for leaf in of_target)
+    apart = reached.isdisjoint(id(leaf) for leaf in of_prediction)
+    return _Target(line, place, reached, continued) if continued or apart else None
+
+
+def _sides(root: Node) -> Iterator[tuple[Node, Node]]:
+    """Yield the two sides of each loss near a root, the first operand first, if both have a graph.
+
+    A difference whose square or absolute value is taken is a loss, too.
+    """
+    waiting, seen = deque([root]), {root}
+    while waiting and len(seen) <= graph.MAX_HEAD_NODES:
+        node = waiting.popleft()
+        children = [child for child, _ in node.next_functions if child is not None]
+        sides = _two_sides(node, children)
+        if sides is not None:
+            yield sides
+        elif node is root or graph.is_arithmetic(node):
+            waiting.extend(child for child in children if child not in seen)
+            seen.update(children)
+
+
+def _two_sides(node: Node, children: list[Node]) -> tuple[Node, Node] | None:
+    """Return what a node compares, if it is a loss of two operands that have a graph."""
+    name = operation(node)
+    if name in _TWO_SIDED and len(children) == 2:
+        return children[0], children[1]
+    if name == "sub" and len(children) == 2 and operation(children[0]) == "xlogy":  # kl_div
+        target = children[0].next_functions[0][0]
+        weighted = [child for child, _ in children[1].next_functions]
+        others = [child for child in weighted if child is not None and child is not target]
+        return (others[0], target) if target in weighted and len(others) == 1 else None
+    if name in _OF_DIFFERENCES and children:
+        difference = graph.through_views(children[0])
+        if difference is not None and operation(difference) == "sub":
+            sides = [child for child, _ in difference.next_functions if child is not None]
+            return (sides[0], sides[1]) if len(sides) == 2 else None
+    return None
+
+
+def _is_continued(node: Node | None) -> bool:
+    """Return whether a node adds numbers to a weighted prediction: `reward + gamma * value`."""
+    node = graph.through_views(node)
+    if node is None or operation(node) != "add":
+        return False
+    weighted = graph.through_views(_only_child(node))
+    return weighted is not None and operation(weighted) == "mul" and bool(_only_child(weighted))
+
+
+def _only_child(node: Node) -> Node | None:
+    """Return the operand that has a graph, where exactly one of two has."""
+    children = [child for child, _ in node.next_functions if child is not None]
+    return children[0] if len(children) == 1 and len(node.next_functions) == 2 else None

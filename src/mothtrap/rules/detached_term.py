@@ -1,0 +1,97 @@
+"""LOS415: a term of the loss trains nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.losses import DetachedTerm, LossSeries
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class DetachedTermOfLoss(Rule):
+    """A term of the loss trains nothing.
+
+    What it detects:
+        A loss that is a sum in which one term has no gradient, or has a gradient only for
+        parameters that the optimizer does not hold. Other terms of the sum train the model.
+
+    Why it matters:
+        The term changes the printed loss, but not the weights. A penalty does not penalize, and a
+        generator does not learn from its discriminator.
+
+    Fires:
+        Warning when the term trained nothing in at least `looks` observed backward passes of the
+        line, and its value changed between them.
+
+    Stays quiet:
+        For terms that are constant or 0, such as an offset or a penalty that is switched off. For
+        terms that reach the optimizer in some steps. For sums that the source does not show as
+        variables in the function that calls `backward`.
+
+    What to do:
+        - Compute the term from the output of the model: remove the `.detach()`, `.item()`,
+          `.data`, or `torch.no_grad()` on its way.
+        - PyTorch: For a gradient penalty, call `torch.autograd.grad(..., create_graph=True)`.
+        - For a generator, give the discriminator its output without `.detach()`.
+        - If the term is only for display, leave it out of the loss that calls `backward`.
+
+    Example:
+        loss = reconstruction + 0.1 * kl.detach()     # the KL term trains nothing
+
+    References:
+        https://docs.pytorch.org/docs/stable/generated/torch.Tensor.detach.html
+    """
+
+    code = "LOS415"
+    title = "a loss term trains nothing"
+    needs = (Need(facts=(DetachedTerm,)), Need(facts=(LossSeries,), optional=True))
+    explains = ("constant_output", "weight_growth", "activation_growth", "loss_not_decreasing")
+
+    looks: int = threshold(4, unit="backward passes", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check every term that trained nothing."""
+        if window.total_steps < self.looks:
+            raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
+        terms = [one for one in window.seen(DetachedTerm) if self._counts(one)]
+        if not terms:
+            return []
+        return [self._finding(window, terms)]
+
+    def _counts(self, one: DetachedTerm) -> bool:
+        return one.looks >= self.looks and len(set(one.values)) > 1
+
+    def _finding(self, window: Window, terms: list[DetachedTerm]) -> Finding:
+        first = terms[0]
+        names = ", ".join(dict.fromkeys(one.term for one in terms))
+        cut, penalty, generator, display = self.fixes(window)
+        if first.without_graph == first.looks:
+            why, fixes = "has no gradient", (cut, penalty, display)
+        else:
+            held = " and ".join(first.optimizers) or "the optimizer"
+            why, fixes = f"reaches no parameter of {held}", (generator, cut, display)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=first.step,
+            count=first.looks,
+            message=(
+                f"{names} in the loss {why} in {first.looks} of {first.looks} backward passes "
+                f"(limit {self.looks}), so the model does not learn from it"
+            ),
+            evidence={
+                "terms": len(terms),
+                "looks": first.looks,
+                "limit": self.looks,
+                "value": first.values[-1],
+            },
+            location=first.location,
+            fixes=fixes,
+        )

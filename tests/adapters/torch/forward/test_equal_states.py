@@ -1,0 +1,59 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from tests.adapters.torch.watched import sgd, watched
+from torch import nn
+
+from mothtrap.core.facts.evaluations import EqualStates
+
+Following = Callable[[torch.Tensor], torch.Tensor]
+
+
+def found(
+    following: Following, *, own: bool = False, target_first: bool = False, still: bool = False
+) -> int:
+    """Steps with equal states that are reported of Q-learning; 0 where none are."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    target_model = model if own else copy.deepcopy(model)
+    first = torch.randn(16, 4)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(16):
+            state = first.clone() if still else torch.randn(16, 4)
+            after = following(state)
+            values = model(state)[:, 0] if not target_first else state
+            with torch.no_grad():
+                target = torch.randn(16) + 0.9 * target_model(after).max(1).values
+            values = model(state)[:, 0] if target_first else values
+            optimizer.zero_grad()
+            F.mse_loss(values, target).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        every = [one for one in seen.observed(EqualStates) if isinstance(one, EqualStates)]
+    return every[0].steps if every else 0
+
+
+@pytest.mark.parametrize("target_first", [False, True])
+@pytest.mark.parametrize("own", [False, True])
+def test_a_copy_of_the_state_is_found_in_place_of_the_next_state(
+    own: bool, target_first: bool
+) -> None:
+    assert found(torch.clone, own=own, target_first=target_first) == 8
+
+
+def test_the_same_tensor_is_that_of_a_teacher() -> None:
+    assert found(lambda state: state) == 0
+
+
+def test_next_states_of_their_own_are_fine() -> None:
+    assert found(lambda state: state + 0.1) == 0
+
+
+def test_a_world_that_never_changes_is_fine() -> None:
+    assert found(torch.clone, still=True) == 0

@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from tests.adapters.torch.watched import sgd, watched
+from torch import nn
+
+from mothtrap.core.facts.losses import DetachedTerm
+
+STEPS = 14
+Terms = dict[str, torch.Tensor]
+
+
+def terms(model: nn.Module) -> Terms:
+    code = model(torch.randn(8, 6))
+    return {"fit": code.square().mean(), "penalty": code.abs().mean()}
+
+
+def found(step: Callable[[nn.Module], None]) -> list[DetachedTerm]:
+    """What is reported of a loop over `step`, which calls the backward."""
+    model = nn.Linear(6, 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            step(model)
+            optimizer.step()
+        assert seen.failed() == []
+        return [one for one in seen.observed(DetachedTerm) if isinstance(one, DetachedTerm)]
+
+
+def by_name(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    penalty = penalty.detach()
+    loss = fit + 0.1 * penalty
+    loss.backward()
+
+
+def in_the_sum(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    loss = fit + penalty.detach() / 8
+    loss.backward()
+
+
+def as_a_number(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    weight, penalty = 0.5, penalty.item()
+    (fit + weight * penalty).backward()
+
+
+def added_later(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    penalty = penalty.detach()
+    loss = fit * 2
+    loss += penalty
+    loss = loss / 4
+    loss.backward()
+
+
+def of_a_dictionary(model: nn.Module) -> None:
+    losses = terms(model)
+    losses["penalty"] = losses["penalty"].detach()
+    loss = sum(losses.values())
+    loss.backward()
+
+
+@pytest.mark.parametrize(
+    ("step", "name"),
+    [
+        (by_name, "penalty"),
+        (in_the_sum, "penalty.detach()"),
+        (as_a_number, "penalty"),
+        (added_later, "penalty"),
+        (of_a_dictionary, "losses['penalty']"),
+    ],
+)
+def test_a_term_without_a_graph_is_found(step: Callable[[nn.Module], None], name: str) -> None:
+    [one] = found(step)
+    assert (one.term, one.looks, one.without_graph) == (name, 5, 5)
+    assert len(set(one.values)) == 5
+    assert "test_detached_terms.py" in (one.location or "")
+
+
+def test_a_term_that_reaches_only_another_optimizers_parameters_is_found() -> None:
+    generator, critic = nn.Linear(6, 6), nn.Linear(6, 1)
+
+    def step(model: nn.Module) -> None:
+        fake = model(torch.randn(8, 6))
+        fooled = critic(fake.detach()).mean()
+        distance = fake.abs().mean()
+        loss = fooled + distance
+        loss.backward()
+
+    with watched() as seen:
+        optimizer = sgd(generator)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            step(generator)
+            optimizer.step()
+        [one] = seen.observed(DetachedTerm)
+    assert isinstance(one, DetachedTerm)
+    assert (one.term, one.without_graph, one.optimizers) == ("fooled", 0, ("SGD",))
+
+
+def whole(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    loss = fit + 0.1 * penalty
+    loss.backward()
+
+
+def products(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    weight = penalty.detach()
+    loss = weight * fit + fit / weight
+    loss.backward()
+
+
+def straight_through(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    loss = fit + (penalty - fit).detach()
+    loss.backward()
+
+
+def now_and_then(model: nn.Module) -> None:
+    fit, penalty = terms(model).values()
+    if torch.rand(()) < 0.5:
+        penalty = penalty.detach()
+    loss = fit + penalty
+    loss.backward()
+
+
+def alone(model: nn.Module) -> None:
+    loss = terms(model)["fit"]
+    F.relu(loss).backward()
+
+
+@pytest.mark.parametrize("step", [whole, products, straight_through, now_and_then, alone])
+def test_sums_whose_terms_train_the_model_have_none(step: Callable[[nn.Module], None]) -> None:
+    torch.manual_seed(0)
+    assert found(step) == []
+
+
+def test_a_term_for_two_optimizers_trains_the_second_one() -> None:
+    first, second = nn.Linear(6, 3), nn.Linear(3, 2)
+    with watched() as seen:
+        optimizers = sgd(first), sgd(second)
+        for _ in range(STEPS):
+            code = first(torch.randn(8, 6))
+            size, fit = code.square().mean(), second(code.detach()).square().mean()
+            loss = size + fit
+            loss.backward()
+            for optimizer in optimizers:
+                optimizer.step()
+                optimizer.zero_grad()
+        assert seen.observed(DetachedTerm) == []

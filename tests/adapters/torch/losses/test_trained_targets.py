@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from tests.adapters.torch.watched import sgd, watched
+from torch import nn
+
+from mothtrap.core.facts.losses import TrainedTarget
+
+Step = Callable[[nn.Module, nn.Module], torch.Tensor]
+STEPS = 14
+
+
+def found(step: Step) -> list[tuple[int, int, int]]:
+    """Looks, those with a trained target, and those with an idle one; only `model` is stepped."""
+    torch.manual_seed(0)
+    model, other = nn.Linear(6, 3), nn.Linear(6, 3)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(STEPS):
+            optimizer.zero_grad()
+            step(model, other).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        every = [one for one in seen.observed(TrainedTarget) if isinstance(one, TrainedTarget)]
+    return [(one.looks, one.trained, one.idle) for one in every]
+
+
+def state() -> torch.Tensor:
+    return torch.randn(8, 6)
+
+
+def reward() -> torch.Tensor:
+    return torch.randn(8)
+
+
+def continued(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    target = reward() + 0.9 * model(state()).max(1).values
+    return F.smooth_l1_loss(model(state())[:, 0], target)
+
+
+def of_a_critic(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    done = torch.zeros(8)
+    advantage = reward() + 0.9 * model(state())[:, 0] * (1 - done) - model(state())[:, 0]
+    return 0.5 * advantage.pow(2).mean()
+
+
+def target_network(model: nn.Module, other: nn.Module) -> torch.Tensor:
+    target = reward() + 0.9 * other(state()).max(1).values
+    return F.mse_loss(model(state())[:, 0], target)
+
+
+def teacher(model: nn.Module, other: nn.Module) -> torch.Tensor:
+    x = state()
+    return F.kl_div(model(x).log_softmax(1), other(x).softmax(1), reduction="batchmean")
+
+
+def without_gradient(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    with torch.no_grad():
+        target = reward() + 0.9 * model(state()).max(1).values
+    return F.mse_loss(model(state())[:, 0], target)
+
+
+def two_views(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    return F.mse_loss(model(state()), model(state()))
+
+
+def features(model: nn.Module, other: nn.Module) -> torch.Tensor:
+    x = state()
+    rebuilt = F.pad(model(x), (0, 3))
+    return F.mse_loss(other(rebuilt), other(x))
+
+
+def regression(model: nn.Module, _: nn.Module) -> torch.Tensor:
+    return (model(state()) - torch.randn(8, 3)).square().mean()
+
+
+@pytest.mark.parametrize("step", [continued, of_a_critic])
+def test_a_continued_target_with_a_gradient_is_trained(step: Step) -> None:
+    assert found(step) == [(5, 5, 0)]
+
+
+@pytest.mark.parametrize("step", [target_network, teacher])
+def test_a_target_of_another_network_that_nothing_steps_is_idle(step: Step) -> None:
+    assert found(step) == [(5, 0, 5)]
+
+
+@pytest.mark.parametrize("step", [without_gradient, two_views, features, regression])
+def test_other_losses_have_no_such_target(step: Step) -> None:
+    assert found(step) == []
