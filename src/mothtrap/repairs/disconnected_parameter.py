@@ -6,7 +6,15 @@ import libcst as cst
 
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.repairs._weights import refuse_loaded_weights
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name, line_of, only
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    last_name,
+    line_of,
+    only,
+    without_with,
+)
 
 ANYWHERE = True
 
@@ -66,7 +74,7 @@ def _without_no_grad(script: Script, parts: list[str]) -> str:
         and any(f"self.{part}(" in script.module.code_for_node(one) for part in parts)
         and _is_in_forward(script, one)
     ]
-    return script.without_with(only(blocks, "`with torch.no_grad()` around the part"))
+    return without_with(script, only(blocks, "`with torch.no_grad()` around the part"))
 
 
 def _is_in_forward(script: Script, node: cst.CSTNode) -> bool:

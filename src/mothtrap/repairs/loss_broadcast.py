@@ -13,6 +13,7 @@ from mothtrap.repairs.script import (
     line_of,
     names_in,
     only,
+    replaced_all,
 )
 
 _SHAPED = ("squeeze(", "unsqueeze(", "reshape(", "view(", "view_as(", "flatten(")
@@ -54,8 +55,8 @@ def _in_calls(script: Script, line: int, larger: int) -> str:
         for call in every
         if not any(word in code(call.args[larger]) for word in _SHAPED)
     ]
-    return script.replaced_all(
-        [(one, cst.parse_expression(f"{bracketed(one)}.squeeze(-1)")) for one in tensors]
+    return replaced_all(
+        script, [(one, cst.parse_expression(f"{bracketed(one)}.squeeze(-1)")) for one in tensors]
     )
 
 

@@ -6,7 +6,7 @@ import libcst as cst
 
 from mothtrap.core.findings import Finding
 from mothtrap.repairs._activations import refuse_thresholds
-from mothtrap.repairs.script import NoCertainRepairError, Script, last_name
+from mothtrap.repairs.script import NoCertainRepairError, Script, last_name, replaced_all
 
 ANYWHERE = True
 
@@ -36,7 +36,7 @@ def repair(script: Script, finding: Finding) -> str:
     calls = [one for one in script.every(cst.Call) if last_name(one.func) in names]
     if not calls:
         raise NoCertainRepairError("this file calls no loss of probabilities")
-    return script.replaced_all([_renamed(call) for call in calls])
+    return replaced_all(script, [_renamed(call) for call in calls])
 
 
 def _renamed(call: cst.Call) -> tuple[cst.CSTNode, cst.CSTNode]:

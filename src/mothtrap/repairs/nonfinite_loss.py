@@ -14,6 +14,7 @@ from mothtrap.repairs.script import (
     code,
     last_name,
     line_of,
+    replaced_all,
 )
 
 SMALLEST = "1e-7"
@@ -44,11 +45,12 @@ def repair(script: Script, finding: Finding) -> str:
     if not calls:
         raise NoCertainRepairError(f"line {line} does not call {broke['name']}")
     arguments = [_argument(call) for call in calls]
-    return script.replaced_all(
+    return replaced_all(
+        script,
         [
             (one, cst.parse_expression(f"{bracketed(one)}.clamp(min={SMALLEST})"))
             for one in arguments
-        ]
+        ],
     )
 
 

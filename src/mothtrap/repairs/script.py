@@ -87,11 +87,7 @@ class Script:
 
     def replaced(self, old: cst.CSTNode, new: cst.CSTNode) -> str:
         """Return the source with another node."""
-        return self.replaced_all([(old, new)])
-
-    def replaced_all(self, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
-        """Return the source with other nodes: pairs of the old one and the new one."""
-        return self.module.visit(_Replacing(dict(pairs))).code
+        return replaced_all(self, [(old, new)])
 
     def with_statements(
         self,
@@ -124,22 +120,6 @@ class Script:
             result += [] if number in gone else [line]
         return "".join(result)
 
-    def without_with(self, block: cst.With) -> str:
-        """Return the source without a `with` line, its block moved to the left."""
-        lines = re.findall(r"[^\n]*\n|[^\n]+$", self.module.code)
-        first, last = self.line(block), self.lines(block).end.line
-        inside = block.body.body[0]
-        if self.line(inside) == first:
-            raise NoCertainRepairError("the `with` block is on one line")
-        extra = self._column(inside) - self._column(block)
-        begin = self.lines(block.items[-1]).end.line
-        moved = [
-            line[:at] + line[at + extra :] if line[at : at + extra].isspace() else line
-            for line in lines[begin:last]
-            for at in (self._column(block),)
-        ]
-        return "".join([*lines[: first - 1], *moved, *lines[last:]])
-
     def _indented(self, node: cst.CSTNode, text: str) -> str:
         line = self.module.code.split("\n")[self.line(node) - 1]
         return line[: self._column(node)] + text + self.module.default_newline
@@ -155,6 +135,31 @@ class _Replacing(cst.CSTTransformer):
         self, original_node: cst.CSTNode, updated_node: cst.CSTNode
     ) -> cst.CSTNode:
         return self._new.get(original_node, updated_node)
+
+
+def replaced_all(script: Script, pairs: Sequence[tuple[cst.CSTNode, cst.CSTNode]]) -> str:
+    """Return the source with other nodes: pairs of the old one and the new one."""
+    return script.module.visit(_Replacing(dict(pairs))).code
+
+
+def without_with(script: Script, block: cst.With) -> str:
+    """Return the source without a `with` line, its block moved to the left.
+
+    Raises:
+        NoCertainRepairError: the block is on the line of the `with`.
+    """
+    text = re.findall(r"[^\n]*\n|[^\n]+$", script.module.code)
+    first, last = script.line(block), script.lines(block).end.line
+    inside = block.body.body[0]
+    if script.line(inside) == first:
+        raise NoCertainRepairError("the `with` block is on one line")
+    at = script.lines(block).start.column
+    end = script.lines(inside).start.column
+    begin = script.lines(block.items[-1]).end.line
+    moved = [
+        line[:at] + line[end:] if line[at:end].isspace() else line for line in text[begin:last]
+    ]
+    return "".join([*text[: first - 1], *moved, *text[last:]])
 
 
 def bracketed(node: cst.BaseExpression) -> str:

@@ -30,14 +30,12 @@ from mothtrap.session.output_keeper import OutputKeeper
 from mothtrap.session.own_runs import signed
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
+from mothtrap.session.site_folder import SITE
 from mothtrap.session.triggers import triggers
 from mothtrap.store import layout, reserve
 from mothtrap.store.processes import start_ticks
 from mothtrap.store.remarks import user_name
 from mothtrap.store.writers import wait_for_writers
-
-SITE = Path(__file__).parent / "site"
-"""The folder with the start-up hook."""
 
 RECORDED_COLLECTIVES = "TORCH_FR_BUFFER_SIZE"
 """Number of collective operations that PyTorch's flight recorder keeps, for jobs that hang. What

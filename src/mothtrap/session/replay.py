@@ -33,11 +33,11 @@ from mothtrap.report.replays import all_match
 from mothtrap.report.unkept import why_refused, why_unkept
 from mothtrap.session.blamed import with_samples
 from mothtrap.session.fault_localization import narrowed
-from mothtrap.session.launch import SITE
 from mothtrap.session.repeatability import repeatability
 from mothtrap.session.replay_start import Start, start_of
 from mothtrap.session.replayed_workers import compared_alone
 from mothtrap.session.sameness import changed_sources, differences_here
+from mothtrap.session.site_folder import SITE
 from mothtrap.session.triggers import triggers
 from mothtrap.snapshot.choosing import Rank, rank
 from mothtrap.snapshot.code_locations import CodeLocations, Moved, moved_since

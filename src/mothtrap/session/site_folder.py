@@ -1,0 +1,7 @@
+"""The folder on the path of a script whose `sitecustomize` starts mothtrap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+SITE = Path(__file__).parent / "site"
