@@ -75,7 +75,7 @@ def test_tensors_are_taken_by_name_or_glob() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("version = 1\n[[invariant]]\nkind = 'rang'\nof = 'loss'", r"x\.toml: .*'rang'"),
+        ("version = 1\n[[invariant]]\nkind = 'rang'\nof = 'loss'", r"x\.toml .*'rang'"),
         ("version = 1\n[[invariant]]\nkind = 'range'\nof = 'loss'\natmost = 1", "atmost"),
         ("version = 1\n[[invariant]]\nkind = 'range'\nof = 'l3 of weight'", "did you mean 'l2'"),
         ("version = 1\n[[invariant]]\nkind = 'range'\nof = 'l2 of wait'", "there is no 'wait'"),
