@@ -79,7 +79,7 @@ def test_a_job_is_kept_stopped_and_replayed(
 
     page.get_by_role("button", name="Snapshot").click()
     page.get_by_text(re.compile(r"step \d+ was stored and can be replayed")).first.wait_for()
-    kept = re.search(r"step (\d+) was kept", page.locator("body").inner_text())
+    kept = re.search(r"step (\d+) was stored", page.locator("body").inner_text())
     assert kept is not None
 
     page.get_by_role("button", name="Stop", exact=True).click()
