@@ -145,8 +145,8 @@ DEFECTS = (
     Defect(
         "session: an exception inside of a watch is forgotten",
         "session/worker.py",
-        "            exception=exception,\n",
-        '            exception="",\n',
+        "            **told(self._containment.ended_by),\n",
+        "            **told(None),\n",
         ("tests/session/test_watching.py",),
     ),
     Defect(

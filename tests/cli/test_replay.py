@@ -38,7 +38,7 @@ def test_a_command_of_another_machine_is_shown_and_not_executed_unasked(
     assert "recorded on another machine (elsewhere)" in done.output
     assert not (tmp_path / "executed").exists()
     done = replay(run, "--anyway")
-    assert "never came to step 3" in done.output
+    assert "never reached step 3" in done.output
     assert (tmp_path / "executed").exists()
 
 

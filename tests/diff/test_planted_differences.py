@@ -68,7 +68,7 @@ CASES = [
         1,
         "batch:loader 1.0",
         "configuration",
-        "1 and 2 worker processes",
+        "1 and 2 loader processes",
         without=("--augment", "--workers", "1"),
     ),
     Planted(("decay",), 1, "weight:0.weight", "configuration", "weight_decay"),

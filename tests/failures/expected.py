@@ -189,7 +189,7 @@ FAILURES = {
         kind="graph",
         step=1,
         line=14,
-        says=("as 1.weight has it: a step of an optimizer between forward and backward",),
+        says=("the shape of 1.weight: an optimizer",),
         fix="before any optimizer.step()",
     ),
     "detached_loss": Expected(

@@ -42,9 +42,8 @@ data = texts(400)
 for step in range(120):
     tokens = data[torch.randint(0, len(data), (16,))]
     logits = model(tokens[:, :-1]).reshape(-1, VOCABULARY)
-    loss = functional.cross_entropy(
-        logits, tokens[:, 1:].reshape(-1), ignore_index=PADDING
-    )  # <- here
+    targets = tokens[:, 1:].reshape(-1)
+    loss = functional.cross_entropy(logits, targets, ignore_index=PADDING)  # <- here
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()

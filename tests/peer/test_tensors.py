@@ -131,12 +131,12 @@ def test_a_file_that_is_gone_is_missed_by_name_and_costs_itself_alone(
     if lost == "stats":
         assert weight.at(2).shape == (8, 4)
         assert weight.statistics(2)["count"] == 32  # worked out of the values
-        words = "4 steps lack tensors by damage"
+        words = "4 steps lack tensors because of damage"
     else:
         error = DamagedDataError if lost == "raw" else StepUnavailableError
         with pytest.raises(error):
             weight.at(2)
         assert weight.history("l2").steps_S.tolist() == [0, 1, 2, 3]
-        words = "" if lost == "raw" else "4 steps lack raw by damage"
+        words = "" if lost == "raw" else "4 steps lack raw because of damage"
     assert len(run.scalars("loss")[0].steps_S) == 4
     assert words in "; ".join(run.damage)

@@ -89,7 +89,7 @@ def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(tmp_path
     path = kept([*PYTHON, "rnn_carried.py"], tmp_path)
     outcome = replayed(path, "--", *PYTHON, str(LOOPS / "random_indices.py"))
     assert outcome.returncode == 2
-    assert "never came to step 7" in outcome.stderr
+    assert "never reached step 7" in outcome.stderr
     assert "expected at rnn_carried.py:24" in outcome.stderr
     assert "reached instead: a call of Sequential at random_indices.py:" in outcome.stderr
     assert "a step of Adam" in outcome.stderr

@@ -87,5 +87,5 @@ def test_where_the_step_is_not_found_the_change_is_said(tmp_path: Path) -> None:
     )
     outcome = run([*MOTHTRAP, "replay", path], cwd=path)
     assert outcome.returncode == 2
-    assert "never came to step 157" in outcome.stderr
+    assert "never reached step 157" in outcome.stderr
     assert "note: log_of_zero.py was changed after the run began" in outcome.stderr

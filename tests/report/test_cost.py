@@ -64,8 +64,8 @@ SHORT = Overhead(ratio=0.5, seconds=0.6, capture_seconds=0.1, budget=0.02)
         (
             Overhead(ratio=0.03, seconds=0.6, budget=0.02, unwatched=7840),
             10_000,
-            "3.0 % of the training time (0.60 s); above the budget of 2 %, as the first steps are "
-            "all watched; 7,840 of 10,000 steps were too short to observe (overhead = 0 "
+            "3.0 % of the training time (0.60 s); above the budget of 2 %, as all of the first "
+            "steps are watched; 7,840 of 10,000 steps were too short to observe (overhead = 0 "
             "observes each)",
         ),
         (Overhead(ratio=0.5, seconds=0.6), 400, "50.0 % of the training time (0.60 s)"),

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from tests.rules.windows import loss, window
 
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.findings import Severity
 from mothtrap.core.window import Window
@@ -32,7 +32,7 @@ def test_a_training_that_no_longer_moves_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("first", "last", "action"),
-    [(20, 58, "skipped"), (45, 59, "skipped"), (30, 59, "reported"), (59, 59, "stopped")],
+    [(20, 58, "skipped"), (45, 59, "skipped"), (41, 59, "refused")],
 )
 def test_it_is_silent_while_steps_are_applied(first: int, last: int, action: str) -> None:
     assert UpdatesAllSkipped().check(guarded(first, last, action=action)) == []
@@ -41,6 +41,12 @@ def test_it_is_silent_while_steps_are_applied(first: int, last: int, action: str
 def test_a_training_that_never_moved_began_at_step_0() -> None:
     [found] = UpdatesAllSkipped().check(guarded(0, 39, steps=40))
     assert (found.step, found.count) == (0, 40)
+
+
+@pytest.mark.parametrize("action", ["reported", "stopped"])
+def test_it_does_not_apply_where_no_step_was_left_out(action: str) -> None:
+    with pytest.raises(NotApplicable, match="no step was left out"):
+        UpdatesAllSkipped().check(guarded(30, 59, action=action))
 
 
 def test_few_steps_are_not_enough() -> None:

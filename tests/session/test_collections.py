@@ -375,7 +375,7 @@ def test_a_collection_that_makes_no_sense_is_refused_before_the_training(tmp_pat
         with pytest.raises(ConfigError, match=words):
             trained(tmp_path, 0, collections={"mine": fields})
 
-    refused("collections.mine.tensors: 'wieghts' is no built-in .*'weights'", tensors=["wieghts"])
+    refused("mine.tensors: 'wieghts' is not a built-in .*'weights'", tensors=["wieghts"])
     refused("unknown key 'collections.mine.evry'", tensors=["weights"], evry=3)
     refused("collections.mine.on holds 'NUN'", tensors=["weights"], on=["NUN"])
     assert list(tmp_path.iterdir()) == []
@@ -405,7 +405,7 @@ def test_collections_of_the_script_count_under_mothtrap_run_too(tmp_path: Path) 
     command = observed([tmp_path / "train.py"], runs_dir=tmp_path / "runs", name="job")
     outcome = finished(command, cwd=tmp_path, env=env)
     assert outcome.returncode == 0, outcome.stderr
-    assert "mothtrap: watch: queue_mb of the call: not taken" in outcome.stderr
+    assert "mothtrap: watch: queue_mb ignored, because" in outcome.stderr
     run = mothtrap.open_run(tmp_path / "runs" / "job")
     assert raw_steps(run, "gradient:weight") == [0, 2, 4]
     assert raw_steps(run, "weight:weight") == list(range(6))

@@ -161,7 +161,7 @@ fails(sys.argv[1])
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"), [("shape", "must be 2, and is 3"), ("missing", "ended with KeyError")]
+    ("kind", "why"), [("shape", "must be 2, but is 3"), ("missing", "ended with KeyError")]
 )
 @pytest.mark.parametrize("where", ["scripts", "work"])
 def test_a_crash_in_a_folder_that_the_script_has_deleted_is_explained(

@@ -66,4 +66,4 @@ def test_other_machines_are_refused_and_this_one_is_not(tmp_path: Path) -> None:
         "socket.create_connection(('192.0.2.1', 80), timeout=1)"
     )
     made = started(tmp_path, code)
-    assert "connects to no other machine (192.0.2.1)" in made.stderr
+    assert "blocked a connection to 192.0.2.1" in made.stderr

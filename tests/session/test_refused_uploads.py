@@ -84,7 +84,7 @@ def test_a_store_that_is_down_from_the_start_to_the_end(
     assert "`mothtrap upload" in err
     assert spooled() == ["seen"]
     command("upload")
-    assert capfd.readouterr().out == f"seen is at {s3_url}/seen\n"
+    assert capfd.readouterr().out == f"seen was uploaded to {s3_url}/seen\n"
     assert spooled() == []
     command("upload")
     assert "nothing to upload" in capfd.readouterr().err
@@ -139,7 +139,7 @@ def test_a_name_that_is_taken_in_the_store_is_refused_before_the_job_starts(
 ) -> None:
     assert train(s3_url) == 0
     started = tmp_path / "started"
-    with pytest.raises(RunExistsError, match=f"{s3_url}/seen exists; choose another name"):
+    with pytest.raises(RunExistsError, match=f"{s3_url}/seen already exists; choose another name"):
         train(s3_url, code=f"open({str(started)!r}, 'w')")
     assert not started.exists()
     assert spooled() == []
@@ -313,7 +313,7 @@ def test_a_run_that_no_one_makes_cannot_be_joined(s3_url: str, tmp_path: Path) -
 
 def test_doctor_looks_into_the_store(s3_url: str, capfd: pytest.CaptureFixture[str]) -> None:
     command("doctor", "--runs-dir", s3_url)
-    assert f"ok       object store: {s3_url} can be read" in capfd.readouterr().out
+    assert f"ok       object store: {s3_url} is readable" in capfd.readouterr().out
     command("doctor", "--runs-dir", "s3://no-such-bucket/runs", code=1)
     out = capfd.readouterr().out
     assert "problem  object store: cannot list" in out

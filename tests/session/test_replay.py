@@ -110,7 +110,7 @@ def test_a_command_that_cannot_be_started_says_what_to_do(tmp_path: Path) -> Non
 
 def test_a_program_that_ends_without_the_step_is_told_of(tmp_path: Path) -> None:
     keep(tmp_path, snapshot(3))
-    with pytest.raises(ReplayError, match=r"never came to step 3: it ended with exit code 0"):
+    with pytest.raises(ReplayError, match=r"never reached step 3: it ended with exit code 0"):
         replay(tmp_path, ReplayOptions(step=3, command=("true",)))
 
 
@@ -145,5 +145,5 @@ def test_files_are_looked_at_in_the_folder_in_which_the_script_is_started(tmp_pa
 def test_a_step_that_is_not_found_is_told_with_what_was_changed(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("pass")
     keep(tmp_path, snapshot(3, cwd=str(tmp_path)))
-    with pytest.raises(ReplayError, match=r"never came to step 3(.|\n)*train.py was changed after"):
+    with pytest.raises(ReplayError, match=r"never reached step 3(.|\n)*train.py was changed after"):
         replay(tmp_path, ReplayOptions(step=3, command=("true",)))

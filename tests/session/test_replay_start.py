@@ -137,13 +137,13 @@ def test_a_foreign_command_is_shown_whole_and_cannot_steer_the_terminal(tmp_path
 def test_a_run_that_goes_on_is_not_started_a_second_time_in_its_folder(tmp_path: Path) -> None:
     run, started = begun(tmp_path), list[Start]()
     writes = (sys.executable, "-c", "open('out.txt', 'w')")
-    with pytest.raises(ReplayError, match=r"x is still going on: .*--cwd .*--anyway"):
+    with pytest.raises(ReplayError, match=r"x is still running: .*--cwd .*--anyway"):
         replay(run, ReplayOptions(step=3, command=writes), starting=started.append)
     assert not started
     assert not (tmp_path / "out.txt").exists()
     copied = tmp_path / "copied"
     copied.mkdir()
-    with pytest.raises(ReplayError, match="never came to step 3"):
+    with pytest.raises(ReplayError, match="never reached step 3"):
         replay(run, ReplayOptions(step=3, command=writes, cwd=str(copied)), starting=started.append)
     assert (copied / "out.txt").exists()
     assert not (tmp_path / "out.txt").exists()
@@ -151,5 +151,5 @@ def test_a_run_that_goes_on_is_not_started_a_second_time_in_its_folder(tmp_path:
 
 
 def test_a_folder_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ReplayError, match=r"--cwd /absent is no folder"):
+    with pytest.raises(ReplayError, match=r"--cwd /absent is not a folder"):
         start_of(tmp_path, snapshot(3), ("true",), "/absent")

@@ -196,7 +196,7 @@ def test_kill_9_loses_nothing_that_was_written(
     if launcher:
         outcome = run([*MOTHTRAP, "upload"], cwd=tmp_path, env=here())
         assert (outcome.returncode, outcome.stderr) == (0, "")
-        assert outcome.stdout == f"seen is at {s3_url}/seen\n"
+        assert outcome.stdout == f"seen was uploaded to {s3_url}/seen\n"
     found = open_run(f"{s3_url}/seen")
     assert (found.state, found.damage) == ("crashed", ())
     assert found.steps in (19, 20)  # the last one is closed by what comes after it

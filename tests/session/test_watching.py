@@ -251,7 +251,7 @@ def test_a_name_that_names_no_folder_is_refused_before_the_training(
     name: str, tmp_path: Path
 ) -> None:
     setup = made()
-    with pytest.raises(ConfigError, match=r"watch: name '.*' cannot name a run; expected"):
+    with pytest.raises(ConfigError, match=r"watch: name '.*' is not a valid name of a run"):
         mothtrap.watch(*setup, name=name, runs_dir=str(tmp_path / "runs"))
     assert hooks(*setup) == 0
     assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -202,7 +203,9 @@ class MadeRun:
             observations=observations,
         )
 
-    def _ending(self, facts: tuple[Fact, ...], told: Mapping[str, str]) -> StepRecord:
+    def _ending(
+        self, facts: tuple[Fact, ...] = (), told: Mapping[str, str] = MappingProxyType({})
+    ) -> StepRecord:
         ended = WorkerEnded(step=self.steps, steps=self.steps, own_s=0.01, wall_s=1.0, **told)
         return StepRecord(
             key=StepKey(step=self.steps, mode=Mode.PREDICT),

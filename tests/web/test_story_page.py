@@ -73,7 +73,7 @@ def test_a_crash_shows_its_traceback(page: Any) -> None:
 
 def test_the_verdict_says_what_the_guard_did(page: Any) -> None:
     verdict = page.get_by_role("region", name="Verdict")
-    verdict.get_by_text("left out by the guard: 1 step (30): the loss is NaN").wait_for()
+    verdict.get_by_text("skipped by the guard: 1 step (30): the loss is NaN").wait_for()
 
 
 def test_the_header_says_how_many_steps_were_watched(page: Any) -> None:

@@ -152,7 +152,7 @@ def test_what_was_not_captured_is_said(site: Site) -> None:
     assert "no values of gradient:head.weight were captured" in json.loads(body)["error"]
     status, _, body = site.ask("/api/picture?run=values&tensor=output:head&as=images")
     assert status == 400
-    assert "16x4 are no images" in json.loads(body)["error"]
+    assert "16x4 cannot be shown as images" in json.loads(body)["error"]
     assert "neither exponents" in site.json("/api/tensor?run=deep&tensor=head.weight")["problem"]
 
 

@@ -18,6 +18,7 @@ from mothtrap.core.facts.captures import (
 )
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.facts.data import BatchesLoaded, LoaderBegan, SplitDrawn
+from mothtrap.core.facts.epochs import EpochMetrics
 from mothtrap.core.facts.evaluations import EvaluationMetrics
 from mothtrap.core.facts.failures import ScriptFailed
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
@@ -59,7 +60,7 @@ NEEDS_OF_THE_JOB = (
 
 STANDING_NEEDS = (
     *NEEDS_OF_THE_JOB,
-    Need(facts=(PhasesTimed, WorkerPace)),
+    Need(facts=(EpochMetrics, PhasesTimed, WorkerPace)),
     Need(
         facts=(
             LoaderBegan,

@@ -1,4 +1,4 @@
-"""Whether the weights of a script are its own, and not loaded from elsewhere."""
+"""Weights that a script makes itself, and does not load from elsewhere."""
 
 from __future__ import annotations
 

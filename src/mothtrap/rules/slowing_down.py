@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.phases import PhasesTimed
@@ -15,7 +14,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.phases import DATA, EVALUATION, LOSS, OPTIMIZER, OTHER, OWN, PHASES, SAVE
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Floats, Window
+from mothtrap.core.window import Floats, Ints, Window
 
 QUARTERS = 4
 LEFT_OUT = frozenset({EVALUATION, SAVE, OWN})
@@ -44,9 +43,9 @@ class SlowingDown(Rule):
 
     Fires:
         Warning when the median step of the last quarter is `growth` longer than that of the first,
-        and the second and third lie between them. Evaluations, saved checkpoints, and the time of
-        mothtrap do not count. A note when the time is lost in the forward or backward pass, which
-        larger inputs also explain.
+        and the second and third lie between them. Evaluations, saved checkpoints, and the own
+        time of mothtrap are left out. A note when the time is lost in the forward or backward pass,
+        which larger inputs also explain.
 
     Stays quiet:
         Fewer than `times` observations (of 100 steps or 30 seconds) in each quarter. Processors
@@ -116,7 +115,7 @@ class SlowingDown(Rule):
         )
 
 
-def _quarters(count: int) -> list[npt.NDArray[np.intp]]:
+def _quarters(count: int) -> list[Ints]:
     return np.array_split(np.arange(count), QUARTERS)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.guards import StepGuarded
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -60,6 +60,8 @@ class UpdatesAllSkipped(Rule):
             for seen in window.seen(StepGuarded)
             if seen.action in LEFT_OUT and seen.mode is Mode.TRAIN
         ]
+        if not guarded:
+            raise NotApplicable("no step was left out")
         steps = [int(step) for step in window.steps_S]
         if len(steps) < self.num_steps:
             raise NotEnoughData(f"needs {self.num_steps} steps, saw {len(steps)}")

@@ -92,7 +92,7 @@ def agree(
 
 
 class Endings(NamedTuple):
-    """How the sequences of a batch end that are shorter than the longest one.
+    """Ends of the sequences of a batch that are shorter than the longest one.
 
     Attributes:
         rows: their number.

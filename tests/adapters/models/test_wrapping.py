@@ -164,7 +164,7 @@ def predict(rows: Any) -> Any:
     [
         ("no.such:predict", "cannot import"),
         (f"{__name__}:missing", "cannot import"),
-        (f"{__name__}:X", "no function"),
+        (f"{__name__}:X", "not a function or a model"),
         ("nothing.ubj", "no file"),
         ("predict", "is not the name of a function"),
     ],

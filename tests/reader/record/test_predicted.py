@@ -46,7 +46,7 @@ def test_predictions_join_the_moments_at_which_both_were_captured(tmp_path: Path
     expected = np.zeros((3, 3), int)
     np.add.at(expected, (truth, guess), 1)
     assert np.array_equal(found.confusion, expected)
-    with pytest.raises(StepUnavailableError, match="never captured at the same train step"):
+    with pytest.raises(StepUnavailableError, match="were never captured together in mode train"):
         run.predictions("label:loss", "output:other", mode="train")
     with pytest.raises(StepUnavailableError, match="at 0 and 0 steps"):
         run.predictions("label:loss", "output:head")

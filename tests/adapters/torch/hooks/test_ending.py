@@ -17,5 +17,5 @@ def test_backwards_that_no_step_follows_are_told() -> None:
             model(x).sum().backward()
     [reason] = seen.tracer.recorder.notes.unstepped
     assert isinstance(reason, Blind)
-    assert reason.reason.startswith("backward ran 3 times, but step() of no optimizer was called")
+    assert reason.reason.startswith("backward ran 3 times, but no optimizer's step() was called")
     assert "dbg.step(loss=loss)" in reason.reason

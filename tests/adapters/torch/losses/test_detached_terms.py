@@ -20,7 +20,7 @@ def terms(model: nn.Module) -> Terms:
 
 
 def found(step: Callable[[nn.Module], None]) -> list[DetachedTerm]:
-    """What is reported of a loop over `step`, which calls the backward."""
+    """Reports of a loop over `step`, which calls the backward."""
     model = nn.Linear(6, 3)
     with watched() as seen:
         optimizer = sgd(model)
@@ -118,7 +118,7 @@ def products(model: nn.Module) -> None:
     loss.backward()
 
 
-def straight_through(model: nn.Module) -> None:
+def quantized(model: nn.Module) -> None:
     fit, penalty = terms(model).values()
     loss = fit + (penalty - fit).detach()
     loss.backward()
@@ -137,7 +137,7 @@ def alone(model: nn.Module) -> None:
     F.relu(loss).backward()
 
 
-@pytest.mark.parametrize("step", [whole, products, straight_through, now_and_then, alone])
+@pytest.mark.parametrize("step", [whole, products, quantized, now_and_then, alone])
 def test_sums_whose_terms_train_the_model_have_none(step: Callable[[nn.Module], None]) -> None:
     torch.manual_seed(0)
     assert found(step) == []

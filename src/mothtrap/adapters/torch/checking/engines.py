@@ -73,7 +73,7 @@ class ForkEngine:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """How this process was started; made before the script runs."""
+    """The start of this process; made before the script runs."""
 
     words: tuple[str, ...] = field(default_factory=lambda: (sys.executable, *sys.orig_argv[1:]))
     folder: str = field(default_factory=os.getcwd)

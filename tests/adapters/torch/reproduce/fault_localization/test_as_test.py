@@ -29,7 +29,7 @@ FOUND = Localized(
 @pytest.mark.parametrize("there", ["train.py", "train.npz"])
 def test_what_is_there_is_left_alone(tmp_path: Path, there: str) -> None:
     (tmp_path / there).write_text("mine")
-    with pytest.raises(as_test.NotWrittenError, match=f"{there} is there already"):
+    with pytest.raises(as_test.NotWrittenError, match=f"{there} already exists"):
         as_test.write(tmp_path / "train.py", FOUND, "a title")
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
@@ -64,5 +64,5 @@ def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert "In it torch.log gets what it got" in told
     assert ".npz beside this file" in told
     assert "the test calls only the operation" in told
-    assert "It does not guard a repair of\ntrain.py:3;" in told
+    assert "It does not test a fix of\ntrain.py:3;" in told
     assert "passes once `operation` below is fixed" in told

@@ -294,7 +294,7 @@ def test_nan_that_an_operation_refuses_is_traced_to_what_made_it() -> None:
     found = refused(loss, torch.tensor([1.0, -1.0, 4.0]))
     assert found is not None
     assert (found.operation, found.location, found.rows) == ("torch.sqrt", line_of("root"), (1,))
-    assert "binary_cross_entropy refused it" in found.sentence
+    assert "binary_cross_entropy rejected it" in found.sentence
 
 
 def test_nan_that_came_in_and_is_refused_is_named_as_what_held_it() -> None:

@@ -119,7 +119,7 @@ def test_a_tensor_beside_the_script_and_a_digest_that_differs(tmp_path: Path) ->
 @pytest.mark.parametrize("there", ["repro.py", "repro.npz"])
 def test_existing_files_stay(tmp_path: Path, there: str) -> None:
     (tmp_path / there).write_text("mine")
-    with pytest.raises(reproduction.NotReproducedError, match=f"{there} exists already"):
+    with pytest.raises(reproduction.NotReproducedError, match=f"{there} already exists"):
         reproduction.write(tmp_path / "repro.py", FOUND, 3)
     assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 

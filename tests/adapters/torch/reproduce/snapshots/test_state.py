@@ -194,7 +194,7 @@ def test_names_tell_whose_the_arrays_are() -> None:
 @pytest.mark.parametrize(
     ("sizes", "said"),
     [
-        ({"out": 5}, r"Net.last.weight has shape \(5, 4\) here, in the run it had \(4, 4\)"),
+        ({"out": 5}, r"Net.last.weight has shape \(5, 4\) here, but \(4, 4\) in the run"),
         ({"width": 4, "out": 4}, None),
     ],
 )

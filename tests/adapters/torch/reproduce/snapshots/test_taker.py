@@ -237,7 +237,7 @@ def test_an_onset_above_the_number_of_those_is_refused_and_told() -> None:
             loop.run(3, bad=step)
     assert [taken.step for taken in sink.taken] == [1, 4]
     (why,) = sink.why
-    assert why.startswith("2 were taken by themselves in this job (2 x snapshots)")
+    assert why.startswith("this job already took the maximum of 2 automatic snapshots")
 
 
 def test_a_base_leaves_room_for_an_onset() -> None:
