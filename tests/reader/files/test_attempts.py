@@ -104,4 +104,6 @@ def test_numbers_of_a_worker_without_events_are_said_to_be_lost(tmp_path: Path, 
     events.unlink() if gone else events.write_bytes(b"")
     found = open_run(run.path)
     assert found.steps == 0
-    assert any("w0: the events that assign its numbers to steps are lost" in text for text in found.damage)
+    assert any(
+        "w0: the events that assign its numbers to steps are lost" in text for text in found.damage
+    )

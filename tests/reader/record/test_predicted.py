@@ -48,5 +48,5 @@ def test_predictions_join_the_moments_at_which_both_were_captured(tmp_path: Path
     assert np.array_equal(found.confusion, expected)
     with pytest.raises(StepUnavailableError, match="were never captured together in mode train"):
         run.predictions("label:loss", "output:other", mode="train")
-    with pytest.raises(StepUnavailableError, match="at 0 and 0 steps"):
+    with pytest.raises(StepUnavailableError, match="at 0 and 0 moments"):
         run.predictions("label:loss", "output:head")
