@@ -34,7 +34,7 @@ def ended_by_exception(run: Run) -> bool:
 
 def traceback_of(run: Run) -> str:
     """Return the traceback of the exception that ended the job; empty where none did."""
-    ends = [end for end in run.observations(WorkerEnded) if end.exception]
+    ends = _raised(run)
     return ends[0].traceback if ends else ""
 
 
@@ -52,9 +52,14 @@ def ending_word(run: Run) -> str:
     return f"exit code {code}" if code and run.state == "finished" else run.state
 
 
+def _raised(run: Run) -> list[WorkerEnded]:
+    """The ends of the workers that an exception ended."""
+    return [end for end in run.observations(WorkerEnded) if end.exception]
+
+
 def _exception(run: Run) -> tuple[str, str] | None:
     """The exception that ended the script: its type with its message, and " at train.py:12"."""
-    ends = [end for end in run.observations(WorkerEnded) if end.exception]
+    ends = _raised(run)
     if not ends:
         return None
     error, location = str(ends[0].exception), ends[0].location

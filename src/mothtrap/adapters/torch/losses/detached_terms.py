@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.adapters.torch.source.summands import Summand, summands
 from mothtrap.core.facts.losses import DetachedTerm
@@ -19,11 +20,6 @@ from mothtrap.tracing import frames
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import BackwardRoot
-
-LOOK_AT = (1, 3, 5, 8, 12)
-"""Backwards of a line at which its terms are looked at; after the last one they are reported."""
-MAX_LINES = 16
-"""Lines with a backward that are looked at."""
 
 
 @dataclass(slots=True)
@@ -37,11 +33,9 @@ class _Term:
 
 
 @dataclass(slots=True)
-class _Line:
+class _Line(Line):
     """Backwards of one line, and the terms of their losses."""
 
-    backwards: int = 0
-    looks: int = 0
     terms: dict[str, _Term] = field(default_factory=dict)
 
 
@@ -59,7 +53,7 @@ class DetachedTermObserver:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._lines: dict[str, _Line] = {}
+        self._lines = LineLooks(_Line)
         self._look: _Look | None = None
         self._stepped: set[int] = set()
         self._names: list[str] = []
@@ -67,13 +61,8 @@ class DetachedTermObserver:
     def loss_began(self, loss: BackwardRoot) -> None:
         """Read the terms of a loss where that is due."""
         self._look = None
-        line = self._lines.get(loss.site)
+        line = self._lines.due(loss)
         if line is None:
-            if len(self._lines) >= MAX_LINES:
-                return
-            line = self._lines[loss.site] = _Line()
-        line.backwards += 1
-        if line.backwards not in LOOK_AT or loss.recomputes or loss.root.grad_fn is None:
             return
         frame = frames.user_frame()
         found = summands(frame) if frame is not None else []
@@ -112,7 +101,7 @@ class DetachedTermObserver:
             term.looks += 1
             term.without_graph += not reached
             term.values += _numbers(one.value)
-        if line.backwards >= LOOK_AT[-1]:
+        if line.is_complete:
             self._report(step, line)
 
     def _report(self, step: int, line: _Line) -> None:

@@ -11,6 +11,7 @@ from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, operation
+from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.adapters.torch.optimization.parameter_list import parameters
 from mothtrap.core.facts.losses import TrainedTarget
 
@@ -18,20 +19,14 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
-LOOK_AT = (1, 3, 5, 8, 12)
-"""Backwards of a line at which its targets are looked at; after the last one they are reported."""
-MAX_LINES = 16
-"""Lines with a backward that are looked at."""
 _TWO_SIDED = frozenset(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
 @dataclass(slots=True)
-class _Line:
-    """Backwards of one line: how many, how many were looked at, and what the looks found."""
+class _Line(Line):
+    """Backwards of one line, and what the looks at them found."""
 
-    backwards: int = 0
-    looks: int = 0
     trained: int = 0
     idle: int = 0
 
@@ -58,20 +53,15 @@ class TrainedTargetObserver:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._lines: dict[str, _Line] = {}
+        self._lines = LineLooks(_Line)
         self._target: _Target | None = None
         self._stepped: set[int] = set()
 
     def loss_began(self, loss: BackwardRoot) -> None:
         """Look at the two sides of a loss where that is due."""
         self._target = None
-        line = self._lines.get(loss.site)
-        if line is None:
-            if len(self._lines) >= MAX_LINES:
-                return
-            line = self._lines[loss.site] = _Line()
-        line.backwards += 1
-        if line.backwards not in LOOK_AT or loss.recomputes or loss.root.grad_fn is None:
+        line = self._lines.due(loss)
+        if line is None or loss.root.grad_fn is None:
             return
         line.looks += 1
         self._stepped.clear()
@@ -94,7 +84,7 @@ class TrainedTargetObserver:
         trains = not target.reached.isdisjoint(self._stepped)
         line.trained += trains and target.continued
         line.idle += not trains
-        if line.backwards >= LOOK_AT[-1]:
+        if line.is_complete:
             self._job.recorder.notes.observe(
                 TrainedTarget(
                     step=step,

@@ -1,0 +1,55 @@
+"""Looks at the losses of each line with a backward: a few, early in the training."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+LOOK_AT = (1, 3, 5, 8, 12)
+"""Backwards of a line at which its loss is looked at; after the last one it is reported."""
+MAX_LINES = 16
+"""Lines with a backward that are looked at."""
+
+
+@dataclass(slots=True)
+class Line:
+    """Backwards of one line so far, and the looks at them."""
+
+    backwards: int = 0
+    looks: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all looks were due."""
+        return self.backwards >= LOOK_AT[-1]
+
+
+LineT = TypeVar("LineT", bound=Line)
+
+
+class LineLooks(Generic[LineT]):
+    """The lines with a backward, and when a look at one is due.
+
+    Args:
+        make: makes what is known of a new line.
+    """
+
+    def __init__(self, make: Callable[[], LineT]) -> None:
+        self._make = make
+        self._lines: dict[str, LineT] = {}
+
+    def due(self, loss: BackwardRoot) -> LineT | None:
+        """Count a backward; return its line where a look at the loss is due."""
+        line = self._lines.get(loss.site)
+        if line is None:
+            if len(self._lines) >= MAX_LINES:
+                return None
+            line = self._lines[loss.site] = self._make()
+        line.backwards += 1
+        looks = line.backwards in LOOK_AT and not loss.recomputes
+        return line if looks and loss.root.grad_fn is not None else None
