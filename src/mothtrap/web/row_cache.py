@@ -60,7 +60,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """A run of a list: its row on the page, and what only `mothtrap ls` shows.
+    """A run in a list: its row on the page, and the fields that only `mothtrap ls` shows.
 
     `run` is `report.summary.RunFacts` as plain data. `codes` and `names` are of the findings, one
     each. `parameters` lack the options of the command, which `row.parameters` include. `columns`

@@ -100,7 +100,7 @@ def _passing_buffers(module: nn.Module) -> dict[str, torch.Tensor]:
 
 
 def _saves_in_its_own_way(module: nn.Module) -> bool:
-    """Return whether a class decides itself what its `state_dict` holds."""
+    """Return whether a class writes its `state_dict` itself."""
     kind = type(module)
     return any(
         getattr(kind, name) is not getattr(nn.Module, name)

@@ -1,4 +1,4 @@
-"""Reads which terms the user's source adds up to a loss, without running any code."""
+"""Finds the terms of a loss in the user's source, without running any code."""
 
 from __future__ import annotations
 
