@@ -111,6 +111,7 @@ def serve(address: str) -> None:
             importlib.import_module(module)
     del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
     rule_classes()
+    becoming.prepare()
     _leave_libraries()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address + ".new")

@@ -14,8 +14,6 @@ import pytest
 from tests.harness.programs import PROGRAMS, Program
 from tests.harness.running import (
     FULL,
-    ITSELF,
-    PYTHON,
     Cache,
     Outcome,
     environment,
@@ -56,7 +54,7 @@ WHOLE = SAMPLED | {
     *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
     *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
 }
-BESIDE = {"forked_loader", "mp_spawn"}
+BESIDE = {"mp_spawn"}
 LONG = {"gan", "language_model", "train_eval_train"}
 """Programs of more steps than are watched in full: the later ones are light by default."""
 GENERATED = {"compile_inductor"}
@@ -68,8 +66,6 @@ CHOSEN = {
     "default": SAMPLED | LONG,
     "guarded": {"torchrun_ddp", "lbfgs"},
 }
-BY_ITSELF = {("lbfgs", "guarded")}
-"""Cases run by Python itself, so that the start-up hook is tried, too."""
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")
@@ -115,9 +111,8 @@ def test_training_is_not_changed(
     if plain.stdout.startswith("skipped"):
         pytest.skip(plain.stdout.strip())
 
-    python = ITSELF if (program.name, mode) in BY_ITSELF else PYTHON
     seen = run(
-        observed(program.target(seed, python), runs_dir=tmp_path, name="seen"),
+        observed(program.target(seed), runs_dir=tmp_path, name="seen"),
         cwd=tmp_path,
         env=environment(**compiled, **MODES[mode]),
     )

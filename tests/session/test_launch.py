@@ -161,9 +161,14 @@ fails(sys.argv[1])
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"), [("shape", "must be 2, but is 3"), ("missing", "ended with KeyError")]
+    ("where", "kind", "why"),
+    [
+        ("scripts", "shape", "must be 2, but is 3"),
+        ("work", "missing", "ended with KeyError"),
+        pytest.param("scripts", "missing", "ended with KeyError", marks=pytest.mark.full),
+        pytest.param("work", "shape", "must be 2, but is 3", marks=pytest.mark.full),
+    ],
 )
-@pytest.mark.parametrize("where", ["scripts", "work"])
 def test_a_crash_in_a_folder_that_the_script_has_deleted_is_explained(
     tmp_path: Path, where: str, kind: str, why: str
 ) -> None:
@@ -232,7 +237,7 @@ else:
 def test_an_exception_before_the_first_step_is_in_the_verdict(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(FAILS, encoding="utf-8")
-    seen = run([*ITSELF, "-m", "mothtrap", "run", "--name", "seen", script], cwd=tmp_path)
+    seen = run([*MOTHTRAP, "run", "--name", "seen", "--", *PYTHON, script], cwd=tmp_path)
     assert seen.returncode == 1
     told = " ".join(seen.stderr.partition("mothtrap: ")[2].split())
     assert told.startswith(

@@ -183,7 +183,10 @@ def test_an_outage_costs_neither_the_training_nor_a_step(
     assert [after.tensor("weight:0.weight").at(s).tobytes() for s in range(60)] == job.weights
 
 
-@pytest.mark.parametrize("launcher", [False, True], ids=["the job", "job and launcher"])
+@pytest.mark.parametrize(
+    "launcher",
+    [pytest.param(False, id="the job", marks=pytest.mark.full), pytest.param(True, id="both")],
+)
 def test_kill_9_loses_nothing_that_was_written(
     launcher: bool, s3_url: str, tmp_path: Path, begin: Callable[..., Job]
 ) -> None:

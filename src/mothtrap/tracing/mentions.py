@@ -16,7 +16,9 @@ FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
 MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
 
-_by_count: dict[int, list[str]] = {}
+_seen: set[str] = set()
+_users: set[str] = set()
+"""Names of the modules that were looked at, and the user's files among them."""
 
 
 def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | None:
@@ -38,12 +40,13 @@ def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | N
 
 
 def _loaded() -> list[str]:
-    """Return the user's files among all modules, looked up again where there are more of them."""
-    count = len(sys.modules)
-    if count not in _by_count:
-        _by_count.clear()
-        _by_count[count] = _users_files(list(sys.modules.values()))
-    return _by_count[count]
+    """Return the user's files among all loaded modules; each module is looked at once."""
+    new = sys.modules.keys() - _seen
+    if new:
+        _seen.update(new)
+        new.add("__main__")
+        _users.update(_users_files([sys.modules[name] for name in new if name in sys.modules]))
+    return sorted(_users)
 
 
 def _users_files(modules: Iterable[ModuleType]) -> list[str]:

@@ -73,7 +73,12 @@ def by_data(weight: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "step", [by_backward, by_in_place, by_half, by_exception, by_layer, by_data]
+    "step",
+    [
+        *(by_backward, by_layer, by_data),
+        *(pytest.param(step, marks=pytest.mark.full) for step in (by_half, by_in_place)),
+        pytest.param(by_exception, marks=pytest.mark.full),
+    ],
 )
 def test_the_script_fails_in_another_folder_with_the_same_bits(
     step, tmp_path: Path, monkeypatch
