@@ -51,16 +51,16 @@ SAMPLED = {"encoder_eval_fast_path"}
 WHOLE = SAMPLED | {
     *("gan", "jit_script"),
     *("plain_loop", "checkpointing"),
-    *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
+    *("accumulation", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
     *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
 }
 BESIDE = {"mp_spawn"}
 LONG = {"gan", "language_model", "train_eval_train"}
 """Programs of more steps than are watched in full: the later ones are light by default."""
-GENERATED = {"compile_inductor"}
-"""Takes half a minute to compile; by default aot_eager and the tests of taps stand for it."""
+COMPILED = {"compile_inductor", "compile_aot_eager"}
+"""Take long to compile; by default the tests of taps and of compiled steps stand for them."""
 CHOSEN = {
-    "everything": PROGRAMS.keys() - WHOLE - GENERATED,  # the first take all that and more
+    "everything": PROGRAMS.keys() - WHOLE - COMPILED,  # the first take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
     "default": SAMPLED | LONG,

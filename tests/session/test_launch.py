@@ -237,7 +237,7 @@ else:
 def test_an_exception_before_the_first_step_is_in_the_verdict(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(FAILS, encoding="utf-8")
-    seen = run([*MOTHTRAP, "run", "--name", "seen", "--", *PYTHON, script], cwd=tmp_path)
+    seen = run([*ITSELF, "-m", "mothtrap", "run", "--name", "seen", script], cwd=tmp_path)
     assert seen.returncode == 1
     told = " ".join(seen.stderr.partition("mothtrap: ")[2].split())
     assert told.startswith(

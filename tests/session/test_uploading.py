@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -255,6 +256,8 @@ def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[
     asking = start([*command, "--add", "gradients:0.*", "--raw"], cwd=tmp_path, env=elsewhere)
     while asking.poll() is None:
         job.train(1)
+        with suppress(subprocess.TimeoutExpired):
+            asking.wait(0.05)  # it wants the machine, too
     answer = finish(asking)
     assert answer.returncode == 0, answer.stderr
     first = int(answer.stdout.partition("active from step ")[2].partition(" ")[0])

@@ -216,6 +216,7 @@ def test_a_part_may_be_compiled_again_inside_a_forward() -> None:
         assert seen.tracer.job.live
 
 
+@pytest.mark.full
 def test_a_part_may_be_traced_inside_a_forward() -> None:
     """In a process of its own: a value that is read in between would end it."""
     program = """
