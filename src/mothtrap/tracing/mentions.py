@@ -16,9 +16,9 @@ FRAMEWORKS = ("torch", "jax", "optax", "flax", "equinox", "tensorflow", "keras")
 MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
 
-_seen: set[str] = set()
-_users: set[str] = set()
-"""Names of the modules that were looked at, and the user's files among them."""
+_by_count: dict[int, list[str]] = {}
+_looked_at: dict[str, tuple[int, str]] = {}
+"""By name of a module: its id, and its file if that is the user's, else an empty text."""
 
 
 def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | None:
@@ -40,13 +40,22 @@ def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | N
 
 
 def _loaded() -> list[str]:
-    """Return the user's files among all loaded modules; each module is looked at once."""
-    new = sys.modules.keys() - _seen
-    if new:
-        _seen.update(new)
-        new.add("__main__")
-        _users.update(_users_files([sys.modules[name] for name in new if name in sys.modules]))
-    return sorted(_users)
+    """Return the user's files among all modules, looked up again where there are more of them."""
+    count = len(sys.modules)
+    if count not in _by_count:
+        _by_count.clear()
+        files = {_file_of(name, module) for name, module in list(sys.modules.items())}
+        _by_count[count] = sorted(files - {""})
+    return _by_count[count]
+
+
+def _file_of(name: str, module: ModuleType) -> str:
+    """Return the file of a module if it is the user's; each module is looked at once."""
+    known, file = _looked_at.get(name, (0, ""))
+    if known != id(module):
+        file = next(iter(_users_files([module])), "")
+        _looked_at[name] = id(module), file
+    return file
 
 
 def _users_files(modules: Iterable[ModuleType]) -> list[str]:
