@@ -49,10 +49,8 @@ MODES = {
 }
 SAMPLED = {"encoder_eval_fast_path"}
 WHOLE = SAMPLED | {
-    *("gan", "jit_script"),
-    *("plain_loop", "checkpointing"),
-    *("accumulation", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
-    *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
+    *("checkpointing", "fp16_scaler", "jit_script", "lbfgs", "optimizer_in_backward"),
+    *("plain_loop", "rnn"),
 }
 BESIDE = {"mp_spawn"}
 LONG = {"gan", "language_model", "train_eval_train"}
@@ -60,11 +58,11 @@ LONG = {"gan", "language_model", "train_eval_train"}
 COMPILED = {"compile_inductor", "compile_aot_eager"}
 """Take long to compile; by default the tests of taps and of compiled steps stand for them."""
 CHOSEN = {
-    "everything": PROGRAMS.keys() - WHOLE - COMPILED,  # the first take all that and more
+    "everything": PROGRAMS.keys() - WHOLE - BESIDE - COMPILED,  # the first take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
     "default": SAMPLED | LONG,
-    "guarded": {"torchrun_ddp", "lbfgs"},
+    "guarded": {"lbfgs"},
 }
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [

@@ -13,7 +13,7 @@ from mothtrap.capture.step_sampling import FIRST_STEPS, TOGETHER
 from mothtrap.core.facts.captures import Unwatched
 from mothtrap.reader.run import Run
 
-STEPS, BAD = FIRST_STEPS + 1000, FIRST_STEPS + 855
+STEPS, BAD = FIRST_STEPS + 2000, FIRST_STEPS + 1755
 PROGRAM = f"""
 import torch
 from torch import nn
