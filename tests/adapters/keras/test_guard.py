@@ -72,6 +72,25 @@ def test_a_skipped_step_leaves_everything_as_it_was(jit_compile: bool) -> None:
     assert (fact.step, fact.action, fact.fault) == (1, "skipped", "loss")
 
 
+@pytest.mark.parametrize("summed", [2, 3])
+def test_a_batch_of_an_accumulated_update_is_left_out(summed: int) -> None:
+    def accumulating() -> keras.Model:
+        model = model_of()
+        optimizer = keras.optimizers.Adam(0.01, gradient_accumulation_steps=summed)
+        model.compile(optimizer, "mse")
+        return model
+
+    process, without, model = guarded("skip"), accumulating(), accumulating()
+    with process.watched(ADAPTER):
+        for x, y in batches(BAD):
+            model.train_on_batch(x, y)
+    for place, (x, y) in enumerate(batches(X)):
+        if place != 1:
+            without.train_on_batch(x, y)
+    assert weights(model) == weights(without)
+    assert [(fact.step, fact.action) for fact in facts_of(process)] == [(0, "skipped")]
+
+
 def test_a_bad_first_step_is_taken_back_with_the_optimizer_that_it_made() -> None:
     first = BAD[8:16]
     process, model = guarded("skip"), model_of()
