@@ -16,6 +16,7 @@ from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.errors import NonFiniteStepError  # noqa: E402
 from mothtrap.core.facts.captures import SettingIgnored, ToolError  # noqa: E402
 from mothtrap.core.facts.guards import StepGuarded  # noqa: E402
+from mothtrap.statistics.summary import FIELDS  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -122,6 +123,38 @@ def test_stop_ends_the_job_before_the_step() -> None:
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
     assert any("stopped at step 1" in line for line in process.said)
     assert np.isfinite(np.concatenate([w.ravel() for w in model.get_weights()])).all()
+
+
+@pytest.mark.parametrize("by_xla", [False, True])
+def test_a_function_whose_steps_are_not_seen_one_by_one_says_so(by_xla: bool) -> None:
+    process, model = guarded("skip"), model_of()
+    optimizer = keras.optimizers.SGD(0.01)
+    optimizer.build(model.trainable_variables)
+    data = tf.data.Dataset.from_tensor_slices((BAD, Y)).batch(8)
+
+    def step(given: Any, wanted: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(given, training=True) - wanted))
+        found = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(found, model.trainable_variables, strict=True))
+
+    @tf.function
+    def epoch() -> None:
+        for given, wanted in data:
+            step(given, wanted)
+
+    with process.watched(ADAPTER):
+        if by_xla:
+            compiled = tf.function(step, jit_compile=True)
+            for given, wanted in data:
+                compiled(given, wanted)
+        else:
+            epoch()
+    [ignored] = ignored_in(process)
+    assert ("XLA" in ignored.reason) == by_xla
+    if not by_xla:
+        rows = np.concatenate([record.summary_TF for record in process.records])
+        assert rows[:, FIELDS.index("nan")].any()
 
 
 def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:

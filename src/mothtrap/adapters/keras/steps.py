@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -62,7 +62,7 @@ class Before:
 
     model: Any = None
     returned: Any = None
-    metrics: Mapping[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     held: Held | HeldLoop | None = None
     why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
@@ -70,6 +70,11 @@ class Before:
     made: dict[int, int] = field(default_factory=dict)
     late: bool = False
     in_branch: bool = False
+
+    def take_logs(self, logs: Any) -> None:
+        """Take what a train step returned."""
+        self.metrics = dict(logs) if isinstance(logs, dict) else {}
+        self.returned = self.metrics.pop("loss", None)
 
     def chosen(self) -> dict[str, str]:
         """Return the line that compiled the model, by the one that called `fit`."""
@@ -390,6 +395,8 @@ class Steps:
         is_light = before.late or not job.is_full()
         called = [call.layer for look in looks for call in look.layers]
         self._weights.after(applied, called, looked=not is_light)
+        if made.count > 1 and not is_light:
+            self._weights.after_several()
         stepped = list({id(a.optimizer): a.optimizer for a in applied}.values())
         own = getattr(before.model, "optimizer", None)
         if not stepped and own is not None and own.built:
