@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.harness.running import PYTHON, Outcome, run
 from torch import nn
 
 from mothtrap.adapters.torch.reproduce.fault_localization import reproduction
@@ -41,9 +40,8 @@ def watched(step) -> Localized:
     return found
 
 
-def ran(script: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-E", "-s", script.name]
-    return subprocess.run(command, cwd=script.parent, capture_output=True, text=True, check=False)
+def ran(script: Path) -> Outcome:
+    return run([*PYTHON, script.name], cwd=script.parent)
 
 
 def by_backward(weight: torch.Tensor) -> torch.Tensor:
@@ -73,12 +71,7 @@ def by_data(weight: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize(
-    "step",
-    [
-        *(by_backward, by_layer, by_data),
-        *(pytest.param(step, marks=pytest.mark.full) for step in (by_half, by_in_place)),
-        pytest.param(by_exception, marks=pytest.mark.full),
-    ],
+    "step", [by_backward, by_in_place, by_half, by_exception, by_layer, by_data]
 )
 def test_the_script_fails_in_another_folder_with_the_same_bits(
     step, tmp_path: Path, monkeypatch
