@@ -108,9 +108,8 @@ def made(seen: Seen) -> list[int]:
 @pytest.mark.parametrize(
     ("table_s", "expected"),
     [
-        pytest.param(
-            0.01, [300, 300, 300, 300], marks=pytest.mark.full
-        ),  # two copies of 10 s: 20.4 s
+        # A step pays 20.4 s, for two copies of 10 s.
+        pytest.param(0.01, [300, 300, 300, 300], marks=pytest.mark.full),
         (1.0, [300, 300, 300, 140]),
         pytest.param(2.0, [300, 300, 220, 2], marks=pytest.mark.full),
         (4.0, [300, 79, 4, 2]),
