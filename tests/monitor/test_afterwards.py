@@ -35,7 +35,7 @@ def plain(finding: Finding) -> dict:
 
 
 @pytest.mark.parametrize(
-    "fault", ["nonfinite_activation", pytest.param("dead_units", marks=pytest.mark.full)]
+    "fault", [pytest.param("nonfinite_activation", marks=pytest.mark.full), "dead_units"]
 )
 def test_live_and_stored_findings_are_the_same(fault: str, tmp_path: Path) -> None:
     opened = watched(tmp_path, FAULTY / f"{fault}.py", "--seed", "0")
