@@ -78,11 +78,20 @@ def test_a_module_that_makes_a_loader_in_each_epoch(tmp_path: Path) -> None:
     assert (again["step"], again["match"]) == (12, True), again
 
 
-def test_nothing_is_written_to_the_run_and_nothing_behind_the_step_runs(tmp_path: Path) -> None:
+def files_of(folder: Path) -> dict[Path, int]:
+    """When each file was written."""
+    return {file: file.stat().st_mtime_ns for file in folder.rglob("*") if file.is_file()}
+
+
+def test_only_the_result_is_written_to_the_run_and_nothing_behind_the_step_runs(
+    tmp_path: Path,
+) -> None:
     path = kept([*PYTHON, "sliced_by_hand.py"], tmp_path)
-    before = {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")}
+    before = files_of(tmp_path)
     assert replayed(path).returncode == 0
-    assert {file: file.stat().st_mtime_ns for file in tmp_path.rglob("*")} == before
+    after = files_of(tmp_path)
+    assert {file.name for file in after.keys() - before.keys()} == {"replay.json"}
+    assert {file: after.get(file) for file in before} == before
 
 
 def test_a_script_that_never_comes_to_the_place_is_told_what_it_reached(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -64,3 +65,19 @@ def test_what_cannot_be_read_has_no_call(tmp_path: Path) -> None:
     Path(broken.__file__).write_text("x.log(", encoding="utf-8")
     assert only_call("log", among=[broken]) is None
     assert only_call("log", among=[ModuleType("built_in")]) is None
+
+
+def test_a_module_that_takes_the_name_of_another_is_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, name in enumerate(("theirs", "theirs", "more")):
+        module = ModuleType(name)
+        module.__file__ = str(tmp_path / f"{number}.py")
+        Path(module.__file__).write_text(f"def f(x):\n    return x.only_here{number}()\n")
+        monkeypatch.setitem(sys.modules, name, module)
+        if number != 1:  # with it there are as many as before
+            place = only_call(f"only_here{number}")
+            assert place is not None
+            assert place.endswith(f"{number}.py:2")
+    assert only_call("only_here0") is None
+    assert only_call("only_here1") is not None
