@@ -181,12 +181,14 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
     """A recurrence or an attention that takes axis 0 of its input for the sequence.
 
     The input has the `shape` (sequence, batch, features), as the module sees it (`batch_first` is
-    not set). `location` is the line that made the module.
+    not set). `samples` is the number of samples that a loader drew for the batch; None if the
+    batch comes from no loader. `location` is the line that made the module.
     """
 
     module: str
     module_type: str
     shape: tuple[int, ...]
+    samples: int | None = None
     location: str | None = None
 
 

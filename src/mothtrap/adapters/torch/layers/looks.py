@@ -36,6 +36,7 @@ from mothtrap.tracing.cut import cut_at
 from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.data.provenance import ProvenanceObserver
     from mothtrap.adapters.torch.job.job import Job
 
 WHEN = Schedule(logarithmic=True)
@@ -54,13 +55,17 @@ class ForwardLooks:
     One forward of each trained root in a step is looked at. All numbers of a forward
     come over from their device at once, when it returns.
 
+    Args:
+        job: gets the facts.
+        provenance: knows how many samples the batch has.
+
     Attributes:
         active: the forward that runs is looked at; else there is nothing to tell.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, provenance: ProvenanceObserver) -> None:
         self.active = False
-        self._job = job
+        self._job, self._provenance = job, provenance
         self._seen: dict[int, int] = {}
         self._facts: Facts | None = None
         self._inputs: list[torch.Tensor] = []
@@ -130,6 +135,7 @@ class ForwardLooks:
                 module=book.module_name(module),
                 module_type=type(module).__name__,
                 shape=tuple(given.shape),
+                samples=self._provenance.samples_drawn,
                 location=book.location(module),
             )
         )
