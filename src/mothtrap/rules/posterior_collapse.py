@@ -61,9 +61,7 @@ class PosteriorCollapse(Rule):
         2, unit="checks", source="chosen by hand: checks come at steps that double"
     )
     steps: int = threshold(50, unit="steps", source="chosen by hand")
-    small: float = threshold(
-        0.1, unit="root mean square; the prior has 1", source="chosen by hand"
-    )
+    small: float = threshold(0.1, unit="root mean square; the prior has 1", source="chosen by hand")
     share: float = threshold(0.1, unit="of the root mean square", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -87,7 +85,9 @@ class PosteriorCollapse(Rule):
             others = [looks for looks in same if pair and looks[0].shape != pair[0][0].shape]
             if pair and others:
                 return [self._finding(window, pair, others[0])]
-        if all(len(looks) < self.looks for p in candidates for looks in map(self._late, p.values())):
+        if all(
+            len(looks) < self.looks for p in candidates for looks in map(self._late, p.values())
+        ):
             raise NotEnoughData(f"needs {self.looks} checks after step {self.steps}")
         return []
 

@@ -41,6 +41,7 @@ class TestTorch(AdapterTests):
         "ScheduleEnded": "tests/adapters/torch/optimization/test_schedules.py",
         "MaskOfOnes": "tests/adapters/torch/layers/test_attention_masks.py",
         "SequenceAxes": "tests/adapters/torch/layers/test_sequence_axes.py",
+        "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",
         "EqualStates": "tests/adapters/torch/forward/test_equal_states.py",
         "TrainedTarget": "tests/adapters/torch/losses/test_trained_targets.py",

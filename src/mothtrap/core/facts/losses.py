@@ -167,6 +167,23 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class MixedAxes(Fact, frozen=True, kw_only=True, tag=True):
+    """A view behind a loss changed the order of axes without moving their values.
+
+    At `mixed` of `looks` at backwards of a line, a tensor of shape `given` was viewed with the
+    shape `became`. If `targets` is true, the prediction of shape `given` and targets of shape
+    `became` were both flattened. `location` is the line of the view if there is only one, else
+    that of the loss.
+    """
+
+    looks: int
+    mixed: int
+    given: tuple[int, ...]
+    became: tuple[int, ...]
+    targets: bool = False
+    location: str | None = None
+
+
 class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     """The target of a loss has a gradient.
 

@@ -45,6 +45,7 @@ from mothtrap.core.facts.losses import (
     FailedLoss,
     LossCall,
     LossSeries,
+    MixedAxes,
     TokenShares,
     TrainedTarget,
 )
@@ -94,6 +95,7 @@ IN_FULL_STEPS: Final = (
     *(
         DetachedTerm,
         LossCall,
+        MixedAxes,
         TokenShares,
         TrainedTarget,
         HalfPrecision,

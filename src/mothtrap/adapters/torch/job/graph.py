@@ -129,7 +129,7 @@ def output_shape(node: Node) -> Shape | None:
 def leaves(roots: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors to which a backward from a tensor, or several, will add a gradient."""
     several = roots if isinstance(roots, tuple | list) else (roots,)
-    for node in _nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
+    for node in nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
         variable = getattr(node, "variable", None)
         if isinstance(variable, torch.Tensor):
             yield variable
@@ -142,7 +142,7 @@ def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
     """
     found: list[torch.Tensor] = []
     count, hides = 0, False
-    for node in _nodes([root]):
+    for node in nodes([root]):
         count += 1
         hides = hides or "Checkpoint" in node.name()
         variable = getattr(node, "variable", None)
@@ -151,7 +151,7 @@ def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
     return found, count < MAX_NODES and not hides
 
 
-def _nodes(waiting: list[Node]) -> Iterator[Node]:
+def nodes(waiting: list[Node]) -> Iterator[Node]:
     """Yield the first nodes, and those behind them, `MAX_NODES` at most."""
     seen = 0
     known: set[int] = set()
