@@ -13,10 +13,7 @@ for step in range(200):
     tokens = torch.randint(0, 12, (32, 9))
     targets = (tokens * 5 + 1) % 12
     out = head(rnn(embedding(tokens.t()))[0])  # (time, batch, classes)
-    if options.healthy:
-        out = out.transpose(0, 1)
-    else:
-        out = out.view(32, 9, 12)  # <- here
+    out = out.transpose(0, 1) if options.healthy else out.view(32, 9, 12)  # <- here
     loss = F.cross_entropy(out.flatten(0, 1), targets.flatten())
     optimizer.zero_grad()
     loss.backward()

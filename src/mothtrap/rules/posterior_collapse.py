@@ -85,9 +85,8 @@ class PosteriorCollapse(Rule):
             others = [looks for looks in same if pair and looks[0].shape != pair[0][0].shape]
             if pair and others:
                 return [self._finding(window, pair, others[0])]
-        if all(
-            len(looks) < self.looks for p in candidates for looks in map(self._late, p.values())
-        ):
+        every = [looks for by_place in candidates for looks in by_place.values()]
+        if max(len(self._late(looks)) for looks in every) < self.looks:
             raise NotEnoughData(f"needs {self.looks} checks after step {self.steps}")
         return []
 
