@@ -27,6 +27,8 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     `correlations` how much (absolute); empty when not looked at.
     `cut_at`: line that detached the tensor, where layers with a graph ran before in the
     forward and the tensor is no input of the root.
+    `computed`: by its size the tensor is no input of the root and not several of them joined: the
+    model made it, such as an embedding of a time.
     """
 
     layer: str
@@ -49,6 +51,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     partners: tuple[int, ...] = ()
     correlations: tuple[float, ...] = ()
     cut_at: str | None = None
+    computed: bool = False
     location: str | None = None
 
     @property

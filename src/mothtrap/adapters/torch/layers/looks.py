@@ -195,10 +195,12 @@ class ForwardLooks:
         looked = input_features.look(layer.module, given)
         if looked is None:
             return
-        cut = None
-        if any(before.graph for before in facts.layers) and not self._is_input(given):
+        cut, is_input = None, self._is_input(given)
+        if any(before.graph for before in facts.layers) and not is_input:
             cut = cut_at(frames.user_frame())
-        facts.data.append(LookedAtData(layer, tuple(given.shape), *looked, cut_at=cut))
+        computed = not is_input and not input_features.may_be_of(given, self._inputs)
+        shape = tuple(given.shape)
+        facts.data.append(LookedAtData(layer, shape, *looked, cut_at=cut, computed=computed))
 
     def _is_input(self, tensor: torch.Tensor) -> bool:
         """Report whether a tensor lies where one does that the root was called with."""

@@ -59,7 +59,9 @@ class MixedAxesObserver:
             self._report(line, line.latest, loss.place)
 
     def _report(self, line: _Line, found: _Mixed, place: str | None) -> None:
-        view = None if found.targets else only_call("view", "reshape")
+        view = None
+        if not found.targets:
+            view = only_call("view", "reshape", arguments=len(found.became))
         self._job.recorder.notes.observe(
             MixedAxes(
                 step=self._job.grouper.step,
