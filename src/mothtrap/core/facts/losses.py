@@ -190,10 +190,12 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     Of `looks` at backwards of a line, at `trained` of them the target was a number plus a weighted
     prediction (`reward + gamma * value`) and its gradient changed parameters that were stepped. At
     `idle` of them it reached parameters, but none that the prediction reaches or that was stepped.
-    `location` is the line of the loss.
+    At `advantages` of them the loss was a log probability times an advantage whose gradient changed
+    parameters that were stepped. `location` is the line of the loss.
     """
 
     looks: int
     trained: int = 0
     idle: int = 0
+    advantages: int = 0
     location: str | None = None
