@@ -82,6 +82,7 @@ def test_a_small_part_that_the_model_returns_is_a_warning() -> None:
     )
     assert finding.severity is Severity.WARNING
     assert "although the model returns what is made of it" in finding.message
+    assert finding.fixes[0].startswith("Use its output in the loss")
 
 
 def test_a_large_part_whose_output_goes_nowhere_is_a_warning() -> None:

@@ -56,6 +56,7 @@ class DisconnectedParameter(Rule):
         - JAX: Remove the `jax.lax.stop_gradient` between the layer and the loss.
         - PyTorch: Take the module out of `torch.no_grad()`, or remove the `.detach()` or the
           `.item()`, `.numpy()`, `torch.tensor(...)` between it and the loss.
+        - PyTorch: Use its output in the loss, or leave the module out of the model.
         - Keras, JAX: Use its output in the loss; an `argmax` or rounding in between stops the
           gradient.
         - PyTorch: If it is frozen on purpose, set `requires_grad_(False)` on it and pass only
@@ -139,6 +140,8 @@ class DisconnectedParameter(Rule):
             words += ", although the model returns what is made of it"
         detached, without_graph, *others = self.fixes(window)
         fixes = (detached if cause == DETACHED else without_graph, *others)
+        if cause == ASIDE:
+            fixes = tuple(sorted(fixes, key=lambda fix: "in the loss" not in fix))
         return self.finding(
             window,
             severity=severity,

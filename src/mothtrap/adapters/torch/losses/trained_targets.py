@@ -165,7 +165,9 @@ def _advantage(root: Node) -> Node | None:
     an action, or is the ratio of two probabilities.
     """
     waiting, seen = deque([root]), {root}
-    while waiting and len(seen) <= graph.MAX_HEAD_NODES:
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+        if not waiting:
+            return None
         node = waiting.popleft()
         children = [child for child, _ in node.next_functions if child is not None]
         if operation(node) == "mul" and len(children) == 2:
