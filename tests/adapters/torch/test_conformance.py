@@ -37,6 +37,7 @@ class TestTorch(AdapterTests):
         "FailedLoss": "tests/adapters/torch/losses/test_failed_loss.py",
         "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
         "CheckpointSaved": "tests/adapters/torch/optimization/test_checkpoints.py",
+        "RestoredNothing": "tests/adapters/torch/optimization/test_restores.py",
         "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",
         "ScheduleEnded": "tests/adapters/torch/optimization/test_schedules.py",
         "MaskOfOnes": "tests/adapters/torch/layers/test_attention_masks.py",
