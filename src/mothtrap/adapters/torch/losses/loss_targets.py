@@ -260,7 +260,7 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     position after the other.
     """
     found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
-    found.sort(key=lambda node: node._sequence_nr())  # type: ignore[attr-defined]
+    found.sort(key=lambda node: node._sequence_nr())
     given = [getattr(node, "_saved_indices", None) for node in found]
     known = [one for one in given if isinstance(one, torch.Tensor) and is_plain(one)]
     if not known or len(known) < len(given):

@@ -111,8 +111,8 @@ def _flattened_apart(root: Node) -> _Mixed | None:
     """Return the shapes of a prediction and of targets that were flattened in different orders."""
     for term in graph.loss_terms(root):
         target = getattr(term.node, "_saved_target", None)
-        whole = target._base if target is not None else None
-        if whole is None or whole.numel() != target.numel() or whole.ndim < 2:
+        whole = getattr(target, "_base", None)
+        if target is None or whole is None or whole.numel() != target.numel() or whole.ndim < 2:
             continue
         given = _viewed(term.node)
         shape = tuple(whole.shape)
