@@ -68,3 +68,16 @@ def test_targets_flattened_in_another_order_are_told() -> None:
 )
 def test_the_same_order_is_not_told(loss_of: Callable[[Tensor, Tensor], Tensor]) -> None:
     assert observed(loss_of) == []
+
+
+def shifted(x: Tensor, padded: bool) -> Tensor:
+    """Shift relative positions as Transformer-XL (padded) and XLNet do; shape (9, 4, 5)."""
+    if padded:
+        x = torch.cat([x.new_zeros(9, 1, 5), x], 1)  # (9, 5, 5)
+        return x.view(5, 9, 5)[1:].view(9, 4, 5)
+    return x.reshape(4, 9, 5)[1:].reshape(9, 3, 5)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_shift_of_relative_positions_is_not_told(padded: bool) -> None:
+    assert observed(lambda y, _: shifted(y, padded).square().mean()) == []

@@ -112,3 +112,18 @@ def test_an_advantage_with_a_gradient_is_told(detached: bool, negated_first: boo
         assert seen.failed() == []
         every = [one for one in seen.observed(TrainedTarget) if isinstance(one, TrainedTarget)]
     assert [one.advantages for one in every] == ([] if detached else [5])
+
+
+def test_a_scaled_difference_in_a_flow_is_no_advantage() -> None:
+    torch.manual_seed(0)
+    scale, shift = nn.Linear(6, 6), nn.Linear(6, 6)
+    with watched() as seen:
+        optimizer = sgd(nn.ModuleList([scale, shift]))
+        for _ in range(STEPS):
+            h = torch.tanh(scale(state()))
+            z = (h - shift(h)) * torch.exp(-h)  # a coupling layer
+            optimizer.zero_grad()
+            (z.square().mean() + h.mean()).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        assert seen.observed(TrainedTarget) == []

@@ -212,7 +212,7 @@ def _term(node: Node) -> LossTerm | None:
     if name in _BINARY or name in _ELEMENTWISE:
         kind = _BINARY.get(name, "elementwise")
         return _two_sided(node, kind, next(_children(node), None), None)
-    if name == "mul" and _is_ratio(next(_children(node), None)):
+    if name == "mul" and is_ratio(next(_children(node), None)):
         return _policy_gain(node)
     if name in ("pow", "abs", "mul"):
         difference = through_views(next(_children(node), None))
@@ -221,7 +221,7 @@ def _term(node: Node) -> LossTerm | None:
     return None
 
 
-def _is_ratio(node: Node | None) -> bool:
+def is_ratio(node: Node | None) -> bool:
     """Return whether a node is `exp(new - old)`, clamped or not, of which only `new` is trained."""
     while node is not None and operation(node) in ("clamp", *_VIEWS):
         node = next(_children(node), None)

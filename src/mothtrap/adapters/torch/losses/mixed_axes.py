@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 _VIEWS = frozenset({"view", "unsafe_view"})
+_SLICES, _PADS = frozenset({"slice", "select", "narrow"}), frozenset({"constant_pad_nd"})
 MAX_BETWEEN = 4
 """Operations between a loss and the view of its prediction. Chosen by hand."""
 
@@ -100,11 +101,39 @@ def mixes(given: Shape, became: Shape) -> bool:
 
 
 def _mixing_view(root: Node) -> _Mixed | None:
+    """Return a view that mixes axes and is no part of a shift of relative positions.
+
+    Such a shift pads or cuts a row between two views, on purpose.
+    """
+    found: dict[Node, _Mixed] = {}
+    skewed: set[Node] = set()
     for node in graph.nodes([root]):
         shapes = _shapes_of_view(node)
-        if shapes is not None and mixes(*shapes):
-            return _Mixed(*shapes)
-    return None
+        source = _unsliced(node) if shapes is not None else None
+        if shapes is None or source is None:
+            continue
+        if operation(source) in _PADS or _swaps(source):
+            skewed |= {node, source}
+        if mixes(*shapes):
+            found[node] = _Mixed(*shapes)
+    return next((mixed for node, mixed in found.items() if node not in skewed), None)
+
+
+def _unsliced(view: Node) -> Node:
+    """Return the operation that made what a view, or slices before it, were given."""
+    node = _behind(view)
+    while node is not None and operation(node) in _SLICES:
+        node = _behind(node)
+    return node
+
+
+def _behind(node: Node) -> Node:
+    return next((child for child, _ in node.next_functions if child is not None), None)
+
+
+def _swaps(node: Node) -> bool:
+    shapes = _shapes_of_view(node)
+    return shapes is not None and shapes[0] != shapes[1] and sorted(shapes[0]) == sorted(shapes[1])
 
 
 def _flattened_apart(root: Node) -> _Mixed | None:
@@ -126,7 +155,7 @@ def _flattened_apart(root: Node) -> _Mixed | None:
 def _viewed(node: Node) -> Shape | None:
     """Return the shape of a prediction before it was flattened for its loss."""
     for _ in range(MAX_BETWEEN):
-        node = next((child for child, _ in node.next_functions if child is not None), None)
+        node = _behind(node)
         if node is None:
             return None
         shapes = _shapes_of_view(node)

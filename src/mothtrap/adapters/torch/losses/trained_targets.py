@@ -173,7 +173,7 @@ def _advantage(root: Node) -> Node | None:
         if operation(node) == "mul" and len(children) == 2:
             for chosen, other in (children, children[::-1]):
                 weight = graph.through_views(other)
-                if _is_log_prob(chosen) and weight and operation(weight) in ("sub", "rsub"):
+                if _is_log_prob(chosen) and weight and operation(weight) == "sub":
                     return weight
         waiting.extend(child for child in children if child not in seen)
         seen.update(children)
@@ -184,7 +184,7 @@ def _is_log_prob(node: Node) -> bool:
     """Return whether a node is a log probability of a chosen action, or a ratio of two of them."""
     for _ in range(MAX_SIGNS):
         name = operation(node)
-        if name in ("gather", "exp"):
+        if name == "gather" or graph.is_ratio(node):
             return True
         behind = next((child for child, _ in node.next_functions if child is not None), None)
         if name not in _BEFORE_LOG_PROBS or behind is None:
