@@ -57,6 +57,7 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
     UpdateDirection,
 )
+from mothtrap.core.facts.workers import RestoredNothing
 
 Facts = tuple[type[Fact], ...]
 
@@ -76,7 +77,7 @@ OF_BACKWARDS: Final = frozenset((LossCall, MixedAxes, TokenShares, LossesKept, G
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, TrainedTarget),
+        *(DetachedTerm, RestoredNothing, TrainedTarget),
     )
 )
 """Facts that only a step of an optimizer, or an update by hand, can show."""
