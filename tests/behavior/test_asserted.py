@@ -39,6 +39,9 @@ class Heard:
         self.errors: list[tuple[str, bool]] = []
         self.rows = 0
 
+    def close(self) -> None:
+        pass
+
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         self.rows += rows
         self.broken += broken

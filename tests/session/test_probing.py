@@ -188,6 +188,32 @@ def test_the_command_probes_a_model_and_fails_as_asked(
     assert "expected MODEL and DATA" in refused.output
 
 
+def test_the_command_checks_assertions_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X.assign(y=labels(X, 0.1)).to_csv("held.csv", index=False)
+    Path("sums.py").write_text(
+        "import mothtrap\nfrom mothtrap.behavior.assertions import sums_to_one\n"
+        "whole = sums_to_one()\n"
+        "@mothtrap.assertion('BEH901')\n"
+        "def is_never_sure(X, predictions, *, high=0.5):\n"
+        "    return predictions.max(axis=1) < high\n"
+    )
+    words = ["probe", "tests.behavior.asking:sure", "held.csv", "--target", "y"]
+    asked = [*words, "--select", "BEH207", "--assert", "sums.py", "--fail-on", "error"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 1, result.output
+    assert "2,000 of 2,000 predictions (100.00 %) break the assertion is_never_sure" in (
+        " ".join(result.output.split())
+    )
+    assert "BEH912" not in result.output
+    Path("none.py").write_text("x = 1\n")
+    refused = CliRunner().invoke(main, [*words, "--assert", "none.py"])
+    assert refused.exit_code == 2
+    assert "defines no assertion" in refused.output
+
+
 def test_a_model_with_default_settings_on_fair_data_gets_no_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

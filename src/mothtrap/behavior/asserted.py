@@ -50,6 +50,9 @@ class ServeRecord(Protocol):
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
         """Record that a check or a correction raised an error."""
 
+    def close(self) -> None:
+        """End the record."""
+
 
 class Asserted:
     """A predict function with assertions; see `mothtrap.asserted`.
@@ -95,6 +98,10 @@ class Asserted:
         if broken and self._on_fail == "raise":
             raise AssertionFailedError(_in_words(broken))
         return answer
+
+    def close(self) -> None:
+        """End the run; otherwise it ends with the process."""
+        self._record.close()
 
     def _checked(self, X: Any, given: Any) -> tuple[Any, list[Broken]]:
         """Return the predictions to hand out, and the assertions that they broke."""

@@ -174,7 +174,7 @@ class _Space:
     """All literals of a table with their rows, and the sums over pairs of them."""
 
     def __init__(self, table: Table, value_R: Floats) -> None:
-        self._table = table
+        self._table, self._value_R = table, value_R
         self._columns = {column.name: column for column in table.searched}
         count = len(table)
         self._least = max(LEAST_ROWS, math.ceil(LEAST_SHARE * count))
@@ -282,7 +282,13 @@ class _Space:
         longer = len(new.segment.literals) - len(old.segment.literals)
         if longer > 0 and new.excess <= LONGER_GAIN * old.excess:
             return False
+        if longer > 0 and self._given(new) <= LONGER_GAIN * self._given(old):
+            return False  # it only avoids rows of a segment that was named before
         return new.z * abs(new.z) > old.z * abs(old.z) + price * longer
+
+    def _given(self, candidate: Candidate) -> float:
+        """Return the excess of the values as they were before segments were taken out."""
+        return float(self._value_R[candidate.mask_R].mean() - self._value_R.mean())
 
     def _refined(
         self, found: Candidate, value_R: Floats, is_enough: Callable[[Mask], bool]

@@ -153,7 +153,15 @@ class Subject:
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
     def ask(self, table: Table) -> Floats:
-        """Return the model's answers (R, K) or (R, 1) to any rows.
+        """Return the model's answers as numbers, (R, K) or (R, 1); raises as `answer`."""
+        return self.reading.scores(self.answer(table))
+
+    def answer_to(self, rows: Any) -> Any:
+        """Return the model's answers to rows in any container; raises as `answer`."""
+        return self.answer(Table(rows))
+
+    def answer(self, table: Table) -> Any:
+        """Return the model's answers to any rows, as the model gives them.
 
         Raises:
             BudgetSpent: no predictions are left.
@@ -162,11 +170,10 @@ class Subject:
         self.budget.spend(len(table))
         try:
             with np.errstate(all="ignore"):  # odd inputs are asked about on purpose
-                answer = self._predict(table.data)
+                return self._predict(table.data)
         except Exception as err:  # whatever the model raises
             rows = f"{len(table)} row{'s' * (len(table) != 1)}"
             raise Refused(f"the model refused {rows}: {in_one_line(err)}") from err
-        return self.reading.scores(answer)
 
     def output(self, scores: Floats) -> Floats:
         """Return one number for each row (R,): the prediction, or the probability of class 1.

@@ -30,6 +30,7 @@ from mothtrap.cli._options import runs_dir_option
     metavar="COLUMN",
     help="Column that orders the rows in time; not an input of the model.",
 )
+@click.option("--assert", "checks", metavar="FILE", help="Python file with assertions to check.")
 @click.option("--select", metavar="CODES", help="Probes to run, by code or family: BEH2,BEH301.")
 @click.option("--ignore", metavar="CODES", help="Probes to leave out, by code or family.")
 @click.option(
@@ -55,6 +56,7 @@ def command(
     monotone: str | None,
     expect_used: str | None,
     time: str | None,
+    checks: str | None,
     select: str | None,
     ignore: str | None,
     budget: float,
@@ -80,6 +82,7 @@ def command(
     mothtrap probe --build net:make --weights best.safetensors held_out.csv --target y
     """
     from mothtrap.session.asked_models import from_words
+    from mothtrap.session.assertion_file import assertions_in
     from mothtrap.session.probe_data import column_of, read_table
     from mothtrap.session.probing import probe
 
@@ -101,6 +104,7 @@ def command(
         monotone=_directions(monotone),
         expect_used=_list(expect_used),
         time=column_of(data, time) if time else None,
+        assertions=assertions_in(checks) if checks else (),
         select=_list(select),
         ignore=_list(ignore),
         budget_s=budget,

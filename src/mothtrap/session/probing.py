@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior.asked_report import ProbeReport
+from mothtrap.behavior.assertion import Assertion
+from mothtrap.behavior.assertion_probe import assertion_probes
 from mothtrap.behavior.budget import PREDICTIONS, SECONDS
 from mothtrap.behavior.installed_probes import selected
 from mothtrap.behavior.probing import Outcome, run_probes
@@ -47,6 +49,7 @@ def probe(
     about: Any = None,
     loss: Loss | None = None,
     refit: Refit | None = None,
+    assertions: Sequence[Assertion] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     budget_s: float = SECONDS,
@@ -77,6 +80,8 @@ def probe(
         loss: function of outputs and targets that returns one loss per row, shape (R,).
         refit: function of rows and targets that trains a new model and returns its predict
             function.
+        assertions: made by `mothtrap.assertion` or `mothtrap.behavior.assertions`. All held-out
+            rows are checked, also if `select` leaves out other probes.
         select: prefixes of codes of the probes to run, e.g. ["BEH2"]; empty means all.
         ignore: prefixes of codes of probes to leave out.
         budget_s: time limit in seconds for all probes together.
@@ -94,7 +99,7 @@ def probe(
         RunExistsError: a run with this name exists.
     """
     found = wrapped(model)
-    probes = selected(select, ignore)
+    probes = (*assertion_probes(assertions), *selected(select, ignore))
     request = Request(
         task=task or found.task,
         classes=tuple(classes or found.classes),

@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from mothtrap.session.reacting import Executor
 
 FLUSH_S = 1.0
-"""Seconds after which counts are written again; chosen by hand. `kill -9` loses at most these."""
+"""Pause between two writes of the counts; chosen by hand. `kill -9` loses the counts since."""
 MAX_ROWS_OF_CALL = 20
 """Failing rows of one call and assertion that are recorded; chosen by hand."""
+WAIT_S = 0.05
+"""Seconds that a call waits for another thread's write; chosen by hand."""
 GROWTH = 1.1
 """A finding is written again when its count is this many times larger; chosen by hand: a billion
 failing predictions make 200 revisions."""
@@ -50,6 +52,9 @@ falling probability a thousand times as many failing rows fill it."""
 
 class NoRecord:
     """Keeps nothing, where mothtrap is disabled."""
+
+    def close(self) -> None:
+        """Do nothing."""
 
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         """Keep nothing."""
@@ -70,7 +75,8 @@ class _Counts:
 class KeptRecord:
     """Writes the record of one process; safe to call from several threads.
 
-    A process that is forked after the first call begins a run of its own. What fails here is said
+    A failing row, and the first finding of an assertion, are written within the call. A thread
+    writes the counts once a second, since replacing a file can take tens of milliseconds. A process that is forked after the first call begins a run of its own. What fails here is said
     once, and the record ends; predictions go on.
 
     Args:
@@ -99,13 +105,20 @@ class KeptRecord:
         self._counting, self._writing = threading.Lock(), threading.Lock()
         self._counts = {each.code: _Counts() for each in self._assertions}
         self._calls = self._rows = self._errors = 0
-        self._added_s, self._written_s = 0.0, 0.0
+        self._added_s, self._written = 0.0, Served(model="", on_fail="")
         self._run: _ServeRun | None = None
         self._is_off = self._is_closing = False
+        self._ended = threading.Event()
         self._random = random.Random(0)  # the user's generators stay as they are
 
     def called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         """Count a call, and write what is due."""
+        try:
+            self._called(rows, added_s, broken, X, y)
+        except Exception as err:  # whatever fails here, predictions go on
+            self._fail(err)
+
+    def _called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         kept: list[FailingRow] = []
         if self._pid != os.getpid():  # this process was forked since
             self._begin(os.getpid())
@@ -114,9 +127,11 @@ class KeptRecord:
             self._added_s += added_s
             for each in broken:
                 kept += self._count(each, X, y)
-        is_due = time.monotonic() - self._written_s >= FLUSH_S
-        if kept or is_due:
+        if self._run is None or kept or any(self._is_first(each) for each in broken):
             self._write(kept)
+
+    def _is_first(self, broken: Broken) -> bool:
+        return not self._counts[broken.assertion.code].written
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
         """Count an error of a check; the first one is said, as is that which switches it off."""
@@ -152,30 +167,62 @@ class KeptRecord:
             for row, prediction in described_rows(X, y, taken)
         ]
 
-    def _write(self, kept: Sequence[FailingRow]) -> None:
-        """Write rows and counts; a thread that finds another one writing leaves its rows out."""
-        if self._is_off or not self._writing.acquire(blocking=False):
-            return
+    def _write(self, kept: Sequence[FailingRow] = ()) -> None:
+        """Write rows, and findings and states that are new."""
+        if self._is_off or not self._writing.acquire(timeout=WAIT_S):
+            return  # another thread meets a slow disk: these rows are left out
         try:
+            is_new = self._run is None
             if self._run is None:
                 self._run = _ServeRun(self._config, self._name)
                 atexit.register(self._close, self._pid)
-            self._written_s = time.monotonic()
-            self._run.write(kept, self._findings(), self._statuses(), self._summary())
+                threading.Thread(target=self._flush, name="mothtrap serve", daemon=True).start()
+            self._run.append(kept, self._findings(), self._statuses())
+            if is_new:
+                self._run.replace(self._summary())
         except Exception as err:  # whatever fails here, predictions go on
-            self._is_off = True
-            say_on_stderr(
-                f"mothtrap: failing predictions are not recorded any more ({in_one_line(err)})"
-            )
+            self._fail(err)
         finally:
             self._writing.release()
 
+    def _write_counts(self) -> None:
+        """Replace the counts where they have changed."""
+        self._write()
+        try:
+            summary = self._summary()
+            if self._run is not None and summary != self._written and not self._is_off:
+                self._run.replace(summary)
+                self._written = summary
+        except Exception as err:  # whatever fails here, predictions go on
+            self._fail(err)
+
+    def _fail(self, error: Exception) -> None:
+        """End the record, and say so once."""
+        if not self._is_off:
+            self._is_off = True
+            say_on_stderr(
+                f"mothtrap: failing predictions are not recorded any more ({in_one_line(error)})"
+            )
+
+    def _flush(self) -> None:
+        """Write the counts once a second, on a thread of its own."""
+        ended = self._ended
+        while not ended.wait(FLUSH_S):
+            self._write_counts()
+
+    def close(self) -> None:
+        """Write the last counts, and end the run."""
+        self._close(os.getpid())
+
     def _close(self, pid: int) -> None:
-        if pid == os.getpid() and self._run is not None:
-            self._is_closing = True
-            with suppress(OSError):
-                self._write(())
-                self._run.close()
+        if pid != self._pid or self._run is None or self._is_closing:
+            return
+        self._is_closing = True
+        self._ended.set()
+        self._write_counts()
+        self._is_off = True
+        with suppress(OSError):
+            self._run.close()
 
     def _summary(self) -> Served:
         counts = self._counts.values()
@@ -244,17 +291,19 @@ class _ServeRun:
         """Folder of the run."""
         return self._attempt.parent
 
-    def write(
+    def append(
         self,
         rows: Sequence[FailingRow],
         findings: Sequence[Finding],
         statuses: Sequence[RuleStatus],
-        served: Served,
     ) -> None:
-        """Append rows and findings, and replace the counts; raises OSError."""
+        """Append rows, findings, and states of assertions; raises OSError."""
         if rows:
             self._rows.append(rows)
         self._findings.append(findings, statuses)
+
+    def replace(self, served: Served) -> None:
+        """Write the counts anew; raises OSError."""
         layout.write_served(self._attempt, served)
 
     def close(self) -> None:
