@@ -37,7 +37,7 @@ def broken(seed: int, healthy: bool) -> Case:
 def harmful(seed: int, healthy: bool) -> Case:
     X, y = _prices(seed)
     made = in_range(low=0.0, high=8.0 if not healthy else 80.0, severity="warning")
-    made.correct(lambda X, predictions: np.clip(predictions, 0, 1))
+    made.correct(lambda _, predictions: np.clip(predictions, 0, 1))
     return Case(
         predict=lambda rows: np.exp(rows.a.to_numpy()),
         X=X,

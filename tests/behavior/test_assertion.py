@@ -23,7 +23,7 @@ def is_small(X: Any, predictions: Any, *, high: float = 2.0) -> Any:
     """The prediction is too large.
 
     Why it matters:
-        Nobody pays so much.
+        Such a price is a mistake.
 
     What to do:
         - Look at the row.
@@ -47,7 +47,7 @@ def test_settings_and_documentation_come_from_the_function() -> None:
     assert not is_small.holds(None, np.array([3.0]), ask).any()
     assert is_small(None, np.array([3.0]), high=3.0).all()
     assert (is_small.name, is_small.severity) == ("is_small", Severity.WARNING)
-    assert (is_small.why, is_small.fixes) == ("Nobody pays so much.", ("Look at the row.",))
+    assert (is_small.why, is_small.fixes) == ("Such a price is a mistake.", ("Look at the row.",))
 
 
 def test_missing_values_of_pandas_do_not_hold() -> None:

@@ -76,7 +76,8 @@ class KeptRecord:
     """Writes the record of one process; safe to call from several threads.
 
     A failing row, and the first finding of an assertion, are written within the call. A thread
-    writes the counts once a second, since replacing a file can take tens of milliseconds. A process that is forked after the first call begins a run of its own. What fails here is said
+    writes the counts once a second, since replacing a file can take tens of milliseconds. A
+    process that is forked after the first call begins a run of its own. What fails here is said
     once, and the record ends; predictions go on.
 
     Args:
