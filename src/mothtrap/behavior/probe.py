@@ -52,11 +52,13 @@ class Probe(Documented, abc.ABC):
     """Base of all probes; a subclass is a frozen dataclass whose fields are thresholds.
 
     A probe has no state and no I/O besides asking the model. `cost` orders probes, the cheapest
-    first. `needs_train` probes are run where training rows were given.
+    first. `needs_train` probes are run where training rows were given, `needs_new` probes where new
+    rows were.
     """
 
     cost: ClassVar[int] = 1
     needs_train: ClassVar[bool] = False
+    needs_new: ClassVar[bool] = False
 
     @abc.abstractmethod
     def look(self, subject: Subject) -> Iterable[Suspicion]:

@@ -76,7 +76,7 @@ class Judged:
         loss: Loss | None = None,
     ) -> None:
         self.table, self.target_R, self.scores, self.reading = table, target_R, scores, reading
-        self.rows_R, self._loss = rows_R, loss
+        self.rows_R, self.loss = rows_R, loss
 
     def __len__(self) -> int:
         return len(self.target_R)
@@ -84,9 +84,9 @@ class Judged:
     @functools.cached_property
     def loss_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """The loss of each row."""
-        if self._loss is not None:
+        if self.loss is not None:
             answer = self.scores[:, 0] if self.reading.is_regression else self.scores
-            return np.asarray(self._loss(answer, self.target_R), np.float64)
+            return np.asarray(self.loss(answer, self.target_R), np.float64)
         return self.reading.losses(self.scores, self.target_R)
 
     @functools.cached_property
@@ -106,14 +106,34 @@ class Judged:
     @functools.cached_property
     def error_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """Error of each row in the unit of messages: 0 or 1, absolute error, or own loss."""
-        if self._loss is not None:
+        if self.loss is not None:
             return self.loss_R
         return np.abs(self.residual_R) if self.reading.is_regression else self.wrong_R
 
     @property
     def are_errors_counted(self) -> bool:
         """True if `error_R` is 1 for a wrong row and 0 for a right one."""
-        return self._loss is None and not self.reading.is_regression
+        return self.loss is None and not self.reading.is_regression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRows:
+    """Rows that the model was asked about later, such as those of today.
+
+    Attributes:
+        table: the rows.
+        scores: answers, (R, K) or (R, 1).
+        judged: the rows with their targets; None where no targets were given.
+        rows_R: index of each row in the data that were given.
+    """
+
+    table: Table
+    scores: Floats
+    judged: Judged | None
+    rows_R: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.table)
 
 
 class Subject:
@@ -126,6 +146,7 @@ class Subject:
         options: of the user.
         train: rows on which the model was trained; None where they were not given.
         seed: of every random choice.
+        new: rows to compare with the training rows; None where they were not given.
 
     Attributes:
         propose_R: mask of the rows in which suspicions are looked for.
@@ -140,7 +161,9 @@ class Subject:
         options: Options | None = None,
         train: Judged | None = None,
         seed: int = 0,
+        new: NewRows | None = None,
     ) -> None:
+        self.new = new
         self._predict, self.judged, self.budget = predict, judged, budget
         self.options, self.train, self.seed = options or Options(), train, seed
         self.reading, self.table = judged.reading, judged.table
@@ -202,6 +225,11 @@ class Subject:
         if count <= ASKED_ROWS:
             return np.arange(count)
         return np.sort(self.rng("asked").choice(count, ASKED_ROWS, replace=False))
+
+    @property
+    def usual(self) -> Judged:
+        """The rows that new rows are compared with: training rows, else the held-out rows."""
+        return self.judged if self.train is None else self.train
 
     def require_columns(self) -> None:
         """Raise NotApplicable where the inputs are not a table."""

@@ -15,7 +15,15 @@ import numpy.typing as npt
 
 from mothtrap.behavior.budget import PREDICTIONS, SECONDS, Budget
 from mothtrap.behavior.reading import Loss, Reading, read
-from mothtrap.behavior.subject import MAX_ROWS, Judged, Options, Predict, Refit, Subject
+from mothtrap.behavior.subject import (
+    MAX_ROWS,
+    Judged,
+    NewRows,
+    Options,
+    Predict,
+    Refit,
+    Subject,
+)
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
 
@@ -42,6 +50,7 @@ def make_subject(
     y: Any,
     train: tuple[Any, Any] | None = None,
     request: Request | None = None,
+    new: Any = None,
 ) -> tuple[Subject, Table]:
     """Return the subject of a probe run, and all rows that were given.
 
@@ -83,7 +92,32 @@ def make_subject(
         trained = _judged(
             train_table, reading, predict(train_table.data), train_y[train_rows], train_rows, loss
         )
-    return Subject(predict, judged, budget, options, trained, request.seed), everything
+    later = None
+    if new is not None:
+        later = _new_rows(predict, new, judged, budget, rng)
+    return Subject(predict, judged, budget, options, trained, request.seed, later), everything
+
+
+def _new_rows(
+    predict: Predict, new: Any, judged: Judged, budget: Budget, rng: np.random.Generator
+) -> NewRows:
+    """Return new rows with the model's answers; `new` are rows, or rows and targets."""
+    rows, targets = new if isinstance(new, tuple) else (new, None)
+    table = Table(rows)
+    if lacking := [name for name in judged.table.names if name not in table.names]:
+        raise ConfigError(f"the new rows have no column {lacking[0]!r}")
+    target_R = np.arange(len(table)) if targets is None else np.asarray(targets).ravel()
+    if len(target_R) != len(table):
+        raise ConfigError(f"there are {len(table):,} new rows, but {len(target_R):,} targets")
+    at = _sample(target_R, rng)
+    table = table.take(at)
+    budget.spend(len(table))
+    answer = predict(table.data)
+    found = None
+    if targets is not None:
+        found = _judged(table, judged.reading, answer, target_R[at], at, judged.loss)
+    scores = judged.reading.scores(answer)
+    return NewRows(table=table, scores=scores, judged=found, rows_R=at)
 
 
 def _judged(

@@ -13,6 +13,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.argument("words", metavar="[MODEL] DATA", nargs=-1, required=True)
 @click.option("--target", required=True, metavar="COLUMN", help="The column of the targets.")
 @click.option("--train", metavar="FILE", help="The rows that the model was trained on.")
+@click.option("--new", metavar="FILE", help="Later rows to compare with the training rows.")
 @click.option("--leave-out", metavar="COLUMNS", help="Columns that are not inputs of the model.")
 @click.option("--task", type=click.Choice(["classification", "regression"]))
 @click.option(
@@ -50,6 +51,7 @@ def command(
     words: tuple[str, ...],
     target: str,
     train: str | None,
+    new: str | None,
     leave_out: str | None,
     task: str | None,
     classes: str | None,
@@ -83,7 +85,7 @@ def command(
     """
     from mothtrap.session.asked_models import from_words
     from mothtrap.session.assertion_file import assertions_in
-    from mothtrap.session.probe_data import column_of, read_table
+    from mothtrap.session.probe_data import column_of, read_new, read_table
     from mothtrap.session.probing import probe
 
     if len(words) != (1 if build else 2):
@@ -99,6 +101,7 @@ def command(
         X,
         y,
         train=read_table(train, target, hidden) if train else None,
+        new=read_new(new, target, hidden) if new else None,
         task=task,
         classes=_labels(classes, y),
         monotone=_directions(monotone),

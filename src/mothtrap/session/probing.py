@@ -41,6 +41,7 @@ def probe(
     y: Any,
     *,
     train: tuple[Any, Any] | None = None,
+    new: Any = None,
     task: str | None = None,
     classes: Sequence[Any] = (),
     monotone: Mapping[str, int | str] | None = None,
@@ -70,6 +71,8 @@ def probe(
         X: held-out rows: a data frame, an array, or a mapping of columns.
         y: targets of the rows, shape (R,).
         train: training rows and targets, to compare with the held-out rows.
+        new: rows that the model was asked about later, or a tuple of rows and targets. They are
+            compared with the training rows, or without those with the held-out rows.
         task: "classification" or "regression", if the model's output does not show it.
         classes: class labels in the order of the output's columns.
         monotone: "+" or "-" by column: the output must not decrease, or increase, as the column
@@ -114,7 +117,7 @@ def probe(
         seed=seed,
     )
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
-    subject, everything = make_subject(found.predict, X, y, train, request)
+    subject, everything = make_subject(found.predict, X, y, train, request, new)
     outcome = run_probes(subject, probes, everything)
     path = None
     if not is_disabled(os.environ):
