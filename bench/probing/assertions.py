@@ -9,10 +9,14 @@ from bench.probing.case import Case, case
 from mothtrap.behavior.assertions import in_range
 
 
+def _price(X: pd.DataFrame) -> np.ndarray:
+    return np.exp(0.6 * (X.a + X.c).to_numpy())
+
+
 def _prices(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
     rng = np.random.default_rng(seed)
     X = pd.DataFrame(rng.normal(size=(4000, 5)), columns=list("abcde"))
-    return X, np.exp(X.a.to_numpy()) + rng.normal(0, 0.2, 4000)
+    return X, _price(X) + rng.normal(0, 0.2, 4000)
 
 
 @case("31 assertion broken")
@@ -20,7 +24,7 @@ def broken(seed: int, healthy: bool) -> Case:
     X, y = _prices(seed)
 
     def predict(rows: pd.DataFrame) -> np.ndarray:
-        right = np.exp(rows.a.to_numpy())
+        right = _price(rows)
         return np.where((rows.b > 1.88) & (not healthy), -right, right)
 
     return Case(
@@ -39,7 +43,7 @@ def harmful(seed: int, healthy: bool) -> Case:
     made = in_range(low=0.0, high=8.0 if not healthy else 80.0, severity="warning")
     made.correct(lambda _, predictions: np.clip(predictions, 0, 1))
     return Case(
-        predict=lambda rows: np.exp(rows.a.to_numpy()),
+        predict=_price,
         X=X,
         y=y,
         codes=("BEH911",),

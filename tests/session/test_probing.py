@@ -214,6 +214,22 @@ def test_the_command_checks_assertions_of_a_file(
     assert "defines no assertion" in refused.output
 
 
+def test_the_command_compares_new_rows_with_and_without_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X.assign(y=labels(X, 0.1)).to_csv("held.csv", index=False)
+    new = people(1000, seed=5)
+    new["x0"] += 2
+    new.to_csv("rows.csv", index=False)
+    new.assign(y=1 - labels(new, 0.1)).to_csv("both.csv", index=False)
+    words = ["probe", "tests.behavior.asking:sure", "held.csv", "--target", "y", "--select", "BEH6"]
+    shown = CliRunner().invoke(main, [*words, "--new", "rows.csv"]).output
+    assert "BEH601 drifted  input:x0" in shown
+    assert "BEH605" not in shown
+    assert "BEH605 loss_rose" in CliRunner().invoke(main, [*words, "--new", "both.csv"]).output
+
+
 def test_a_model_with_default_settings_on_fair_data_gets_no_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

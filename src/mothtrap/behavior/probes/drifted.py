@@ -26,9 +26,9 @@ class Drifted(Probe):
     """The new rows differ from the training rows.
 
     What it detects:
-        The distribution of each column, and of the outputs, in the new rows against the training
-        rows (without them: the held-out rows). Where no column differs, a boosted model tries to
-        tell both groups of rows apart.
+        The distribution of each column in the new rows against the training rows (without them: the
+        held-out rows), and of the outputs against those of the held-out rows. Where no column
+        differs, a boosted model tries to tell both groups of rows apart.
 
     Why it matters:
         Scores that were measured before do not hold for rows of another kind.
@@ -106,7 +106,7 @@ class Drifted(Probe):
         )
 
     def _of_outputs(self, subject: Subject, new: NewRows, limit: float) -> Iterator[Suspicion]:
-        before_R = subject.output(subject.usual.scores)
+        before_R = subject.output(subject.judged.scores)  # training rows may be memorized
         after_R = subject.output(new.scores)
         effect, p = kolmogorov(before_R, after_R[np.isfinite(after_R)])
         if effect > self.least and p < limit:

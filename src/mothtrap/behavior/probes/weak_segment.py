@@ -15,6 +15,9 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
+FOUND = "weak segments"
+P_LIMIT = 1e-4
+"""Chance of a segment that further probes rely on; chosen by hand."""
 AS_WRONG = 0.75
 """Share of the model's error from which another model counts as equally wrong. Measured: a
 default forest is 1.1 to 1.2 times as wrong as boosting in the hardest segments of many tables."""
@@ -77,6 +80,7 @@ class WeakSegment(Probe):
         for candidate in found:
             gap = remaining.gap(candidate.segment)
             if self._is_large(subject, gap):
+                subject.shared.setdefault(FOUND, []).append((candidate.segment, gap))
                 yield self._suspicion(subject, candidate.segment, gap)
 
     def _is_enough(self, subject: Subject, mask_R: Mask, error_R: np.ndarray) -> bool:
@@ -109,3 +113,16 @@ class WeakSegment(Probe):
                 "comparison": other.inside,
             },
         )
+
+
+def weak_segments(subject: Subject) -> list[tuple[Segment, Gap]]:
+    """Return the weak segments that the confirming half supports; each is searched for once.
+
+    Raises:
+        NotApplicable: there are no columns in which segments could be searched.
+    """
+    if FOUND not in subject.shared:
+        list(WeakSegment().look(subject))
+        subject.shared.setdefault(FOUND, [])
+    found: list[tuple[Segment, Gap]] = subject.shared[FOUND]
+    return [(segment, gap) for segment, gap in found if gap.p < P_LIMIT]
