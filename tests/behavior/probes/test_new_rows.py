@@ -65,12 +65,12 @@ def test_rows_from_another_source_are_named_and_heavy_tails_are_not() -> None:
         return rows[columns].sum(axis=1).to_numpy()
 
     usual, new = (pd.DataFrame(rng.normal(size=(n, 5)), columns=columns) for n in (3000, 2000))
-    new.iloc[:20] += rng.choice([-4.0, 4.0], (20, 5))
+    new.iloc[:60] += rng.choice([-4.0, 4.0], (60, 5))
     subject, _ = make_subject(model, usual, model(usual) + 0.1, None, Request(), new)
     (one,) = selected(["BEH604"])[0].look(subject)
-    assert set(range(20)) <= set(one.rows.tolist())
-    assert len(one.rows) < 30
-    for seed in range(5):
+    assert set(range(60)) <= set(one.rows.tolist())
+    assert len(one.rows) < 70
+    for seed in range(3):
         tails = np.random.default_rng(seed)
         usual, new = (
             pd.DataFrame(tails.standard_t(3, (n, 5)), columns=columns) for n in (3000, 2000)
@@ -95,6 +95,23 @@ def test_a_loss_that_rose_is_named_with_the_recalibration_that_helps() -> None:
     assert one.evidence["recalibration_helps"] is True
     assert "a recalibration lowers the loss" in one.message
     assert one.fixes[0].startswith("Recalibrate")
+
+
+def test_outputs_off_their_level_are_named_where_the_loss_hardly_rose() -> None:
+    new = people(2000, seed=1)
+
+    def weak(rows: pd.DataFrame) -> Any:
+        return 1 / (1 + np.exp(-0.5 * rows.x0.to_numpy()))
+
+    def drawn_from(rows: pd.DataFrame, shift: float) -> Any:
+        odds_R = np.exp(0.5 * rows.x0.to_numpy() + shift)
+        return (np.random.default_rng(1).random(len(rows)) < odds_R / (1 + odds_R)).astype(int)
+
+    before = drawn_from(X, 0.0)
+    assert not found("BEH605", (new, drawn_from(new, 0.0)), before, weak)
+    (one,) = found("BEH605", (new, drawn_from(new, 1.0)), before, weak)
+    assert one.evidence["value"] < 1.1 * one.evidence["reference"]  # type: ignore[operator]
+    assert "a recalibration lowers the loss" in one.message
 
 
 def test_a_recalibration_that_does_not_help_is_not_advised() -> None:

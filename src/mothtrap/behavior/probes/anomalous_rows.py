@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mothtrap.behavior.confirm import poisson_above
+from mothtrap.behavior.confirm import poisson_above, poisson_bound
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.comparisons import Floats, distances
 from mothtrap.behavior.sklearn.encoding import Encoder
@@ -36,7 +36,8 @@ class AnomalousRows(Probe):
         Rows from another source, or with errors, get an answer like any other row.
 
     Fires:
-        There are at least 5 times as many far rows as expected, with a chance below 1e-6. For
+        There are at least 5 times as many far rows as expected, and also clearly more than the
+        99.9 % upper bound of the expected number (chance below 1e-6). For
         classes, only rows with a confidence above that of half of the usual rows count.
 
     Stays quiet:
@@ -71,13 +72,14 @@ class AnomalousRows(Probe):
         subject.budget.spend()
         usual_R, new_R = distances(usual_RF[known], [usual_RF[others], new_RF])
         sure_R, share_sure = self._sure(subject)
-        # The highest of few distances is a poor limit: it must be exceeded by some rows.
         limit = float(np.quantile(usual_R, FAR))
         far_R = (new_R > limit) & sure_R
-        usual_share = max(float((usual_R > limit).mean()), 1 / len(usual_R)) * share_sure
-        expected = usual_share * len(new_R)
-        p = poisson_above(int(far_R.sum()), expected)
-        if far_R.sum() < max(self.times * expected, 3) or p >= self.p_limit:
+        beyond = int((usual_R > limit).sum())
+        expected = max(beyond, 1) / len(usual_R) * share_sure * len(new_R)
+        # Few usual rows are beyond the limit, so that their share is known poorly.
+        most = poisson_bound(beyond) / len(usual_R) * share_sure * len(new_R)
+        p = poisson_above(int(far_R.sum()), most)
+        if far_R.sum() < self.times * expected or p >= self.p_limit:
             return
         bad = np.flatnonzero(far_R)
         bad = bad[np.argsort(-new_R[bad])]

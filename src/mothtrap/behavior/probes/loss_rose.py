@@ -1,4 +1,4 @@
-"""BEH605: the model is worse on new rows than on the held-out rows."""
+"""BEH605: the model is worse on new rows than on the held-out rows, or its outputs are off."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class LossRose(Probe):
-    """The model is worse on the new rows.
+    """The model is worse on the new rows, or the level of its outputs does not fit them.
 
     What it detects:
         The mean loss of the new rows with targets, against that of the held-out rows. A
@@ -27,7 +27,9 @@ class LossRose(Probe):
         wrong; else it has to be trained anew.
 
     Fires:
-        The mean loss is at least 10 % higher, with a chance below 1e-4.
+        The mean loss is at least 10 % higher, with a chance below 1e-4. Or the recalibration lowers
+        the loss of the new rows by 5 %, with such a chance, and does not lower that of the held-out
+        rows.
 
     Stays quiet:
         New rows without targets.
@@ -59,10 +61,14 @@ class LossRose(Probe):
         before_R, after_R = subject.judged.loss_R, new.judged.loss_R
         before, after = float(before_R.mean()), float(after_R.mean())
         p, interval = welch(after_R, before_R)
-        if after < self.least_ratio * before or p >= self.p_limit:
-            return
         fit_R, score_R = split_halves(len(new.judged), subject.rng("recalibration"))
         trial = tried(new.judged, fit_R, score_R)
+        if after < self.least_ratio * before or p >= self.p_limit:
+            if trial is None or not trial.helps or self._helped_before(subject):
+                return
+            p = trial.p
+        if p >= self.p_limit:
+            return
         yield Suspicion(
             message=f"the mean loss of the new rows is {after:.3g}, before it was {before:.3g}"
             + ("" if trial is None else f"; {trial.in_words}"),
@@ -76,3 +82,8 @@ class LossRose(Probe):
                 **({} if trial is None else trial.evidence),
             },
         )
+
+    def _helped_before(self, subject: Subject) -> bool:
+        """Return whether a recalibration helps on the held-out rows, too."""
+        trial = tried(subject.judged, subject.propose_R, subject.confirm_R)
+        return trial is not None and trial.helps

@@ -42,7 +42,8 @@ class WeakSegment(Probe):
         comparison is as wrong in these rows: then the rows are hard, or their labels are noisy.
 
     Stays quiet:
-        Segments of fewer than 30 rows or 1 % of the rows.
+        Segments of fewer than 30 rows or 1 % of the rows, and of more than 75 %: then the other
+        rows are easy.
 
     What to do:
         - Look at the rows of the segment first: their labels, missing values, and units.
@@ -59,6 +60,9 @@ class WeakSegment(Probe):
 
     least_ratio: float = threshold(1.5, unit="times the error elsewhere", source="chosen by hand")
     least_points: float = threshold(0.05, unit="error rate", source="chosen by hand")
+    most_rows: float = threshold(
+        0.75, unit="share of the rows", source="chosen by hand: else the few other rows are easy"
+    )
     most: int = threshold(5, unit="segments", source="chosen by hand: a reader's patience")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
@@ -84,6 +88,8 @@ class WeakSegment(Probe):
                 yield self._suspicion(subject, candidate.segment, gap)
 
     def _is_enough(self, subject: Subject, mask_R: Mask, error_R: np.ndarray) -> bool:
+        if mask_R.mean() > self.most_rows:
+            return False
         inside, outside = float(error_R[mask_R].mean()), float(error_R[~mask_R].mean())
         return self._is_large(subject, Gap(inside, outside, 0, 0, (0, 0)))
 

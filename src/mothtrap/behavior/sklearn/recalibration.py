@@ -20,17 +20,21 @@ from mothtrap.core.findings import EvidenceValue
 LEAST = 1e-6
 P_LIMIT = 1e-3
 """Chance of such a gain if the recalibration changed nothing; chosen by hand."""
-LEAST_GAIN = 0.02
+LEAST_GAIN = 0.05
 """Part of the loss that a recalibration must save; chosen by hand."""
 Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """Mean loss in rows that were not fitted, without and with the recalibration."""
+    """Mean loss in rows that were not fitted, without and with the recalibration.
+
+    `p` is the chance of such a gain if the recalibration changed nothing.
+    """
 
     before: float
     after: float
+    p: float
     helps: bool
     is_regression: bool
 
@@ -75,10 +79,12 @@ def tried(judged: Judged, fit_R: Mask, score_R: Mask) -> Trial | None:
     ).loss_R[score_R]
     before = judged.loss_R[score_R]
     gain_R = before - after
-    helps = gain_R.mean() > LEAST_GAIN * before.mean() and mean_above(gain_R)[0] < P_LIMIT
+    p = mean_above(gain_R)[0]
+    helps = gain_R.mean() > LEAST_GAIN * before.mean() and p < P_LIMIT
     return Trial(
         before=float(before.mean()),
         after=float(after.mean()),
+        p=p,
         helps=bool(helps),
         is_regression=reading.is_regression,
     )
