@@ -17,7 +17,7 @@ from tests.snapshot import samples
 
 from mothtrap.cli import main
 from mothtrap.core.facts.record import ItemLogged
-from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.ledger import Ledger, Source, SourceTexts
 from mothtrap.core.runs import RunEnd
 from mothtrap.reader.run import open_run
 from mothtrap.reader.runs import Runs
@@ -49,6 +49,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ledger = Ledger(created_s=1e9, rank=0, framework="torch", arguments=("train.py",), cwd="/tmp")
     layout.write_ledger(worker, ledger)
     layout.write_source(attempt, Source(commit="abc"))
+    layout.write_source_texts(worker, SourceTexts(files={"train.py": "import torch\n" * 20}))
     _log_item(worker)
     label = put_label(run, "tag", "good")
     assert label.text == "good"
@@ -128,6 +129,7 @@ CHECKED = {
     "end.json": "1/end.json",
     "source.json": "1/source.json",
     "ledger": "1/w0/ledger.json",
+    "sources": "1/w0/sources.json",
     "events": "1/w0/events-00000000.arrow",
     "scalars": "1/w0/scalars-00000000.arrow",
     "statistics": "1/w0/stats-00000000.arrow",

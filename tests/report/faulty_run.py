@@ -48,6 +48,10 @@ class HandMadeRun:
         """The damage, whatever the limit."""
         return self.damage
 
+    def source_texts(self) -> dict[str, str]:
+        """Files of the script: the run has kept none."""
+        return {}
+
     def parts(self) -> tuple[()]:
         """Parts of the run on the disk: there are none."""
         return ()

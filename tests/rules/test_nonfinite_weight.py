@@ -43,6 +43,12 @@ def test_the_onset_is_after_the_step_whose_gradient_broke_them() -> None:
     assert (finding.step, finding.evidence["seen_at"]) == (18, 64)
 
 
+def test_without_a_gradient_the_onset_is_between_two_looks() -> None:
+    [finding] = check(*counts([0.0, 8.0], steps=[0, 16]))
+    assert "since a step between 1 and 16" in finding.message
+    assert not any("initialized" in fix for fix in finding.fixes)
+
+
 def test_steps_that_loss_scaling_skipped_break_nothing() -> None:
     values = {"2.weight": [0.0] * 17 + [5.0] + [0.0] * 59}
     skipped = gradients("nan", values, skipped=[17]), gradients("inf", values, skipped=[17])

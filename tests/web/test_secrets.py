@@ -16,7 +16,7 @@ from tests.web.made_runs import MadeRun, exploding
 from mothtrap.cli import main
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.record import ParametersLogged
-from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.ledger import Ledger, Source, SourceTexts
 from mothtrap.store import layout
 from mothtrap.store.source_digests import digests_of
 
@@ -44,6 +44,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     layout.write_ledger(run.folder, ledger)
     source = Source(commit="2fb0858c" * 5, changed=("train.py",), changed_count=1, diff=EVERYTHING)
     layout.write_source(run.attempt, source)
+    text = (folder / "train.py").read_text()
+    layout.write_source_texts(run.folder, SourceTexts(files={"train.py": text}))
     run.train([1.0, 0.5, 0.2])
     finding = msgspec.structs.replace(
         exploding(1), message=f"{EVERYTHING} {BIDI}", evidence={"text": EVERYTHING}, why=EVERYTHING

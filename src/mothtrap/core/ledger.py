@@ -86,6 +86,16 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     error: str = ""
 
 
+class SourceTexts(msgspec.Struct, frozen=True, kw_only=True):
+    """`sources.json` of a worker: the files of the script as they were at the first step.
+
+    `files` maps the path of each, as in the facts `sources`, to its text with secrets masked. Not
+    all of them are there: see `session.record.source_texts`.
+    """
+
+    files: dict[str, str] = {}
+
+
 DIFF_CHARACTERS = 200_000
 """Of a diff that are kept; chosen by hand: more than a day's work."""
 

@@ -13,6 +13,7 @@ import xxhash
 from mothtrap.core import diagnosis
 from mothtrap.core.collections import Collection
 from mothtrap.core.diagnosis import diagnose
+from mothtrap.core.errors import DamagedDataError
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import (
     Blind,
@@ -46,7 +47,13 @@ from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.reader.worker_states import Workers, workers_of
 from mothtrap.store.failing_rows import FailingRow, read_failing
 from mothtrap.store.finding_rows import read_rows
-from mothtrap.store.layout import monitor_folder, read_ledger, read_packages, read_source
+from mothtrap.store.layout import (
+    monitor_folder,
+    read_ledger,
+    read_packages,
+    read_source,
+    read_source_texts,
+)
 
 CHECKED_BYTES = 256 << 20
 """Bytes read to check a run that is opened (about 0.1 s); chosen by hand."""
@@ -158,6 +165,18 @@ class RunFacts:
         """Return the package versions of the latest attempt by name; empty if not stored."""
         views = self._span.views(0)
         return read_packages(views[-1].folder) if views else {}
+
+    def source_texts(self) -> dict[str, str]:
+        """Return files of the script at the first step of the latest attempt, by path.
+
+        Secrets in them are masked. Large files are not stored, nor are those of runs of earlier
+        versions; nothing is returned if the file is damaged, which `damage` reports.
+        """
+        views = self._span.views(0)
+        try:
+            return read_source_texts(views[-1].folder).files if views else {}
+        except DamagedDataError:
+            return {}
 
     @property
     def source(self) -> Source | None:

@@ -74,7 +74,7 @@ def gather(run: Run, summary: RunSummary, *, code: bool = True) -> Document:
         summary: of the run.
         code: whether source lines are shown.
     """
-    sources = noted_only(summary.sources, _ledger(run)) if code else {}
+    sources = noted_only(summary.sources, _ledger(run), run.source_texts()) if code else {}
     summary = msgspec.structs.replace(summary, sources=sources)
     return Document(
         summary=summary,

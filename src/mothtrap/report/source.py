@@ -15,18 +15,22 @@ MAX_BYTES = 4 << 20
 """Size of a source file that is read at most; chosen by hand."""
 
 
-def lines_at(info: RunInfo | None, locations: Iterable[str]) -> dict[str, str]:
+def lines_at(
+    info: RunInfo | None, locations: Iterable[str], kept: Mapping[str, str]
+) -> dict[str, str]:
     """Return the source line of each location.
 
-    A file that has changed since the job began, or cannot be read, is left out.
+    A file that the run did not keep, and that has changed since the job began or cannot be read,
+    is left out.
 
     Args:
         info: start of the run; None leaves everything out.
         locations: `file:line`, the file relative to the folder in which the job began.
+        kept: texts of files that the run has kept.
     """
     if info is None:
         return {}
-    files: dict[str, list[str]] = {}
+    files = {name: text.splitlines() for name, text in kept.items()}
     found: dict[str, str] = {}
     for location in dict.fromkeys(locations):
         name, _, number = location.rpartition(":")
@@ -40,8 +44,10 @@ def lines_at(info: RunInfo | None, locations: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def noted_only(lines: Mapping[str, str], ledger: Ledger | None) -> dict[str, str]:
-    """Return the lines of files that are as the run noted them.
+def noted_only(
+    lines: Mapping[str, str], ledger: Ledger | None, kept: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the lines of files that the run has kept, or that are as the run noted them.
 
     A report may be passed on: a run cannot have it quote a file whose contents its maker did not
     know.
@@ -49,7 +55,7 @@ def noted_only(lines: Mapping[str, str], ledger: Ledger | None) -> dict[str, str
     then = ledger.facts.get("sources", {}) if ledger is not None else {}
     files = {location.rpartition(":")[0] for location in lines}
     now = digests_of(files & then.keys(), Path(ledger.cwd)) if ledger is not None else {}
-    unchanged = {name for name, digest in now.items() if digest == then[name]}
+    unchanged = {name for name, digest in now.items() if digest == then[name]} | kept.keys()
     return {where: line for where, line in lines.items() if where.rpartition(":")[0] in unchanged}
 
 

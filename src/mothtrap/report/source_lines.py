@@ -1,4 +1,4 @@
-"""Lines of the script around a place that a finding names, where the file is as it was."""
+"""Lines of the script around a place that a finding names, as they were in the run."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ def source_answer(run: Run, fingerprint: str) -> SourceAnswer:
 def source_lines(run: Run, finding: Finding) -> SourceAnswer:
     """Return the lines around the place of a finding of a run.
 
-    Only files of the script are read, and only where they have the digest that the run noted:
-    a run cannot name a file whose contents its maker did not know.
+    Beside the texts that the run has kept, only files of the script are read, and only where they
+    have the digest that the run noted: a run cannot name a file whose contents its maker did not
+    know.
     """
     return lines_at(run, finding.location or "")
 
@@ -54,7 +55,9 @@ def lines_at(run: Run, location: str, around: int = AROUND) -> SourceAnswer:
     file, _, number = location.rpartition(":")
     if not file or not (number.isascii() and number.isdecimal()):
         return SourceAnswer(location=location, problem="This finding has no source line.")
-    text, problem = unchanged_source(run, file)
+    text, problem = run.source_texts().get(file), ""
+    if text is None:
+        text, problem = unchanged_source(run, file)
     if text is None:
         return SourceAnswer(location=location, problem=problem)
     every, line = without_secrets(text).splitlines(), int(number)

@@ -201,7 +201,7 @@ def summarize(
         failures=failed,
         snapshots=kept_snapshots(run),
         called=called if called != run.id else "",
-        sources=lines_at(run.info, filter(None, places)),
+        sources=lines_at(run.info, filter(None, places), run.source_texts()),
         boosted=boosted_models(run),
         replay=run.replay,
         after=aftermaths(run, _serious(diagnosis)),

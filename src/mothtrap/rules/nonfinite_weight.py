@@ -15,6 +15,8 @@ from mothtrap.core.window import Window
 from mothtrap.rules._weights import WEIGHTS
 
 KINDS: tuple[str, ...] = ("weight", "bias")
+INITIAL = "not finite from step 0"
+"""Words of the fix for a parameter that training did not break."""
 LAYERS_NAMED = 10
 """Parameters that a finding names, at most."""
 
@@ -96,10 +98,15 @@ class NonfiniteWeight(Rule):
         names = names or [m.module for m in modules][:LAYERS_NAMED]
         more = f" and {len(names) - 1} more" if len(names) > 1 else ""
         when = "from the beginning" if since == 0 else f"since step {since}"
+        looked_before = _latest_look(window, seen)
+        if since == seen and looked_before is not None and looked_before + 1 < seen:
+            when = f"since a step between {looked_before + 1} and {seen}"
+        later = since > 0
         found = self.finding(
             window,
             severity=severity,
             step=since,
+            fixes=tuple(fix for fix in self.fixes(window) if not (later and INITIAL in fix)),
             last_step=max(window.last_step, since),
             layers=tuple(names),
             message=f"{names[0]}{more} contained {'NaN' if nan else 'infinite values'} {when}",
@@ -126,6 +133,12 @@ def _bad_parameters(window: Window) -> dict[str, tuple[int, int]]:
                 int(np.nan_to_num(nan.values_ST[row, column])),
             )
     return found
+
+
+def _latest_look(window: Window, seen: int) -> int | None:
+    """Return the latest step before `seen` at which parameters were inspected; None without one."""
+    matrices = [m for kind in KINDS if (m := window.matrix(kind, "nan")) is not None]
+    return max((int(s) for m in matrices for s in m.steps_S[m.steps_S < seen]), default=None)
 
 
 def _destroyed(window: Window, seen: int) -> int:

@@ -14,11 +14,11 @@ from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.working_folder import working_folder
-from mothtrap.session.record import packages
+from mothtrap.session.record import packages, source_texts
 from mothtrap.session.record.data_files import data_files
 from mothtrap.session.record.settings import Settings, seen_now, settle
 from mothtrap.session.surroundings import python_facts
-from mothtrap.store.layout import PACKAGES, write_ledger
+from mothtrap.store.layout import PACKAGES, write_ledger, write_source_texts
 
 TIMEOUT_S = 10.0
 """Longest wait for the ledger at the end of a process; chosen by hand: it takes 0.2 s."""
@@ -56,9 +56,11 @@ class LedgerKeeper:
 
     def _keep(self) -> None:
         try:
-            write_ledger(self._folder, self._ledger())
+            ledger = self._ledger()
+            write_ledger(self._folder, ledger)
             if self._rank == 0:  # the workers of a job share their environment, as a rule
                 packages.write(self._folder / PACKAGES)
+                write_source_texts(self._folder, source_texts.read(ledger))
         except Exception as err:
             self._failed(err)
 

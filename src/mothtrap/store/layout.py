@@ -11,6 +11,7 @@
     RUN/<attempt>/w<rank>/time_<name>-<seq>.arrow   rows that go by time, not by step
     RUN/<attempt>/w<rank>/ledger.json          what its numbers depend on, as it was at first
     RUN/<attempt>/w<rank>/packages.txt         installed packages, in the format of `pip freeze`
+    RUN/<attempt>/w<rank>/sources.json         the script and its modules, at the first step
     RUN/<attempt>/w<rank>/stalled.json         where it was when it made no step for long
     RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
@@ -45,7 +46,7 @@ from mothtrap.core.errors import (
     RunNotFoundError,
     nearest,
 )
-from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.ledger import Ledger, Source, SourceTexts
 from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
@@ -62,6 +63,7 @@ TIMED = "time_"
 FIRST_ATTEMPT = 1
 LEDGER = "ledger.json"
 PACKAGES = "packages.txt"
+SOURCES = "sources.json"
 MAX_WORKERS = 100_000
 MAX_DESCRIPTION_BYTES = 64 << 20
 """Size up to which a description is read; chosen by hand, far above any that is written."""
@@ -316,6 +318,16 @@ def packages_in(lines: Iterable[str]) -> dict[str, str]:
 def read_ledger(worker: Path) -> Ledger | None:
     """Read `ledger.json`; None when absent. Raises as `read_info`."""
     return _read(worker / LEDGER, Ledger)
+
+
+def write_source_texts(worker: Path, texts: SourceTexts) -> None:
+    """Write `sources.json` of a worker."""
+    _replace(worker / SOURCES, jsonable.encode(texts))
+
+
+def read_source_texts(worker: Path) -> SourceTexts:
+    """Read `sources.json`; without any file when absent. Raises as `read_info`."""
+    return _read(worker / SOURCES, SourceTexts) or SourceTexts()
 
 
 def list_runs(runs_dir: Path) -> list[Path]:

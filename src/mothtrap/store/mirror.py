@@ -159,6 +159,7 @@ class Mirror:
                 self._fetch_once(f"{folder}/{layout.LEDGER}")
                 if folder.endswith("/w0"):  # no other worker writes it
                     self._fetch_once(f"{folder}/{layout.PACKAGES}")
+                    self._fetch_once(f"{folder}/{layout.SOURCES}")
         self._complete.update(folders)
         for info in sorted(objects, key=lambda info: info.key.endswith("/end.json")):
             if not self._is_current(info):

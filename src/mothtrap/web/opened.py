@@ -99,7 +99,7 @@ class OpenRun:
             ledger = self.run.ledger()
         except MothtrapError:
             return {}
-        return noted_only(self.summary.sources, ledger)
+        return noted_only(self.summary.sources, ledger, self.run.source_texts())
 
     def names(self, make: Callable[[OpenRun], T]) -> T:
         """Return what can be drawn, made anew only when anything was added."""

@@ -16,6 +16,7 @@ from mothtrap.adapters.keras import ADAPTER  # noqa: E402
 from mothtrap.core.errors import NonFiniteStepError  # noqa: E402
 from mothtrap.core.facts.captures import SettingIgnored, ToolError  # noqa: E402
 from mothtrap.core.facts.guards import StepGuarded  # noqa: E402
+from mothtrap.statistics.summary import FIELDS  # noqa: E402
 from mothtrap.testing.adapters import Process  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -72,6 +73,25 @@ def test_a_skipped_step_leaves_everything_as_it_was(jit_compile: bool) -> None:
     assert (fact.step, fact.action, fact.fault) == (1, "skipped", "loss")
 
 
+@pytest.mark.parametrize("summed", [2, 3])
+def test_a_batch_of_an_accumulated_update_is_left_out(summed: int) -> None:
+    def accumulating() -> keras.Model:
+        model = model_of()
+        optimizer = keras.optimizers.Adam(0.01, gradient_accumulation_steps=summed)
+        model.compile(optimizer, "mse")
+        return model
+
+    process, without, model = guarded("skip"), accumulating(), accumulating()
+    with process.watched(ADAPTER):
+        for x, y in batches(BAD):
+            model.train_on_batch(x, y)
+    for place, (x, y) in enumerate(batches(X)):
+        if place != 1:
+            without.train_on_batch(x, y)
+    assert weights(model) == weights(without)
+    assert [(fact.step, fact.action) for fact in facts_of(process)] == [(0, "skipped")]
+
+
 def test_a_bad_first_step_is_taken_back_with_the_optimizer_that_it_made() -> None:
     first = BAD[8:16]
     process, model = guarded("skip"), model_of()
@@ -103,6 +123,38 @@ def test_stop_ends_the_job_before_the_step() -> None:
         model.fit(BAD, Y, batch_size=8, shuffle=False, verbose=0)
     assert any("stopped at step 1" in line for line in process.said)
     assert np.isfinite(np.concatenate([w.ravel() for w in model.get_weights()])).all()
+
+
+@pytest.mark.parametrize("by_xla", [False, True])
+def test_a_function_whose_steps_are_not_seen_one_by_one_says_so(by_xla: bool) -> None:
+    process, model = guarded("skip"), model_of()
+    optimizer = keras.optimizers.SGD(0.01)
+    optimizer.build(model.trainable_variables)
+    data = tf.data.Dataset.from_tensor_slices((BAD, Y)).batch(8)
+
+    def step(given: Any, wanted: Any) -> None:
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(model(given, training=True) - wanted))
+        found = tape.gradient(loss, model.trainable_variables)
+        optimizer.apply_gradients(zip(found, model.trainable_variables, strict=True))
+
+    @tf.function
+    def epoch() -> None:
+        for given, wanted in data:
+            step(given, wanted)
+
+    with process.watched(ADAPTER):
+        if by_xla:
+            compiled = tf.function(step, jit_compile=True)
+            for given, wanted in data:
+                compiled(given, wanted)
+        else:
+            epoch()
+    [ignored] = ignored_in(process)
+    assert ("XLA" in ignored.reason) == by_xla
+    if not by_xla:
+        rows = np.concatenate([record.summary_TF for record in process.records])
+        assert rows[:, FIELDS.index("nan")].any()
 
 
 def test_where_it_cannot_be_done_that_is_said_and_nothing_else() -> None:

@@ -124,3 +124,14 @@ def _of_the_bad_step(sink: Sink) -> None:
         [a.data.view("float32") for a in state.arrays.values() if a.dtype == "float32"]
     )
     assert np.isfinite(kept).all()
+
+
+def test_a_scaled_loss_whose_program_begins_in_light_steps_is_observed() -> None:
+    process = Process(ADAPTER.arrays, overhead=0.02)
+    with process.watched(ADAPTER):
+        trained(X)
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(1)])
+        model.compile(keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(0.01)), "mse")
+        model.fit(X[:80], Y[:80], batch_size=BATCH, shuffle=False, verbose=0)
+    rates = {s.of for each in process.records for s in each.scalars if s.name == "lr"}
+    assert "loss_scale_optimizer" in rates

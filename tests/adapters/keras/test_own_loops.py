@@ -125,7 +125,24 @@ SCALED = COMPILED.replace("tape.gradient(loss", "tape.gradient(optimizer.scale_l
     "\n@tf.function",
     "\noptimizer = keras.optimizers.LossScaleOptimizer(optimizer)\n\n\n@tf.function",
 )
+BY_XLA = """
+class Masked(keras.Sequential):
+    def train_step(self, data):
+        given, wanted = data
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_mean(tf.square(self(given, training=True) - wanted))
+        found = tape.gradient(loss, self.trainable_variables)
+        found = [tf.where(tf.math.is_finite(loss), one, 0.0) for one in found]
+        self.optimizer.apply_gradients(zip(found, self.trainable_variables))
+        return {"loss": loss}
+
+
+model = Masked(model.layers)
+model.compile(optimizer, jit_compile=True)
+model.fit(data, verbose=0)
+"""
 LOOPS = {
+    "by_xla": BY_XLA,
     "eager": EAGER,
     "compiled": COMPILED,
     "in_branch": IN_BRANCH,

@@ -244,8 +244,7 @@ class KerasHandle(Fitting):
         return self._begin_step(model, place)
 
     def _call_ended(self, before: Before, found: Any) -> None:
-        before.metrics = dict(found) if isinstance(found, dict) else {}
-        before.returned = before.metrics.pop("loss", None)
+        before.take_logs(found)
         self._here.depth = max(0, self._here.depth - 1)
         self._batches.end()
         looks = LOOKS.take()

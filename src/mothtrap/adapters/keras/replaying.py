@@ -107,7 +107,7 @@ class ReplayingHandle(KerasHandle):
         self._here.depth += 1
         error: BaseException | None = None
         try:
-            original(self._feed(iterator))
+            before.take_logs(original(self._feed(iterator)))
         except Exception as err:  # what the step itself raises
             error = err
         self._here.depth -= 1

@@ -5,24 +5,23 @@ from __future__ import annotations
 import os
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import keras
-import numpy as np
 
 from mothtrap.adapters.keras import layers, names, optimizers
 from mothtrap.adapters.keras.asked import AskedTensors
 from mothtrap.adapters.keras.evaluated import EvaluatedTensors
 from mothtrap.adapters.keras.forwards import Forwards
-from mothtrap.adapters.keras.guard import Guard
+from mothtrap.adapters.keras.gradients import Gradients
+from mothtrap.adapters.keras.guard import Guard, nonfinite_gradients
 from mothtrap.adapters.keras.keeping import ASKED, LARGE, LARGE_BYTES
 from mothtrap.adapters.keras.loop_state import HeldLoop
 from mothtrap.adapters.keras.losscalls import LossCalls
 from mothtrap.adapters.keras.metrics import numbers_in
 from mothtrap.adapters.keras.modelcalls import ModelCalls
-from mothtrap.adapters.keras.optimizers import Clipping
 from mothtrap.adapters.keras.own_loops import OwnLoops
 from mothtrap.adapters.keras.refused import gradients_of, is_bad, losses_without_gradient
 from mothtrap.adapters.keras.reports import EVERY_STEP, SAMPLED_STEPS
@@ -63,7 +62,7 @@ class Before:
 
     model: Any = None
     returned: Any = None
-    metrics: Mapping[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     held: Held | HeldLoop | None = None
     why_no_state: str = "the loop is the script's own, and what its steps change is not known"
     totals: tuple[float, float] | None = None
@@ -71,6 +70,11 @@ class Before:
     made: dict[int, int] = field(default_factory=dict)
     late: bool = False
     in_branch: bool = False
+
+    def take_logs(self, logs: Any) -> None:
+        """Take what a train step returned."""
+        self.metrics = dict(logs) if isinstance(logs, dict) else {}
+        self.returned = self.metrics.pop("loss", None)
 
     def chosen(self) -> dict[str, str]:
         """Return the line that compiled the model, by the one that called `fit`."""
@@ -102,6 +106,7 @@ class Steps:
     def __init__(self, job: Job, guard: Guard) -> None:
         self._job, self._guard = job, guard
         self._weights, self.unapplied = Weights(job), Unapplied(job, self.given)
+        self._gradients = Gradients(job, self._weights)
         self.asked, self.loops = AskedTensors(job), OwnLoops(job, guard)
         self.evaluated = EvaluatedTensors(job, self._weights, self.asked)
         self.forwards, self.calls, self.models = Forwards(job), LossCalls(job), ModelCalls(job)
@@ -176,7 +181,10 @@ class Steps:
         if is_refused and before.model is None:
             skipped, count = True, 1
         elif not count:
-            if before.model is None or self._accumulates(before.model):
+            if before.model is None:
+                return False
+            if self._accumulates(before.model):
+                self._judge_part(before, looks, hidden)
                 return False
             skipped = is_refused or any(
                 isinstance(a.optimizer, keras.optimizers.LossScaleOptimizer) for a in applied
@@ -186,24 +194,13 @@ class Steps:
         acting = next((one for one, made in stepped.items() if made), None)
         acting = acting or getattr(before.model, "optimizer", None)
         name = getattr(acting, "name", "") or "keras"
-        losses = self.losses(before, looks)
         if before.model is not None and looks:
             self._sees_losses[before.model] = any(look.targets for look in looks)
         self.calls.evaluations.tell()
         self.models.tell()
-        made = Made(
-            site=before.location,
-            optimizer=name,
-            applied=applied,
-            losses=losses,
-            held=before.held,
-            why_no_state=before.why_no_state,
-            graph=next(iter(LOOKS.graphs_of(looks)), None) if before.model is None else None,
-            count=count,
-            refused=is_refused,
-            why_no_gradients="" if applied else hidden[-1].why if hidden else NO_GRADIENTS,
-        )
-        made = self._kept(made, looks, count) if not before.why_no_state else made
+        made = self._made(before, looks, hidden, name, applied=applied, count=count)
+        made = replace(made, refused=is_refused)
+        losses = made.losses
         if count > 1:
             self._count(made)
         self._tell(before, looks, hidden, made)
@@ -216,6 +213,45 @@ class Steps:
         self.loops.release()
         self.computed = ()
         return True
+
+    def _made(
+        self,
+        before: Before,
+        looks: Sequence[Look],
+        hidden: Sequence[Look],
+        name: str,
+        *,
+        applied: Sequence[Applied],
+        count: int = 1,
+    ) -> Made:
+        """Return what a call has made: `count` steps of the optimizer `name`."""
+        made = Made(
+            site=before.location,
+            optimizer=name,
+            applied=applied,
+            losses=self.losses(before, looks),
+            held=before.held,
+            why_no_state=before.why_no_state,
+            graph=next(iter(LOOKS.graphs_of(looks)), None) if before.model is None else None,
+            count=count,
+            why_no_gradients="" if applied else hidden[-1].why if hidden else NO_GRADIENTS,
+        )
+        return self._kept(made, looks, count) if not before.why_no_state else made
+
+    def _judge_part(self, before: Before, looks: Sequence[Look], hidden: Sequence[Look]) -> None:
+        """Judge a batch whose gradients are only added to the next update.
+
+        One that is taken back is left out of the sum, and the next batch takes its place.
+        """
+        optimizer = before.model.optimizer
+        applied = gradients_of(looks, optimizer)
+        if not (is_bad(looks) or nonfinite_gradients(applied)[0]):
+            return
+        made = self._made(before, looks, hidden, optimizer.name or "keras", applied=applied)
+        if not self._guard.judge(made):
+            for each in applied:
+                self._gradients.take(each)
+        self.broke(self._job.now.step, made.batch, before.location)
 
     def end_refused(self, look: Look, begin: Callable[[], Before]) -> bool:
         """Close an eager step that no optimizer was given, if it is not finite; return whether.
@@ -355,10 +391,12 @@ class Steps:
         job, step = self._job, self._job.now.step
         applied, losses = made.applied, made.losses
         for each in applied:
-            self._gradients(each)
+            self._gradients.take(each)
         is_light = before.late or not job.is_full()
         called = [call.layer for look in looks for call in look.layers]
         self._weights.after(applied, called, looked=not is_light)
+        if made.count > 1 and not is_light:
+            self._weights.after_several()
         stepped = list({id(a.optimizer): a.optimizer for a in applied}.values())
         own = getattr(before.model, "optimizer", None)
         if not stepped and own is not None and own.built:
@@ -390,43 +428,6 @@ class Steps:
         series = self._series(before.location, before.model)
         for name, value in numbers_in(before.metrics).items():
             self._job.scalar(logged_name(name), series, value)
-
-    def _gradients(self, applied: Applied) -> None:
-        job = self._job
-        if applied.gradients is None:
-            return
-        clip = optimizers.clipping(applied.optimizer)
-        is_light = not job.is_full()
-        if not job.wants("gradient") and (clip is None or (is_light and applied.squares is None)):
-            return
-        pairs = applied.pairs()
-        ids = [self._weights.tensor("gradient", variable) for variable, _ in pairs]
-        if is_light and applied.squares is not None:
-            found = applied.half_squares()
-            if found is not None:
-                self._norms(applied, ids, np.sqrt(2 * found.astype(np.float64)), clip)
-                return
-        scale = optimizers.loss_scale(applied.optimizer) if applied.scaled else 1.0
-        arrays = [slot.read() for _, slot in pairs]
-        if scale != 1.0:
-            arrays = [array / array.dtype.type(scale) for array in arrays]
-        job.take("gradient", ids, arrays)
-        squares = [np.square(array, dtype=np.float64).sum() for array in arrays] if clip else []
-        self._clipped(applied, np.sqrt(squares), clip)
-
-    def _norms(
-        self, applied: Applied, ids: Sequence[int], norms: Any, clip: Clipping | None
-    ) -> None:
-        """Take the norms that the program has computed, of gradients that are all finite."""
-        for number, norm in zip(ids, norms.tolist(), strict=True):
-            self._job.add_row(number, {"l2": norm, "nan": 0.0, "inf": 0.0})
-        self._clipped(applied, norms, clip)
-
-    def _clipped(self, applied: Applied, norm_N: Any, clip: Clipping | None) -> None:
-        if clip is not None and len(norm_N):
-            name = applied.optimizer.name
-            self._job.scalar("gradient_norm", name, clip.norm_of(norm_N))
-            self._job.scalar("clip_limit", name, clip.limit)
 
 
 def _may_refuse(before: Before, looks: Sequence[Look]) -> bool:

@@ -145,6 +145,19 @@ class Weights:
                 self._job.add_row(self.tensor(kind, variable), ratio)
         self._copies = {}
 
+    def after_several(self) -> None:
+        """Take the weights that are not finite at the end of a call that made several steps.
+
+        Only the gradients of its last step are read. An earlier step may have spoiled the weights
+        and left the loss finite: `relu` of NaN is 0.
+        """
+        for variable in (*self._of("weight"), *self._of("bias")):
+            values = value_of(variable)
+            nan, inf = int(np.isnan(values).sum()), int(np.isinf(values).sum())
+            if nan or inf:
+                fields = {"l2": math.nan, "nan": float(nan), "inf": float(inf)}
+                self._job.add_row(self.tensor(kind_of(variable), variable), fields)
+
     def _take_late(self) -> None:
         """Take the weights of variables that the step itself has made."""
         late, self._late = self._late, []

@@ -10,30 +10,38 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final
 
 import tensorflow as tf
 
 from mothtrap.adapters.tensorflow import names
 from mothtrap.adapters.tensorflow.batches import DRAWN
-from mothtrap.adapters.tensorflow.records import NotFollowedError, named, told
+from mothtrap.adapters.tensorflow.records import BETWEEN, NotFollowedError, named, told, unpacked
 
 SECONDS: Final = 30.0
 """Time for which files are read once more; chosen by hand."""
 MAX_NAMED: Final = 3
 COMPRESSIONS: Final = {".gz": "GZIP", ".zlib": "ZLIB"}
+GZIP_BEGINS: Final = b"\x1f\x8b\x08"
+"""First bytes of a file that gzip has written with its only method (RFC 1952)."""
+OPENING: Final = ("FlatMap", "Interleave")
+"""Transformations that make a data set of each element, such as that of a file."""
 
 
 def record_at_fault(kind: str) -> str:
     """Return the record at which the latest pipeline failed, in words; '' where not known.
 
     Args:
-        kind: `record` for a damaged file, else a function of the script failed.
+        kind: `record` for a damaged file, `compressed` for one that is read as if it were not,
+            else a function of the script failed.
     """
     data = DRAWN.opened
     if data is None:
         return ""
     try:
+        if kind == "compressed":
+            return compressed_file(data)
         return damaged_record(data) if kind == "record" else ", ".join(failing_records(data))
     except Exception:  # a pipeline of the user's may do anything when it is read again
         return ""
@@ -47,7 +55,7 @@ def damaged_record(data: Any) -> str:
     """
     until = time.monotonic() + SECONDS
     for path in files_of(data):
-        compression = COMPRESSIONS.get(os.path.splitext(path)[1], "")
+        compression = "GZIP" if _is_gzip(path) else COMPRESSIONS.get(os.path.splitext(path)[1], "")
         count = 0
         try:
             for _ in tf.data.TFRecordDataset(path, compression).as_numpy_iterator():
@@ -66,8 +74,17 @@ def failing_records(data: Any) -> list[str]:
         data: the data set that has failed.
     """
     until = time.monotonic() + SECONDS
-    maps = [part for part in names.every_part(data) if names.transformation(part) == "Map"]
-    for part in reversed(maps):  # the one next to the files first
+    return [told(name) for name in islice(_failing(data, until), MAX_NAMED)]
+
+
+def _failing(data: Any, until: float) -> Iterator[bytes]:
+    """Yield the names of elements that a `map` fails with, those next to the files first."""
+    for part in reversed(list(names.every_part(data))):
+        kind = names.transformation(part)
+        if kind in OPENING:
+            yield from _failing_inside(part, until)
+        if kind != "Map":
+            continue
         try:
             [given] = names.inputs_of(part)
             sound = set(_names_in(named(part), until))
@@ -75,10 +92,35 @@ def failing_records(data: Any) -> list[str]:
         except (NotFollowedError, tf.errors.OpError):
             continue
         if time.monotonic() > until:
-            return []
+            return
+        yield from broken
         if broken:
-            return [told(name) for name in broken[:MAX_NAMED]]
-    return []
+            return
+
+
+def _failing_inside(part: Any, until: float) -> Iterator[bytes]:
+    """Yield the names of elements with which the data sets that a function makes fail."""
+    function = names.function_of(part)
+    try:
+        [given] = names.inputs_of(part)
+        for name, element in named(given):
+            if time.monotonic() > until:
+                return
+            inner = function(*unpacked(element))
+            yield from (name.numpy() + BETWEEN.encode() + one for one in _failing(inner, until))
+    except (NotFollowedError, tf.errors.OpError):
+        return
+
+
+def compressed_file(data: Any) -> str:
+    """Return the first file of a data set that `gzip` has written, in words; '' for none."""
+    found = next((path for path in files_of(data) if _is_gzip(path)), "")
+    return f"{found}, which is compressed with gzip" if found else ""
+
+
+def _is_gzip(path: str) -> bool:
+    with open(path, "rb") as file:
+        return file.read(3) == GZIP_BEGINS
 
 
 def files_of(data: Any) -> list[str]:

@@ -179,6 +179,19 @@ MESSAGES: Final = (
         "`from_tensor_slices` and functions that use an array make it a constant.",
     ),
     _of(
+        "compressed",
+        r"corrupted record at 0 \(Is this even a TFRecord file\?\)",
+        "a file that is read as TFRecord has another format{file}",
+        'Read a compressed file with `TFRecordDataset(files, compression_type="GZIP")`, and a '
+        "text file with `tf.data.TextLineDataset`.",
+    ),
+    _of(
+        "record",
+        r"inflate\(\) failed with error",
+        "a compressed file is damaged{record}",
+        "Write or copy the file again, and test it with `gzip -t`.",
+    ),
+    _of(
         "record",
         r"(truncated|corrupted) record at (\d+)",
         "a TFRecord file is {damage} at byte {1}{record}",
@@ -188,13 +201,40 @@ MESSAGES: Final = (
     _of(
         "element",
         r"(?:Feature: (\S+) \(data type: \w+\) is required but could not be found"
-        r"|Key: (\S+?)\. +(?:Can't parse serialized Example"
+        r"|Key: ([^\s,]+?)(?:, Index: \d+)?\. +(?:Can't parse serialized Example"
         r"|Data types don't match[^\n]*|Number of \w+ values != expected[^\n]*)"
         r"|Could not parse example input)",
         "a serialized `tf.train.Example` does not have what the parser expects{feature}{record}",
         "Compare the features of this record with the description that is given to "
         "`tf.io.parse_single_example`; a feature with a `default_value` may be missing, and one of "
         "any length is a `tf.io.VarLenFeature`.",
+    ),
+    _of(
+        "element",
+        r"Field (\d+) in record \d+ is not a valid (\w+): ([^\n\[]*)",
+        "field {0} of a line of text is not a valid {1}: `{2}`{record}",
+        "Correct the line, or leave out such lines with `filter`; the names of the columns in the "
+        "first line are left out with `skip(1)`.",
+    ),
+    _of(
+        "element",
+        r"Expect (\d+) fields but have (\d+) in record",
+        "a line of text has {1} fields where {0} are expected{record}",
+        "Correct the line: a separator inside of a text needs quotes. `record_defaults` has one "
+        "entry for each field.",
+    ),
+    _of(
+        "element",
+        r"StringToNumberOp could not correctly convert string: ([^\n\[]*)",
+        "the text `{0}` is converted to a number{record}",
+        "Correct the element, or leave out such elements with `filter`.",
+    ),
+    _of(
+        "element",
+        r"(?:Unknown image file format|Invalid (?:JPEG|PNG|GIF|BMP) data|jpeg::Uncompress failed"
+        r"|Input size should match \(header_size)",
+        "a picture cannot be decoded: its file is damaged, or of another format{record}",
+        "Copy the file again, convert it to JPEG or PNG, or leave it out.",
     ),
     _of(
         "element",
@@ -293,8 +333,9 @@ MESSAGES: Final = (
         "`{0}` raised: {1}",
     ),
 )
-RECORD_KINDS: Final = ("record", "element")
-"""Kinds of messages that are about one record: a damaged one, or one that a function refuses."""
+RECORD_KINDS: Final = ("record", "compressed", "element")
+"""Kinds of messages that are about one record or file: damaged, compressed, or one that a function
+refuses."""
 _COLORS = re.compile(r"\x1b\[\d*m")
 _NODE = re.compile(r"Detected at node (\S+) defined at")
 _BRACED_NODE = re.compile(r"\[\[{{node ([^}]*)}}\]\]")
@@ -375,6 +416,7 @@ def _words(
     if scene.loss:
         words["loss"] = f"`{scene.loss}`"
     words["damage"] = "cut short" if groups[:1] == ["truncated"] else "damaged"
+    words["file"] = f": {scene.record}" if scene.record else ""
     words["record"] = f", in {scene.record}" if scene.record else ""
     feature = next((group for group in groups if group != "?"), "")
     words["feature"] = f": feature `{feature}`" if feature else ""

@@ -102,14 +102,14 @@ def _mapped(data: Any) -> Any:
     function = _converted(names.function_of(data))
 
     def mapped(name: Any, element: Any) -> tuple[Any, Any]:
-        return name, _packed(function(*_unpacked(element)))
+        return name, _packed(function(*unpacked(element)))
 
     return _given(data).map(_as_it_is(mapped), num_parallel_calls=tf.data.AUTOTUNE)
 
 
 def _filtered(data: Any) -> Any:
     function = _converted(names.function_of(data))
-    return _given(data).filter(_as_it_is(lambda _, element: function(*_unpacked(element))))
+    return _given(data).filter(_as_it_is(lambda _, element: function(*unpacked(element))))
 
 
 def _batched(data: Any) -> Any:
@@ -125,7 +125,7 @@ def _flattened(data: Any) -> Any:
     function = _converted(names.function_of(data))
 
     def opened(name: Any, element: Any) -> Any:
-        inner = named(function(*_unpacked(element)))
+        inner = named(function(*unpacked(element)))
         return inner.map(lambda own, one: (tf.strings.join([name, own], BETWEEN), one))
 
     return _given(data).flat_map(_as_it_is(opened))
@@ -189,7 +189,8 @@ def _converted(function: Callable[..., Any]) -> Callable[..., Any]:
     return converted
 
 
-def _unpacked(element: Any) -> tuple[Any, ...]:
+def unpacked(element: Any) -> tuple[Any, ...]:
+    """Return the arguments that a function of the user's takes an element as."""
     return element if type(element) is tuple else (element,)
 
 

@@ -80,10 +80,17 @@ def ends_at_zero(loss: LossSeen) -> bool:
     return loss.operation == "mse_loss" and loss.target.ndim <= 2 and loss.target.shape[-1] < 32
 
 
-def known_floor(loss: LossSeen, level: float) -> str:
-    """Return the mistake, in words, that ends at a loss; empty if none does."""
+def known_floor(loss: LossSeen, level: float, right: float = 1.0) -> str:
+    """Return the mistake, in words, that ends at a loss; empty if none does.
+
+    Args:
+        loss: the loss.
+        level: its value at the end of the trial.
+        right: share of the class labels predicted by then; NaN if unknown.
+    """
     if loss.operation == "cross_entropy" and loss.has_classes and loss.classes > 1:
-        twice = math.log(math.e + loss.classes - 1) - 1
+        wrong = 0.0 if math.isnan(right) else 1 - right
+        twice = math.log(math.e + loss.classes - 1) - 1 + wrong  # a wrong row costs 1 more
         if abs(level - twice) < NEAR * twice:
             return f"softmax before cross_entropy for {loss.classes} classes"
     if loss.operation == "binary_cross_entropy_with_logits" and loss.target.size:

@@ -158,7 +158,7 @@ class CannotOverfit(Check):
         losses, loss = trial.losses, step.loss
         level, fits = _level(losses), not self._is_flat(two, loss)
         helped, advice = ("", "") if fits else next(self._remedies(subject, step, level), ("", ""))
-        floor = known_floor(loss, level) if loss is not None else ""
+        floor = known_floor(loss, level, trial.right) if loss is not None else ""
         severity: Literal["error", "warning", "info"] = "error"
         if fits:
             severity = "info"

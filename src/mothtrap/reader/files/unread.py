@@ -120,10 +120,11 @@ class UnreadOfWorker:
         self._check_tensors(budget, elsewhere=elsewhere)
         place = view.folder.parent.name
         yield from (f"{place}/{text}" for text in self._rows_damage(budget, ended=ended))
-        try:
-            layout.read_ledger(view.folder)
-        except DamagedDataError as err:
-            yield str(err)
+        for read in (layout.read_ledger, layout.read_source_texts):
+            try:
+                read(view.folder)
+            except DamagedDataError as err:
+                yield str(err)
         if ended:
             yield from self._items_damage(budget, elsewhere=elsewhere)
 
