@@ -50,7 +50,8 @@ class AssertionHolds(Probe):
             "value": count / len(table),
             "reference": 0.0,
         }
-        segment, features = _segment(subject, failing_R.astype(float)), ()
+        segment = _segment(subject, failing_R.astype(float))
+        features: tuple[str, ...] = ()
         if segment is not None:
             features = segment[0].columns
             evidence["where"] = str(segment[0])

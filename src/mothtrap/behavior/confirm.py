@@ -130,7 +130,7 @@ def poisson_above(count: int, expected: float) -> float:
 
 
 def poisson_bound(count: int, p: float = 0.001) -> float:
-    """Return the upper bound of the expected number of events, given their number (Garwood, 1936)."""
+    """Return an upper bound of the expected number of events, given a count (Garwood, 1936)."""
     from scipy.special import gammaincinv
 
     return float(gammaincinv(count + 1, 1 - p))
