@@ -81,6 +81,14 @@ def test_a_correction_replaces_failing_rows_only(form: Any) -> None:
     assert [float(each) for each in found] == [9, 0, 1]
 
 
+def test_a_correction_is_not_cut_to_the_type_of_the_prediction() -> None:
+    for given, right in ((np.array(["no", "b"]), "maybe"), (np.array([1, 2]), 0.5)):
+        made = mothtrap.assertion("BEH903")(lambda X, p: np.array([False, True]))
+        made.correct(lambda X, p, right=right: np.array([right] * 2))
+        predict = Asserted(lambda _, given=given: given, [made], "correct", None, Heard())
+        assert predict(X).tolist() == [right, given[1]]
+
+
 def test_the_fallback_is_asked_about_failing_rows_only() -> None:
     asked = []
 

@@ -53,8 +53,9 @@ def merged(before: Any, after: Any, rows_R: Mask) -> Any:
     elif hasattr(found, "detach"):
         found[at] = after.to(found.dtype) if hasattr(after, "to") else found.new_tensor(after)
     else:
-        array = np.array(found)
-        array[at] = as_array(after)
+        new = as_array(after)
+        array = np.array(found, np.result_type(found, new))  # else longer texts would be cut
+        array[at] = new
         return array
     return found
 

@@ -48,6 +48,11 @@ class Suspicion:
     exact: bool = False
 
 
+REFUTED = Suspicion(message="refuted", p=1.0)
+"""Yielded for a proposal that the confirming rows do not support. It never becomes a finding, but
+counts among the tests: else only the lucky ones were counted, and chance would be underrated."""
+
+
 class Probe(Documented, abc.ABC):
     """Base of all probes; a subclass is a frozen dataclass whose fields are thresholds.
 

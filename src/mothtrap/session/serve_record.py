@@ -121,8 +121,7 @@ class KeptRecord:
 
     def _called(self, rows: int, added_s: float, broken: Sequence[Broken], X: Any, y: Any) -> None:
         kept: list[FailingRow] = []
-        if self._pid != os.getpid():  # this process was forked since
-            self._begin(os.getpid())
+        self._notice_fork()
         with self._counting:
             self._calls, self._rows = self._calls + 1, self._rows + rows
             self._added_s += added_s
@@ -136,6 +135,7 @@ class KeptRecord:
 
     def check_failed(self, assertion: Assertion, error: Exception, *, is_off: bool) -> None:
         """Count an error of a check; the first one is said, as is that which switches it off."""
+        self._notice_fork()
         with self._counting:
             counts = self._counts[assertion.code]
             self._errors += 1
@@ -144,6 +144,11 @@ class KeptRecord:
         if is_first or is_off:
             rest = "is switched off" if is_off else "did not judge a prediction"
             say_on_stderr(f"mothtrap: assertion {assertion.name} {rest} ({in_one_line(error)})")
+
+    def _notice_fork(self) -> None:
+        """Begin anew in a forked process: a lock may be held there by a thread that it lacks."""
+        if self._pid != os.getpid():
+            self._begin(os.getpid())
 
     def _count(self, broken: Broken, X: Any, y: Any) -> list[FailingRow]:
         """Count failing rows, and return those to record."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.gaps import Gap, Remaining, gap_in, in_words
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.segments import Mask, Segment, search
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
@@ -86,6 +86,8 @@ class WeakSegment(Probe):
             if self._is_large(subject, gap):
                 subject.shared.setdefault(FOUND, []).append((candidate.segment, gap))
                 yield self._suspicion(subject, candidate.segment, gap)
+            else:
+                yield REFUTED
 
     def _is_enough(self, subject: Subject, mask_R: Mask, error_R: np.ndarray) -> bool:
         if mask_R.mean() > self.most_rows:
