@@ -140,6 +140,27 @@ def test_threads_count_every_prediction(tmp_path: Path) -> None:
     assert not run.damage
 
 
+def test_sampled_rows_are_bounded_and_can_be_compared_by_a_probe(tmp_path: Path) -> None:
+    served = made(tmp_path, sample_rows=300)
+    late = pd.DataFrame({"size": np.linspace(50, 60, 10), "kind": list("abcdefghij")})
+    for _ in range(100):
+        served(late)
+    served.close()
+    run = mothtrap.open_run(tmp_path / "served")
+    assert run.failing_rows() == []
+    rows = run.served_rows()
+    assert 300 <= len(rows) <= 1000
+    assert rows[0].row == {"size": 50.0, "kind": "a"}
+    held = pd.concat([X] * 60).assign(y=lambda d: d["size"])
+    held.to_csv(tmp_path / "held.csv", index=False)
+    words = ["probe", "tests.session.test_serving:predict", str(tmp_path / "held.csv")]
+    words += ["--target", "y", "--new", str(tmp_path / "served"), "--select", "BEH601"]
+    shown = CliRunner().invoke(main, [*words, "--runs-dir", str(tmp_path)]).output
+    assert "BEH601 drifted  input:size" in shown
+    refused = CliRunner().invoke(main, [*words[:6], str(tmp_path), *words[7:]])
+    assert refused.exit_code == 2
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_a_forked_process_has_a_run_of_its_own(tmp_path: Path) -> None:
     served = made(tmp_path)

@@ -13,7 +13,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.argument("words", metavar="[MODEL] DATA", nargs=-1, required=True)
 @click.option("--target", required=True, metavar="COLUMN", help="The column of the targets.")
 @click.option("--train", metavar="FILE", help="The rows that the model was trained on.")
-@click.option("--new", metavar="FILE", help="Later rows to compare with the training rows.")
+@click.option("--new", metavar="FILE", help="Later rows to compare: a file, or a serve run.")
 @click.option("--leave-out", metavar="COLUMNS", help="Columns that are not inputs of the model.")
 @click.option("--task", type=click.Choice(["classification", "regression"]))
 @click.option(

@@ -45,7 +45,7 @@ from mothtrap.reader.merging import (
 from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.reader.worker_states import Workers, workers_of
-from mothtrap.store.failing_rows import FailingRow, read_failing
+from mothtrap.store.failing_rows import SAMPLED, FailingRow, read_failing
 from mothtrap.store.finding_rows import read_rows
 from mothtrap.store.layout import (
     monitor_folder,
@@ -142,7 +142,12 @@ class RunFacts:
             code: code of the assertion; by default all.
         """
         found = read_failing(monitor_folder(self._span.latest.path, 0))
-        return [each for each in found if code in ("", each.code)]
+        return [each for each in found if each.code != SAMPLED and code in ("", each.code)]
+
+    def served_rows(self) -> list[FailingRow]:
+        """Return the recorded sample of all rows of a served model, in the order of time."""
+        found = read_failing(monitor_folder(self._span.latest.path, 0))
+        return [each for each in found if each.code == SAMPLED]
 
     def finding_rows(self, fingerprint: str) -> npt.NDArray[np.int64]:
         """Return the indices of the rows that a finding of a probe is about, int64, shape (R,)."""

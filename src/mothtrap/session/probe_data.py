@@ -45,13 +45,35 @@ def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -
 def read_new(path: str, target: str, leave_out: tuple[str, ...] = ()) -> Any:
     """Return the rows of a file, with their targets if it has them; raises as `read_table`.
 
-    Columns of `leave_out` that the file lacks are no error.
+    `path` can also be the folder of a serve run, whose sampled rows are returned. Columns of
+    `leave_out` that the file lacks are no error.
     """
+    if Path(path).is_dir():
+        return _served_rows(path)
     names = _read(Path(path)).column_names
     hidden = tuple(name for name in leave_out if name in names)
     if target in names:
         return read_table(path, target, hidden)
     return read_table(path, None, hidden)[0]
+
+
+def _served_rows(path: str) -> Any:
+    """Return the sampled rows of a serve run as columns; raises ConfigError if there are none."""
+    import pyarrow as pa
+
+    from mothtrap.reader.run import open_run
+
+    rows = [each.row for each in open_run(path).served_rows() if isinstance(each.row, dict)]
+    if not rows:
+        raise ConfigError(
+            f"the run {path} has no sampled rows with columns; pass sample_rows= to "
+            "mothtrap.asserted"
+        )
+    table = pa.Table.from_pylist(rows)
+    try:
+        return table.to_pandas()
+    except ImportError:  # pandas is not installed
+        return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 def column_of(path: str, name: str) -> Any:

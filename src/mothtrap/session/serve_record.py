@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from mothtrap.behavior.asserted import Broken
 from mothtrap.behavior.assertion import Assertion
@@ -30,7 +31,7 @@ from mothtrap.core.findings import ASSERTION, Finding, RuleState, Severity
 from mothtrap.core.runs import RuleStatus, RunEnd, RunKind
 from mothtrap.core.served import MODE, Served
 from mothtrap.store import layout
-from mothtrap.store.failing_rows import FailingLog, FailingRow
+from mothtrap.store.failing_rows import SAMPLED, FailingLog, FailingRow
 from mothtrap.store.finding_log import FindingLog
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ class KeptRecord:
         config: settings of the run.
         name: of the run.
         keep_rows: failing rows to record for each assertion.
+        sample_rows: rows to record of all calls.
     """
 
     def __init__(
@@ -95,9 +97,10 @@ class KeptRecord:
         config: Config,
         name: str | None,
         keep_rows: int,
+        sample_rows: int = 0,
     ) -> None:
         self._served, self._assertions, self._config = served, tuple(assertions), config
-        self._name, self._keep_rows = name, keep_rows
+        self._name, self._keep_rows, self._sample_rows = name, keep_rows, sample_rows
         self._begin(os.getpid())
 
     def _begin(self, pid: int) -> None:
@@ -105,6 +108,7 @@ class KeptRecord:
         self._pid = pid
         self._counting, self._writing = threading.Lock(), threading.Lock()
         self._counts = {each.code: _Counts() for each in self._assertions}
+        self._sampled = _Counts()
         self._calls = self._rows = self._errors = 0
         self._added_s, self._written = 0.0, Served(model="", on_fail="")
         self._run: _ServeRun | None = None
@@ -125,6 +129,9 @@ class KeptRecord:
         with self._counting:
             self._calls, self._rows = self._calls + 1, self._rows + rows
             self._added_s += added_s
+            if self._sample_rows:
+                every_R = np.arange(rows)
+                kept += self._chosen(self._sampled, every_R, self._sample_rows, SAMPLED, X, y)
             for each in broken:
                 kept += self._count(each, X, y)
         if self._run is None or kept or any(self._is_first(each) for each in broken):
@@ -152,22 +159,37 @@ class KeptRecord:
 
     def _count(self, broken: Broken, X: Any, y: Any) -> list[FailingRow]:
         """Count failing rows, and return those to record."""
-        counts = self._counts[broken.assertion.code]
-        failing = int(broken.failing_R.sum())
-        share = self._keep_rows / max(counts.failing, 1)
-        counts.calls, counts.failing = counts.calls + 1, counts.failing + failing
+        counts, code = self._counts[broken.assertion.code], broken.assertion.code
         if broken.replaced_R is not None:
             counts.replaced += int(broken.replaced_R.sum())
-        room = min(MAX_ROWS_OF_CALL, MAX_TIMES * self._keep_rows - counts.kept)
+        at = np.flatnonzero(broken.failing_R)
+        return self._chosen(counts, at, self._keep_rows, code, X, y)
+
+    def _chosen(
+        self, counts: _Counts, at: npt.NDArray[np.int64], keep: int, code: str, X: Any, y: Any
+    ) -> list[FailingRow]:
+        """Count rows, and return those to record: the first ones, then fewer and fewer.
+
+        Args:
+            counts: counts of rows of this kind.
+            at: indices of the rows in their call.
+            keep: rows to record before their share falls.
+            code: of the assertion that fails, or `SAMPLED`.
+            X: rows of the call.
+            y: their predictions.
+        """
+        share = keep / max(counts.failing, 1)
+        counts.calls, counts.failing = counts.calls + 1, counts.failing + len(at)
+        room = min(MAX_ROWS_OF_CALL, MAX_TIMES * keep - counts.kept)
         taken = [
             row
-            for row in np.flatnonzero(broken.failing_R)[: max(room, 0)].tolist()
+            for row in at[: max(room, 0)].tolist()
             if share >= 1 or self._random.random() < share
         ]
         if not taken:
             return []
         counts.kept += len(taken)
-        now_s, code = time.time(), broken.assertion.code
+        now_s = time.time()
         return [
             FailingRow(time_s=now_s, code=code, row=row, prediction=prediction)
             for row, prediction in described_rows(X, y, taken)

@@ -21,6 +21,7 @@ def asserted(
     on_fail: OnFail = "flag",
     fallback: Callable[[Any], Any] | None = None,
     keep_rows: int = 1000,
+    sample_rows: int = 0,
     name: str | None = None,
     **settings: Any,
 ) -> Asserted:
@@ -42,6 +43,8 @@ def asserted(
         keep_rows: number of failing rows to record for each assertion, at most 20 of a call.
             Later rows are recorded with a falling probability, up to five times as many. 0
             records none.
+        sample_rows: number of rows to record of all calls, in the same way, for
+            `mothtrap probe --new RUN`. By default none is recorded.
         name: name of the run; by default `serve-` and the time. Another process with the same
             name appends a number.
         **settings: keys of the configuration file, e.g. `runs_dir="runs"`.
@@ -56,5 +59,6 @@ def asserted(
     model = getattr(predict, "__qualname__", type(predict).__qualname__)
     if is_disabled(os.environ):
         return Asserted(predict, assertions, on_fail, fallback, NoRecord())
-    record = KeptRecord(Served(model=model, on_fail=on_fail), assertions, config, name, keep_rows)
+    served = Served(model=model, on_fail=on_fail)
+    record = KeptRecord(served, assertions, config, name, keep_rows, sample_rows)
     return Asserted(predict, assertions, on_fail, fallback, record)

@@ -1,4 +1,4 @@
-"""Rows whose predictions broke an assertion: `failing-<seq>.arrow` beside the findings."""
+"""Rows of a served model, failing or sampled: `failing-<seq>.arrow` beside the findings."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from mothtrap.store.segments import SegmentLog
 from mothtrap.store.tailing import SegmentTail
 
 TABLE = "failing"
+SAMPLED = ""
+"""Code of rows that were recorded whether or not they fail."""
 SCHEMA = pa.schema(
     [
         pa.field("time_s", pa.float64(), nullable=False),
@@ -24,9 +26,10 @@ SCHEMA = pa.schema(
 
 
 class FailingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row whose prediction broke an assertion.
+    """A recorded row of a served model.
 
-    `time_s` is the Unix time of the call in seconds, `code` that of the assertion, `row` the
+    `time_s` is the Unix time of the call in seconds, `code` that of the assertion that the
+    prediction broke, or "" for a row of the sample of all calls, `row` the
     values by column, and `prediction` the model's output before any correction.
     """
 
