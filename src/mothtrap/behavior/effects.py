@@ -1,4 +1,4 @@
-"""Whether a column has any effect on the outputs of a model."""
+"""Effect of a column on the outputs of a model."""
 
 from __future__ import annotations
 
