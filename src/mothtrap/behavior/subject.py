@@ -20,6 +20,7 @@ from mothtrap.behavior.reading import Floats, Loss, Reading
 from mothtrap.behavior.table import Table
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.wrapped_models import HiddenUnits
 
 Predict = Callable[[Any], Any]
 Refit = Callable[[Any, Any], Predict]
@@ -41,6 +42,7 @@ class Options:
         time_R: when each row was observed, in any unit; None where rows have no order.
         refit: fits the model anew on given rows and targets; None where that is not possible.
         loss: the user's own loss of each row; None for the usual one.
+        units: hidden channels of a network; None where they cannot be masked.
     """
 
     monotone: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Options:
     time_R: npt.NDArray[Any] | None = None
     refit: Refit | None = None
     loss: Loss | None = None
+    units: HiddenUnits | None = None
 
 
 class Refused(NotApplicable):

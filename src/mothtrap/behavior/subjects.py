@@ -26,6 +26,7 @@ from mothtrap.behavior.subject import (
 )
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
+from mothtrap.core.wrapped_models import HiddenUnits
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     about: Any = None
     loss: Loss | None = None
     refit: Refit | None = None
+    units: HiddenUnits | None = None
     budget_s: float = SECONDS
     predictions: int = PREDICTIONS
     seed: int = 0
@@ -81,6 +83,7 @@ def make_subject(
         expect_used=request.expect_used,
         time_R=_times(request.time, everything, rows_R),
         refit=request.refit,
+        units=request.units,
         loss=loss,
     )
     trained = None

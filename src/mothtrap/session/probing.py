@@ -112,6 +112,7 @@ def probe(
         about=about,
         loss=loss,
         refit=refit or found.refit,
+        units=found.units,
         budget_s=budget_s,
         predictions=predictions,
         seed=seed,
