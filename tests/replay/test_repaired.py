@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from tests.harness.running import MOTHTRAP, PYTHON, observed, run
+from tests.harness.running import MOTHTRAP, PYTHON, observed, run, show
 from tests.replay.test_bad_steps import FOLDER
 from tests.replay.test_loops import replayed, told
 
@@ -52,6 +52,9 @@ def test_a_repair_that_moves_lines_is_tried_on_the_recorded_step(
     assert loss.startswith("  loss: nan in the run, ")
     assert loss.endswith(" here; it and all gradients are finite")
     assert "  = note: log_of_zero.py was changed after the run began" in notes
+    kept = show(path, cwd=tmp_path)["replay"]
+    assert kept["edited"] == [head, loss, *notes]
+    assert not kept.get("lines")  # of the script as it was
 
 
 def test_a_repair_in_a_copy_of_the_folder_is_found_and_said(tmp_path: Path) -> None:

@@ -104,6 +104,7 @@ def command(
     from mothtrap.report.replays import as_json, as_text, why_unreproduced, why_untested
     from mothtrap.report.style import Style
     from mothtrap.session.replay import ReplayOptions, replay
+    from mothtrap.session.replay_results import keep_if_plain
     from mothtrap.store.layout import find_run
     from mothtrap.store.objects import is_url
 
@@ -130,6 +131,7 @@ def command(
         **asked,
     )
     replayed = replay(path, options, starting=lambda start: _agreed(start, anyway=options.anyway))
+    keep_if_plain(path, replayed, options)
     if show_output and replayed.output:
         click.echo(replayed.output, err=True, nl=False)
     snapshot, results = replayed.snapshot, replayed.results

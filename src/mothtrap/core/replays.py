@@ -54,14 +54,20 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredReplay(msgspec.Struct, frozen=True, kw_only=True):
-    """Replay made at the end of a job.
+    """Latest replay of a run, made at the end of the job or by `mothtrap replay`.
 
-    `lines` are the printed lines, `result` the output of `mothtrap replay --format json`.
+    `lines` are the printed lines, `result` the output of `mothtrap replay --format json`, both of
+    the script of the run; `edited` are the lines of the latest replay with an edited script.
     """
 
     step: int
-    lines: tuple[str, ...]
+    lines: tuple[str, ...] = ()
     result: dict[str, object] = {}
+    edited: tuple[str, ...] = ()
+
+    def told(self) -> tuple[str, ...]:
+        """Return all lines; those with an edited script say so."""
+        return (*self.lines, *(("with the edited script:", *self.edited) if self.edited else ()))
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):

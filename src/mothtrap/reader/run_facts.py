@@ -210,7 +210,8 @@ class RunFacts:
         told = [(f.fingerprint, f.severity, f.count, f.last_step) for f in self.findings]
         states = [(rule.code, rule.state) for rule in self.rules]
         judged = xxhash.xxh3_64_hexdigest(repr((told, states)).encode())
-        return f"{number}-{records}-{judged}-{self.state}"
+        replayed = f"-{latest.replay_changed_ns}" if latest.replay_changed_ns else ""
+        return f"{number}-{records}-{judged}-{self.state}{replayed}"
 
     @property
     def workers(self) -> tuple[int, ...]:

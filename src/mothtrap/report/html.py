@@ -116,7 +116,7 @@ def _verdict(document: Document) -> str:
 def _replay(document: Document) -> str:
     summary = document.summary
     if summary.replay is not None:
-        lines = "\n".join(map(_safe, summary.replay.lines))
+        lines = "\n".join(map(_safe, summary.replay.told()))
         return f"<p>Result of the replay:</p><pre>{lines}</pre>"
     root = document.stories[0][1] if document.stories else None
     called = summary.called or summary.run.id

@@ -41,7 +41,7 @@ def page(document: Document) -> str:
             lines.append(f"- {_safe(root.code)}: {_prose(root.fixes[0])}")
     if summary.replay is not None:
         lines += ["", "Result of the replay:", ""]
-        lines += [f"    {_plain(line)}" for line in summary.replay.lines]
+        lines += [f"    {_plain(line)}" for line in summary.replay.told()]
     called = summary.called or summary.run.id
     nouns = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "note"}
     counts = ", ".join(count_of(summary.count(s), noun) for s, noun in nouns.items())

@@ -263,7 +263,9 @@ def _without_steps(run: Run) -> str:
     failed = _failed(run) and ended_by_exception(run)
     if failed and not run.tool_errors and (run.observations(ScriptFailed) or not run.blind):
         return f"The job {how_it_ended(run, UNSTEPPED)}."
-    text = f"Nothing was observed: {_why_nothing(run)}."
+    if not (why := _why_nothing(run)):
+        return "Waiting for the first step."
+    text = f"Nothing was observed: {why}."
     return f"{text} The job {how_it_ended(run)}." if failed else text
 
 
@@ -322,6 +324,7 @@ def _failed(run: Run) -> bool:
 
 
 def _why_nothing(run: Run) -> str:
+    """Return why a run has no step; empty where the first one may still come."""
     info = run.info
     if info is not None and info.config.get("capture") == "off":
         return "capture is off"
@@ -342,7 +345,7 @@ def _why_nothing(run: Run) -> str:
     if run.damage:
         return "the stored data cannot be read"
     if run.state == "running":
-        return "no optimizer step so far"
+        return ""
     if stepped:
         return (
             "a process trained, but no step was stored: "

@@ -74,7 +74,7 @@ def state_lines(
     root = summary.diagnosis[0].root if summary.diagnosis else None
     first = next((f for f in summary.findings if f.fingerprint == root), None)
     if summary.replay is not None:
-        lines += [f"  {style.safe(line)}" for line in summary.replay.lines]
+        lines += [f"  {style.safe(line)}" for line in summary.replay.told()]
     lines += kept_lines(summary.called or summary.run.id, summary.snapshots, style, first)
     if summary.known:
         lines.append(f"  left out: {count_of(summary.known, 'finding')} in the baseline")

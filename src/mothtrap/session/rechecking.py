@@ -12,15 +12,15 @@ from pathlib import Path
 
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import MothtrapError, ReplayError
-from mothtrap.core.replays import ReplayResult, StoredReplay
-from mothtrap.report.replays import all_match, as_json, as_text
+from mothtrap.core.replays import ReplayResult
+from mothtrap.report.replays import all_match
 from mothtrap.session.folder_copy import command_in, copy_folder
 from mothtrap.session.repeatability import NOT_DETERMINISTIC, REPEATABLE, TRANSIENT
 from mothtrap.session.replay import Replayed, ReplayOptions, replay
+from mothtrap.session.replay_results import keep
 from mothtrap.session.replay_start import Start
 from mothtrap.snapshot.format import Stored, stored
 from mothtrap.snapshot.retention import is_onset
-from mothtrap.store.layout import attempt_folder, attempts, write_replay
 
 LOOK_EVERY_S = 2.0
 """Pause between two looks for a bad step; chosen by hand."""
@@ -81,7 +81,7 @@ class Rechecker:
                 found = rechecked(self._run, bad, Path(scratch), beside=beside)
             said = conclusion(found.results, found.warnings)
             self._say(f"mothtrap: recheck of step {bad.step}: {said}")
-            _store(self._run, bad.step, found, said)
+            keep(self._run, found, (f"recheck: {said}",))
         except (MothtrapError, OSError, ValueError) as err:
             self._say(f"mothtrap: cannot recheck step {bad.step} ({in_one_line(err)})")
 
@@ -129,17 +129,6 @@ def conclusion(results: Sequence[ReplayResult], warnings: Sequence[str]) -> str:
         return said[0]
     why = "; ".join(warnings) or "the step could not be compared with the run"
     return f"no conclusion: {why}"
-
-
-def _store(run: Path, step: int, found: Replayed, said: str) -> None:
-    """Keep the result in the run, where `show` and the page read it."""
-    lines = as_text(found.snapshot, found.results, run.name, warnings=found.warnings)
-    told = StoredReplay(
-        step=step,
-        lines=(*lines.splitlines(), f"recheck: {said}"),
-        result=as_json(found.snapshot, found.results, found.warnings),
-    )
-    write_replay(attempt_folder(run, attempts(run)[-1]), told)
 
 
 def _refuse_foreign(start: Start) -> None:

@@ -113,7 +113,7 @@ class Replayed:
 def replay(
     run: Path, options: ReplayOptions, *, starting: Callable[[Start], None] = lambda _: None
 ) -> Replayed:
-    """Do a recorded step of a run again; nothing is written to the run.
+    """Do a recorded step of a run again.
 
     Args:
         run: folder of the run.

@@ -12,13 +12,12 @@ from rich.console import Console
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import MothtrapError, ReplayError
-from mothtrap.core.replays import StoredReplay
-from mothtrap.report.replays import as_json, as_text
+from mothtrap.report.replays import as_text
 from mothtrap.report.style import Style
 from mothtrap.session.replay import ReplayOptions, choose, replay
+from mothtrap.session.replay_results import keep
 from mothtrap.session.replay_start import Start
 from mothtrap.snapshot.retention import is_onset
-from mothtrap.store.layout import attempt_folder, attempts, write_replay
 
 
 def replay_at_end(run: Path) -> None:
@@ -40,10 +39,7 @@ def replay_at_end(run: Path) -> None:
             found.snapshot, found.results, run.name, warnings=found.warnings, style=style
         )
         say_on_stderr(f"\n{text}")
-        plain = as_text(found.snapshot, found.results, run.name, warnings=found.warnings)
-        result = as_json(found.snapshot, found.results, found.warnings)
-        told = StoredReplay(step=step, lines=tuple(plain.splitlines()), result=result)
-        write_replay(attempt_folder(run, attempts(run)[-1]), told)
+        keep(run, found)
     except KeyboardInterrupt:
         say_on_stderr(f"  replay skipped; later: mothtrap replay {run.name} --step {step}")
     except Exception as err:  # the job is done

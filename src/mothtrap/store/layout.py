@@ -285,6 +285,14 @@ def read_replay(attempt: Path) -> StoredReplay | None:
     return _read(attempt / "replay.json", StoredReplay)
 
 
+def replay_changed_ns(attempt: Path) -> int:
+    """Return when `replay.json` was last written, ns since the epoch; 0 when absent."""
+    try:
+        return (attempt / "replay.json").stat(follow_symlinks=False).st_mtime_ns
+    except OSError:
+        return 0
+
+
 def write_source(attempt: Path, source: Source) -> None:
     """Write `source.json` of an attempt."""
     _replace(attempt / "source.json", jsonable.encode(source))

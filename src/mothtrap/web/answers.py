@@ -87,6 +87,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     guarded: tuple[str, ...]
     notes: tuple[str, ...]
     replay: str
+    replayed: tuple[str, ...]
     called: str
     unit: str
     losses: tuple[str, ...]
@@ -186,6 +187,7 @@ def run_answer(
         guarded=tuple(line.strip() for line in guarded_lines(summary.guarded, Style())),
         notes=tuple(_notes(summary)),
         replay=_replay(summary),
+        replayed=summary.replay.told() if summary.replay is not None else (),
         called=summary.called or run.id,
         unit=unit_of(run),
         losses=_losses(run),

@@ -60,6 +60,7 @@ class AttemptView:
         self.info: RunInfo | None = None
         self.end: RunEnd | None = None
         self.replay: StoredReplay | None = None
+        self.replay_changed_ns = 0
         self.probed: Probed | None = None
         self.served: Served | None = None
         self.workers: dict[int, WorkerView] = {}
@@ -83,7 +84,7 @@ class AttemptView:
         # The end first: what a job wrote before it ended is then seen below.
         alive, dead = self._judge(unheard_s) if judge else (self.writing, self.gone)
         self.end = self.end or self._described("end", layout.read_end)
-        self.replay = self.replay or self._described("replay", layout.read_replay)
+        self._read_replay()
         self.probed = self.probed or self._described("probe", layout.read_probed)
         self.info = self.info or self._described("info", layout.read_info)
         if self.info is not None and self.info.kind is RunKind.SERVE:  # it grows
@@ -183,6 +184,13 @@ class AttemptView:
             closed = any(worker.ended is not None and worker.steps for worker in judged)
             if closed and not (monitor.statuses or monitor.findings or monitor.damage()):
                 yield number
+
+    def _read_replay(self) -> None:
+        """Read the latest replay, which may be made long after the end."""
+        changed_ns = layout.replay_changed_ns(self.path)
+        if changed_ns != self.replay_changed_ns:
+            self.replay_changed_ns = changed_ns
+            self.replay = self._described("replay", layout.read_replay)
 
     def _described(self, what: str, read: Callable[[Path], T | None]) -> T | None:
         """Read a description, whatever another one is like; what cannot be read is noted."""

@@ -76,6 +76,7 @@ function Detail({ told, found }) {
     <h3>Evidence</h3>
     <p class="muted">${seenIn(finding)}; confidence ${finding.confidence}</p>
     <${Evidence} finding=${finding} />
+    <${Replayed} finding=${finding} />
     <h3>Continue in the terminal</h3>
     <${Commands} finding=${finding} />
   </article>`;
@@ -131,6 +132,16 @@ function EvidenceChart({ told }) {
       at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />
       <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
         Open in Curves</a></p>`}`;
+}
+
+/** What a replay of the step found, and how to check a change of the script. */
+function Replayed({ finding }) {
+  const about = runAnswer.value.value;
+  if (!about?.replay || finding.step !== Number(stepOf(about.replay))) return null;
+  return html`<h3>Replay</h3>
+    ${about.replayed.length > 0 && html`<pre>${about.replayed.join("\n")}</pre>`}
+    <p><b>Check my change:</b> edit the script, then run the command again. It says whether step
+      ${" "}${stepOf(about.replay)} is finite now, and this page shows the result.</p>`;
 }
 
 function Commands({ finding }) {

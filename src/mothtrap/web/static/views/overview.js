@@ -88,7 +88,7 @@ function Healthy({ about, found }) {
 function headed(about) {
   if (about.state === "crashed") return [`The job crashed${after(about)}`, about.verdict];
   const [, head, rest, end] = /^([^(;]+?)(?: \((.*)\))?(;.*?)?\.?$/s.exec(about.verdict) ?? [];
-  return head?.startsWith("Nothing") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
+  return /^(Nothing|Waiting)/.test(head ?? "") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
     : [about.steps ? "Nothing wrong was found" : "Nothing was observed", about.verdict];
 }
 
