@@ -270,9 +270,11 @@ def _without_steps(run: Run) -> str:
 
 
 def counted(run: Run) -> tuple[int, str]:
-    """Return what was judged: the number of steps, or of rows for a probe run, and its unit."""
+    """Return what was judged and its unit: the number of steps, or of rows and predictions."""
     if run.probed is not None:
         return run.probed.judged, UNIT
+    if run.served is not None:
+        return run.served.rows, "prediction"
     return run.steps, unit_of(run)
 
 
@@ -293,7 +295,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
     waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
     steps = count_of(*counted(run))
-    noun = "probe" if run.kind is RunKind.PROBE else "rule"
+    noun = {RunKind.PROBE: "probe", RunKind.SERVE: "assertion"}.get(run.kind, "rule")
     if judged == 0:
         return f"Nothing was evaluated in {steps}: {_why_unjudged(run, rules)}"
     if known:
