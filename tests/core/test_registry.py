@@ -45,6 +45,14 @@ def test_a_part_of_another_distribution_is_found_but_not_imported(
     assert registry.load("mothtrap.adapters", "strange").X == 7
 
 
+def test_a_part_is_found_in_every_folder_of_the_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = install(tmp_path, monkeypatch, {"mothtrap.adapters": {"strange": "X = 7\n"}})
+    monkeypatch.setattr(sys, "path", [p for p in sys.path if p != str(folder)] + [str(folder)])
+    assert "strange" in registry.names("mothtrap.adapters")
+
+
 def test_our_part_goes_before_one_of_the_same_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
