@@ -53,16 +53,29 @@ GALLERY = (
     Shown(
         "cases/log_of_zero_late.py",
         "The logarithm of 0, late in training",
-        "Compute the loss from logits, so that the probability is never rounded to 0 before the logarithm.",
+        "Compute the loss from logits, so that the probability is never rounded to 0 before the "
+        "logarithm.",
     ),
-    Shown("cases/zero_init.py", "Weights that are initialized with 0", "Use the default initialization of PyTorch."),
-    Shown("cases/lr_diverges.py", "A learning rate that is too high", "Use a learning rate of 0.01."),
+    Shown(
+        "cases/zero_init.py",
+        "Weights that are initialized with 0",
+        "Use the default initialization of PyTorch.",
+    ),
+    Shown(
+        "cases/lr_diverges.py",
+        "A learning rate that is too high",
+        "Use a learning rate of 0.01.",
+    ),
     Shown(
         "cases/encoder_without_grad.py",
         "An encoder under `no_grad`",
         "Use `torch.no_grad()` only for evaluation.",
     ),
-    Shown("cases/sorted_not_shuffled.py", "Data sorted by class", "Set `shuffle=True` in the loader."),
+    Shown(
+        "cases/sorted_not_shuffled.py",
+        "Data sorted by class",
+        "Set `shuffle=True` in the loader.",
+    ),
     Shown(
         "cases/dying_relu.py",
         "Units that are dead from the start",
