@@ -10,13 +10,24 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.batch_as_sequence import BatchAsSequence
 
 
-def check(shape: tuple[int, ...], prediction: tuple[int, ...], *, steps: int = 3) -> list[Finding]:
+def check(
+    shape: tuple[int, ...],
+    prediction: tuple[int, ...],
+    *,
+    steps: int = 3,
+    samples: int | None = None,
+) -> list[Finding]:
     every = range(steps)
     return BatchAsSequence().check(
         window(
             *(
                 SequenceAxes(
-                    step=step, module="rnn", module_type="LSTM", shape=shape, location="net.py:4"
+                    step=step,
+                    module="rnn",
+                    module_type="LSTM",
+                    shape=shape,
+                    samples=samples,
+                    location="net.py:4",
                 )
                 for step in every
             ),
@@ -47,6 +58,13 @@ def test_rows_of_the_loss_along_the_axis_of_the_sequence_are_reported() -> None:
 )
 def test_stays_quiet(shape: tuple[int, ...], prediction: tuple[int, ...]) -> None:
     assert check(shape, prediction) == []
+
+
+def test_the_samples_of_the_loader_along_the_axis_of_the_sequence_are_reported() -> None:
+    [finding] = check((32, 12, 8), (32, 12, 4), samples=32)
+    assert "the loader drew 32 samples for the batch" in finding.message
+    assert check((12, 32, 8), (12, 4), samples=32) == []
+    assert check((12, 32, 8), (32, 12, 4), samples=5) == []
 
 
 def test_a_look_at_an_evaluation_does_not_count() -> None:

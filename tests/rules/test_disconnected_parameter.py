@@ -76,6 +76,15 @@ def test_an_output_that_goes_nowhere_is_a_note() -> None:
     assert [found.severity for found in check(loaded)] == [Severity.INFO]
 
 
+def test_a_small_part_that_the_model_returns_is_a_warning() -> None:
+    [finding] = check(
+        module("boxes", runs_without_graph=0, upstream=False, share=0.05, given_out=True)
+    )
+    assert finding.severity is Severity.WARNING
+    assert "although the model returns what is made of it" in finding.message
+    assert finding.fixes[0].startswith("Use its output in the loss")
+
+
 def test_a_large_part_whose_output_goes_nowhere_is_a_warning() -> None:
     [finding] = check(module("branch", runs_without_graph=0, upstream=False))
     assert finding.severity is Severity.WARNING

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.looks import batches, data
@@ -24,6 +25,13 @@ def test_fires_on_a_feature_far_smaller_than_the_others() -> None:
     assert (finding.evidence["largest_feature"], finding.evidence["smallest_feature"]) == (4, 1)
     assert finding.evidence["value"] == pytest.approx(1000, rel=0.15)
     assert (finding.layers, finding.location) == (("0",), "model.py:1")
+
+
+def test_stays_quiet_on_features_that_the_model_computes() -> None:
+    with pytest.raises(NotApplicable):
+        FeatureScaleMismatch().check(
+            window(*(msgspec.structs.replace(look, computed=True) for look in batches(TABLE)))
+        )
 
 
 def test_stays_quiet_on_features_of_like_scale() -> None:

@@ -7,6 +7,7 @@ from tests.rules.windows import LOSS, loss, loss_call_of, noise, series, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.evaluations import BootstrappedTargets
+from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Series
 from mothtrap.rules.loss_spike import LossSpike
@@ -96,6 +97,12 @@ def test_does_not_apply_to_a_gan_or_negative_losses() -> None:
 def test_cannot_judge_a_few_steps() -> None:
     with pytest.raises(NotEnoughData, match="81"):
         check(COURSE[:80])
+
+
+def test_one_row_without_an_axis_is_a_small_batch() -> None:
+    call = LossCall(step=0, operation="elementwise", prediction_shape=())
+    with pytest.raises(NotApplicable, match="few rows"):
+        check(spiked(9.0, back_after=N), call)
 
 
 @pytest.mark.parametrize("rows", [1, 4])

@@ -44,6 +44,12 @@ def test_stays_quiet(values: np.ndarray) -> None:
     assert check(values, call(2)) == []
 
 
+def test_a_loss_that_never_changes_in_hundreds_of_steps_is_an_error() -> None:
+    [finding] = LossUnchanged().check(window(loss(np.full(250, 1.0))))
+    assert finding.severity is Severity.ERROR
+    assert "equals its margin" in finding.fixes[0]
+
+
 def test_what_left_the_window_counts() -> None:
     assert check(np.full(40, 0.7), call(2), total=80, early=[0.9, 0.8]) == []
 

@@ -9,8 +9,15 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.trained_target import TargetWithGradient
 
 
-def check(*, trained: int = 0, idle: int = 0) -> list[Finding]:
-    seen = TrainedTarget(step=11, looks=5, trained=trained, idle=idle, location="train.py:7")
+def check(*, trained: int = 0, idle: int = 0, advantages: int = 0) -> list[Finding]:
+    seen = TrainedTarget(
+        step=11,
+        looks=5,
+        trained=trained,
+        idle=idle,
+        advantages=advantages,
+        location="train.py:7",
+    )
     return TargetWithGradient().check(window(loss([1.0] * 20), seen))
 
 
@@ -25,6 +32,13 @@ def test_a_target_of_parameters_that_nothing_steps_is_a_note() -> None:
     [finding] = check(idle=5)
     assert finding.severity is Severity.INFO
     assert "only costs time and memory" in finding.message
+
+
+def test_an_advantage_that_the_optimizer_changes_is_a_warning() -> None:
+    [finding] = check(advantages=5)
+    assert finding.severity is Severity.WARNING
+    assert "the advantage in the policy loss has a gradient" in finding.message
+    assert "values.detach()" in finding.fixes[0]
 
 
 def test_targets_of_a_few_looks_are_no_finding() -> None:

@@ -17,9 +17,15 @@ FEW_ROWS = 4
 
 
 def batch_rows(window: Window) -> int | None:
-    """Return the median number of predictions of a loss call, None if no loss call was seen."""
-    rows = [call.prediction_shape[0] for call in window.seen(LossCall) if call.prediction_shape]
-    return int(np.median(rows)) if rows else None
+    """Return the median number of predictions of a loss call, None if no loss call was seen.
+
+    A prediction without axes is one row, unless other calls have predictions with axes.
+    """
+    shapes = [call.prediction_shape for call in window.seen(LossCall)]
+    rows = [shape[0] for shape in shapes if shape]
+    if not rows:
+        return 1 if () in shapes else None
+    return int(np.median(rows))
 
 
 def steps_of_many_rows(window: Window) -> int:

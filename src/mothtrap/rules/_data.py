@@ -19,6 +19,15 @@ def by_layer(window: Window) -> dict[str, list[DataTaken]]:
     return found
 
 
+def tables_by_layer(window: Window) -> dict[str, list[DataTaken]]:
+    """Looks at data of the model, by layer, without features that the model computes itself."""
+    return {
+        layer: looks
+        for layer, looks in by_layer(window).items()
+        if not any(look.computed for look in looks)
+    }
+
+
 def feature_rms(look: DataTaken) -> Floats:
     """Root mean square of each feature, shape (features,); empty when there are too many."""
     rms: Floats = np.sqrt(np.square(look.feature_means) + np.square(look.feature_stds))

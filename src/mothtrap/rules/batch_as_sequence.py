@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
@@ -21,7 +22,8 @@ class BatchAsSequence(Rule):
 
     What it detects:
         A recurrent layer or `nn.MultiheadAttention` without `batch_first`, which treats axis 0 as
-        the sequence, although the size of axis 0 equals the number of rows of the loss.
+        the sequence, although axis 0 is the batch: its size equals the number of rows of the loss,
+        or the number of samples that the `DataLoader` drew.
 
     Why it matters:
         Information flows between the rows of a batch, and not between the positions of a
@@ -29,13 +31,14 @@ class BatchAsSequence(Rule):
         each prediction depends on the other rows of its batch.
 
     Fires:
-        Warning when in `looks` steps, and in `share` of the steps that were inspected, every loss
-        has as many rows as axis 0 of the input, axis 1 has more than one entry, and no axis of the
-        prediction has the size of axis 1.
+        Warning when in `looks` steps, and in `share` of the steps that were inspected, axis 1 of
+        the input has more than one entry and axis 0 is the batch: the loader drew as many samples
+        as axis 0 has entries and axis 1 has another size, or, without a loader, every loss has as
+        many rows as axis 0 and no axis of the prediction has the size of axis 1.
 
     Stays quiet:
-        For batches of one sequence, losses over every position, batch sizes equal to the sequence
-        length, and hand-written attention.
+        For batches of one sequence, batch sizes equal to the sequence length, and hand-written
+        attention. Without a loader, for losses over every position.
 
     What to do:
         - Set `batch_first=True` on the module, because the batch is axis 0 of the data.
@@ -70,7 +73,11 @@ class BatchAsSequence(Rule):
             if call.mode is Mode.TRAIN:
                 losses.setdefault(call.step, []).append(call)
         judged = {
-            module: [_swapped(axes, losses[axes.step]) for axes in every if axes.step in losses]
+            module: [
+                _swapped(axes, losses.get(axes.step, ()))
+                for axes in every
+                if axes.step in losses or axes.samples
+            ]
             for module, every in seen.items()
         }
         if all(len(verdicts) < self.looks for verdicts in judged.values()):
@@ -85,6 +92,8 @@ class BatchAsSequence(Rule):
     def _finding(self, window: Window, seen: list[SequenceAxes], wrong: list[str]) -> Finding:
         first = seen[0]
         batch, length = first.shape[:2]
+        drawn = f"the loader drew {batch} samples for the batch"
+        source = drawn if first.samples == batch else f"the loss has {batch} rows"
         return self.finding(
             window,
             severity=Severity.WARNING,
@@ -94,7 +103,7 @@ class BatchAsSequence(Rule):
             layers=tuple(wrong[:10]),
             message=(
                 f"{first.module} ({first.module_type}) treats axis 0 of its input of shape "
-                f"{first.shape} as the sequence, but the loss has {batch} rows: it runs over the "
+                f"{first.shape} as the sequence, but {source}: it runs over the "
                 f"{batch} rows of the batch, and treats the {length} positions as separate examples"
             ),
             evidence={"shape": list(first.shape), "modules": len(wrong)},
@@ -102,10 +111,14 @@ class BatchAsSequence(Rule):
         )
 
 
-def _swapped(axes: SequenceAxes, losses: list[LossCall]) -> bool:
-    """Return whether every loss of a step has as many rows as the module's sequence axis."""
+def _swapped(axes: SequenceAxes, losses: Sequence[LossCall]) -> bool:
+    """Return whether the module's sequence axis is the batch, by the loader or by the losses."""
     first, second = axes.shape[:2]
     if first == second or second < 2:
         return False
+    if axes.samples in (first, second):
+        return axes.samples == first
     shapes = [call.prediction_shape for call in losses]
-    return all(shape and shape[0] == first and second not in shape for shape in shapes)
+    return bool(shapes) and all(
+        shape and shape[0] == first and second not in shape for shape in shapes
+    )

@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._data import MOSTLY_ONE_VALUE, by_layer, pooled_features
+from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
 
 PAIRS_TOLD = 5
 """Most pairs that a message names."""
@@ -63,7 +63,7 @@ class CorrelatedFeatures(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Find pairs of features in the input of every first layer."""
-        taken = by_layer(window)
+        taken = tables_by_layer(window)
         compared = {
             layer: told
             for layer, looks in taken.items()

@@ -40,8 +40,9 @@ class DisconnectedParameter(Rule):
         the module ran without a graph, or its output is detached before the next module, and
         the weights still have the framework's default initialization. Warning when the weights
         do not, or when the module runs before every module that is reached. When its output does
-        not contribute to the loss: warning if the unreached modules have `aside_share` of the
-        parameters and their default initialization, else info.
+        not contribute to the loss: warning if the unreached modules have their default
+        initialization, and the model returns a tensor that depends on them or they have
+        `aside_share` of the parameters. Else info.
 
     Stays quiet:
         For modules that are never called (see `unused_module`), modules that run only in some
@@ -55,6 +56,7 @@ class DisconnectedParameter(Rule):
         - JAX: Remove the `jax.lax.stop_gradient` between the layer and the loss.
         - PyTorch: Take the module out of `torch.no_grad()`, or remove the `.detach()` or the
           `.item()`, `.numpy()`, `torch.tensor(...)` between it and the loss.
+        - PyTorch: Use its output in the loss, or leave the module out of the model.
         - Keras, JAX: Use its output in the loss; an `argmax` or rounding in between stops the
           gradient.
         - PyTorch: If it is frozen on purpose, set `requires_grad_(False)` on it and pass only
@@ -116,7 +118,8 @@ class DisconnectedParameter(Rule):
     def _weighs(self, found: list[UnreachedModule]) -> bool:
         """Return whether modules that miss the loss are a large, untrained part of the model."""
         share = sum(seen.share for seen in found)
-        return share >= self.aside_share and all(seen.untouched for seen in found)
+        is_untouched = all(seen.untouched for seen in found)
+        return is_untouched and (share >= self.aside_share or any(s.given_out for s in found))
 
     def _finding(self, window: Window, cause: str, found: list[UnreachedModule]) -> Finding:
         severity = Severity.WARNING
@@ -133,8 +136,12 @@ class DisconnectedParameter(Rule):
             UPSTREAM: "the output of its module leaves the graph before the next module",
             ASIDE: "the output of its module does not contribute to the loss",
         }[cause]
+        if cause == ASIDE and any(seen.given_out for seen in found):
+            words += ", although the model returns what is made of it"
         detached, without_graph, *others = self.fixes(window)
         fixes = (detached if cause == DETACHED else without_graph, *others)
+        if cause == ASIDE:
+            fixes = tuple(sorted(fixes, key=lambda fix: "in the loss" not in fix))
         return self.finding(
             window,
             severity=severity,

@@ -13,7 +13,7 @@ from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
-from mothtrap.rules._data import MOSTLY_ONE_VALUE, by_layer, pooled_features
+from mothtrap.rules._data import MOSTLY_ONE_VALUE, pooled_features, tables_by_layer
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class FeatureScaleMismatch(Rule):
 
     Stays quiet:
         For image channels, token ids, inputs of a normalization layer, features that are nearly
-        constant (one-hot, counts of rare words), and outputs of other trained layers.
+        constant (one-hot, counts of rare words), outputs of other trained layers, and features
+        that the model computes itself, such as embeddings of a time.
 
     What to do:
         - Standardize each feature: subtract its mean and divide by its standard deviation,
@@ -89,7 +90,8 @@ class FeatureScaleMismatch(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the features of every first layer."""
-        taken = {layer: looks for layer, looks in by_layer(window).items() if not looks[0].grid}
+        every = tables_by_layer(window)
+        taken = {layer: looks for layer, looks in every.items() if not looks[0].grid}
         tables = {layer: looks for layer, looks in taken.items() if looks[0].feature_stds}
         if not tables:
             if window.total_steps < 1:

@@ -37,7 +37,7 @@ class LossUnchanged(Rule):
 
     Fires:
         Error when a class loss has one class and the loss is 0 in `few_steps` steps. Warning when
-        all losses of the run, at least `num_steps`, are equal.
+        all losses of the run, at least `num_steps`, are equal; error from `many_steps` on.
 
     Stays quiet:
         For a loss that changed in any step, skipped steps, and the first steps.
@@ -46,6 +46,9 @@ class LossUnchanged(Rule):
         - Trace the loss back to the weights: it must be computed from the model's output, and
           not from constants, rounded values, or detached tensors.
         - Check that the optimizer has the parameters of this model and a learning rate above 0.
+        - A triplet or margin loss that equals its margin: all distances are equal. Check that
+          anchor, positive, and negative are different rows of different classes, and look at
+          whether all embeddings have become equal.
 
     Example:
         loss = F.cross_entropy(nn.Linear(64, 1)(x), y)      # one class: always 0
@@ -64,6 +67,10 @@ class LossUnchanged(Rule):
         30,
         unit="steps",
         source="chosen by hand: in half precision a loss can repeat for some steps",
+    )
+
+    many_steps: int = threshold(
+        200, unit="steps", source="chosen by hand: nothing was learned in all of them"
     )
 
     def check(self, window: Window) -> list[Finding]:
@@ -91,7 +98,12 @@ class LossUnchanged(Rule):
         if series.total < self.num_steps or len(loss_S) < self.num_steps:
             return None
         what = f"the loss is exactly {value:.6g} in all {series.total} steps"
-        return self._finding(window, series, Severity.WARNING, what, None)
+        trace, optimizer, margin = self.fixes(window)
+        fixes: tuple[str, ...] = trace, optimizer
+        if _calls(window, series) == [] and value > 0:
+            fixes = margin, trace, optimizer
+        severity = Severity.ERROR if series.total >= self.many_steps else Severity.WARNING
+        return self._finding(window, series, severity, what, fixes)
 
     def _finding(
         self,
@@ -99,7 +111,7 @@ class LossUnchanged(Rule):
         series: Series,
         severity: Severity,
         message: str,
-        fixes: tuple[str, ...] | None,
+        fixes: tuple[str, ...],
     ) -> Finding:
         return self.finding(
             window,
@@ -109,7 +121,7 @@ class LossUnchanged(Rule):
             count=series.total,
             message=message,
             evidence={"value": float(series.values_S[-1]), "steps": series.total},
-            fixes=fixes if fixes is not None else self.fixes(window),
+            fixes=fixes,
             location=series.location,
         )
 

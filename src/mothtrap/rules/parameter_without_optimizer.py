@@ -73,7 +73,7 @@ class ParameterWithoutOptimizer(Rule):
         Need(facts=(OptimizerFacts,), optional=True),
         Need(kinds=("gradient",), statistics=("l2",), optional=True),
     )
-    explains = (*UNLEARNED,)
+    explains = (*UNLEARNED, "detached_term", "eval_mode_in_training")
 
     reached_steps: int = threshold(
         20,

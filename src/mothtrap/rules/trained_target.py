@@ -19,16 +19,19 @@ class TargetWithGradient(Rule):
 
     What it detects:
         A loss between a prediction and a target that a model computes with a graph: the target
-        `reward + gamma * value` of Q-learning, or the output of a teacher or a target network.
+        `reward + gamma * value` of Q-learning, or the output of a teacher or a target network. Also
+        a policy loss whose advantage, such as `returns - values`, has a graph.
 
     Why it matters:
         The optimizer also changes the target to meet the prediction. The values that are learned
         then differ from those that the method defines. If no optimizer holds the target's
-        parameters, the backward pass through the target only costs time and memory.
+        parameters, the backward pass through the target only costs time and memory. Through an
+        advantage the policy loss pushes the value up or down instead of toward the return.
 
     Fires:
         Warning when in at least `looks` observed backward passes of a line the target is a number
-        plus a weighted prediction and its gradient changes parameters of the optimizer. Info when
+        plus a weighted prediction, or a log probability is multiplied by an advantage, and the
+        gradient of the target or advantage changes parameters of the optimizer. Info when
         the target reaches only parameters that neither the prediction nor the optimizer uses.
 
     Stays quiet:
@@ -38,6 +41,7 @@ class TargetWithGradient(Rule):
     What to do:
         - Compute the target without a gradient: `with torch.no_grad():` around it, or
           `target.detach()`.
+        - Weight the log probability by numbers: `-log_prob * (returns - values.detach())`.
 
     Example:
         target = reward + gamma * q(next_state).max(1).values      # needs no_grad
@@ -62,9 +66,15 @@ class TargetWithGradient(Rule):
         seen = list(window.seen(TrainedTarget))
         trained = [one for one in seen if one.trained >= self.looks]
         idle = [one for one in seen if one.idle >= self.looks]
-        if not trained and not idle:
+        weighted = [one for one in seen if one.advantages >= self.looks]
+        what, fixes = "target of the loss", self.fixes(window)[:1]
+        if weighted:
+            first, count = weighted[0], weighted[0].advantages
+            what, fixes = "advantage in the policy loss", self.fixes(window)[::-1]
+            why = "so the policy loss also changes the values"
+        elif not trained and not idle:
             return []
-        if trained:
+        elif trained:
             first, count = trained[0], trained[0].trained
             why = "so the optimizer also changes the target to meet the prediction"
         else:
@@ -73,15 +83,16 @@ class TargetWithGradient(Rule):
         return [
             self.finding(
                 window,
-                severity=Severity.WARNING if trained else Severity.INFO,
+                severity=Severity.WARNING if trained or weighted else Severity.INFO,
                 step=0,
                 last_step=first.step,
                 count=count,
                 message=(
-                    f"the target of the loss has a gradient in {count} of {first.looks} backward "
+                    f"the {what} has a gradient in {count} of {first.looks} backward "
                     f"passes (limit {self.looks}), {why}"
                 ),
                 evidence={"passes": count, "looks": first.looks, "limit": self.looks},
                 location=first.location,
+                fixes=fixes,
             )
         ]

@@ -17,9 +17,13 @@ MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
 
 _by_count: dict[int, list[str]] = {}
+_looked_at: dict[str, tuple[int, str]] = {}
+"""By name of a module: its id, and its file if that is the user's, else an empty text."""
 
 
-def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | None:
+def only_call(
+    *names: str, among: Iterable[ModuleType] | None = None, arguments: int | None = None
+) -> str | None:
     """Return `file:line` of the only line that calls a function or method of these names.
 
     Calls through imported modules that are no framework (`math.log`), of functions that the file
@@ -28,12 +32,19 @@ def only_call(*names: str, among: Iterable[ModuleType] | None = None) -> str | N
     Args:
         names: the last part of it, such as `log`, and other spellings.
         among: modules of the user's to look into; None: all that are loaded.
+        arguments: number of arguments of the call, or of the elements of its only one; None: any.
     """
     users = _users_files(among) if among is not None else _loaded()
     if not 0 < len(users) <= MOST_FILES:
         return None
     calls = [(file, _calls(file)) for file in users]
-    found = {(file, line) for file, of in calls for name in names for line in of.get(name, ())}
+    found = {
+        (file, line)
+        for file, of in calls
+        for name in names
+        for line, count in of.get(name, ())
+        if arguments in (None, count)
+    }
     return line_of(*found.pop()) if len(found) == 1 else None
 
 
@@ -42,8 +53,18 @@ def _loaded() -> list[str]:
     count = len(sys.modules)
     if count not in _by_count:
         _by_count.clear()
-        _by_count[count] = _users_files(list(sys.modules.values()))
+        files = {_file_of(name, module) for name, module in list(sys.modules.items())}
+        _by_count[count] = sorted(files - {""})
     return _by_count[count]
+
+
+def _file_of(name: str, module: ModuleType) -> str:
+    """Return the file of a module if it is the user's; each module is looked at once."""
+    known, file = _looked_at.get(name, (0, ""))
+    if known != id(module):
+        file = next(iter(_users_files([module])), "")
+        _looked_at[name] = id(module), file
+    return file
 
 
 def _users_files(modules: Iterable[ModuleType]) -> list[str]:
@@ -52,26 +73,33 @@ def _users_files(modules: Iterable[ModuleType]) -> list[str]:
 
 
 @functools.lru_cache(maxsize=MOST_FILES)
-def _calls(file: str) -> dict[str, list[int]]:
-    """Return the lines of all calls in a file by the last part of what is called."""
+def _calls(file: str) -> dict[str, list[tuple[int, int]]]:
+    """Return line and number of arguments of all calls in a file, by the last part of the name."""
     try:
         with open(file, "rb") as opened:
             tree = ast.parse(opened.read(MOST_BYTES))
     except (OSError, SyntaxError, ValueError, RecursionError):
         return {}
     imported, own = dict(_imported(tree)), set(_defined(tree))
-    lines: dict[str, list[int]] = {}
+    lines: dict[str, list[tuple[int, int]]] = {}
     for node in ast.walk(tree):
         if not isinstance(node, ast.Call) or _takes_text(node):
             continue
         called = node.func
         if isinstance(called, ast.Name) and imported.get(called.id) in FRAMEWORKS:
-            lines.setdefault(called.id, []).append(node.lineno)
+            lines.setdefault(called.id, []).append((node.lineno, _count(node)))
         elif isinstance(called, ast.Attribute) and called.attr not in own:
             holder = called.value.id if isinstance(called.value, ast.Name) else ""
             if imported.get(holder, FRAMEWORKS[0]) in FRAMEWORKS:
-                lines.setdefault(called.attr, []).append(called.end_lineno or node.lineno)
+                place = called.end_lineno or node.lineno
+                lines.setdefault(called.attr, []).append((place, _count(node)))
     return lines
+
+
+def _count(call: ast.Call) -> int:
+    """Return the number of arguments of a call, or of the elements of its only one."""
+    only = call.args[0] if len(call.args) == 1 else None
+    return len(only.elts) if isinstance(only, ast.Tuple | ast.List) else len(call.args)
 
 
 def _takes_text(call: ast.Call) -> bool:

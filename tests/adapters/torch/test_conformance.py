@@ -37,10 +37,12 @@ class TestTorch(AdapterTests):
         "FailedLoss": "tests/adapters/torch/losses/test_failed_loss.py",
         "StepGuarded": "tests/adapters/torch/reproduce/guarding/test_guarded_steps.py",
         "CheckpointSaved": "tests/adapters/torch/optimization/test_checkpoints.py",
+        "RestoredNothing": "tests/adapters/torch/optimization/test_restores.py",
         "WeightsSaved": "tests/adapters/torch/optimization/test_saved_weights.py",
         "ScheduleEnded": "tests/adapters/torch/optimization/test_schedules.py",
         "MaskOfOnes": "tests/adapters/torch/layers/test_attention_masks.py",
         "SequenceAxes": "tests/adapters/torch/layers/test_sequence_axes.py",
+        "MixedAxes": "tests/adapters/torch/losses/test_mixed_axes.py",
         "DetachedTerm": "tests/adapters/torch/losses/test_detached_terms.py",
         "EqualStates": "tests/adapters/torch/forward/test_equal_states.py",
         "TrainedTarget": "tests/adapters/torch/losses/test_trained_targets.py",
@@ -88,7 +90,7 @@ FAULTY = (
     *("loss_scale_collapse", "symmetric_initialization", "router_collapse"),
 )
 """Faulty programs, among whose facts, tensors and scalars is each that one process can have."""
-STEPS = 40
+STEPS = 24
 
 
 def run_faulty(name: str) -> None:

@@ -27,6 +27,8 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     `correlations` how much (absolute); empty when not looked at.
     `cut_at`: line that detached the tensor, where layers with a graph ran before in the
     forward and the tensor is no input of the root.
+    `computed`: by its size the tensor is no input of the root and not several of them joined: the
+    model made it, such as an embedding of a time.
     """
 
     layer: str
@@ -49,6 +51,7 @@ class DataTaken(Fact, frozen=True, kw_only=True, tag=True):
     partners: tuple[int, ...] = ()
     correlations: tuple[float, ...] = ()
     cut_at: str | None = None
+    computed: bool = False
     location: str | None = None
 
     @property
@@ -181,12 +184,14 @@ class SequenceAxes(Fact, frozen=True, kw_only=True, tag=True):
     """A recurrence or an attention that takes axis 0 of its input for the sequence.
 
     The input has the `shape` (sequence, batch, features), as the module sees it (`batch_first` is
-    not set). `location` is the line that made the module.
+    not set). `samples` is the number of samples that a loader drew for the batch; None if the
+    batch comes from no loader. `location` is the line that made the module.
     """
 
     module: str
     module_type: str
     shape: tuple[int, ...]
+    samples: int | None = None
     location: str | None = None
 
 

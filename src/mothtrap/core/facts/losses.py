@@ -167,16 +167,35 @@ class DetachedTerm(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class MixedAxes(Fact, frozen=True, kw_only=True, tag=True):
+    """A view behind a loss changed the order of axes without moving their values.
+
+    At `mixed` of `looks` at backwards of a line, a tensor of shape `given` was viewed with the
+    shape `became`. If `targets` is true, the prediction of shape `given` and targets of shape
+    `became` were both flattened. `location` is the line of the view if there is only one, else
+    that of the loss.
+    """
+
+    looks: int
+    mixed: int
+    given: tuple[int, ...]
+    became: tuple[int, ...]
+    targets: bool = False
+    location: str | None = None
+
+
 class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     """The target of a loss has a gradient.
 
     Of `looks` at backwards of a line, at `trained` of them the target was a number plus a weighted
     prediction (`reward + gamma * value`) and its gradient changed parameters that were stepped. At
     `idle` of them it reached parameters, but none that the prediction reaches or that was stepped.
-    `location` is the line of the loss.
+    At `advantages` of them the loss was a log probability times an advantage whose gradient changed
+    parameters that were stepped. `location` is the line of the loss.
     """
 
     looks: int
     trained: int = 0
     idle: int = 0
+    advantages: int = 0
     location: str | None = None

@@ -15,10 +15,10 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     them whose output hung on no gradient, `runs_in_evaluation` in forwards without a graph;
     `calls_are_seen` is False where the module runs out of sight.
     `upstream`: it ran before every module that was reached. `detached_before`: the module
-    that was called with its output, cut off; None where that was not seen. `changed`: something
-    else changed its values. `untouched`: its values look as the framework initializes them;
-    None = cannot be told. `since`: the first of the counted steps, of which not each is
-    looked at; None in older runs.
+    that was called with its output, cut off; None where that was not seen. `given_out`: the
+    model returned a tensor that depends on it. `changed`: something else changed its values.
+    `untouched`: its values look as the framework initializes them; None = cannot be told. `since`:
+    the first of the counted steps, of which not each is looked at; None in older runs.
     """
 
     module: str
@@ -32,6 +32,7 @@ class UnreachedModule(Fact, frozen=True, kw_only=True, tag=True):
     calls_are_seen: bool = True
     upstream: bool = False
     detached_before: str | None = None
+    given_out: bool = False
     changed: bool = False
     untouched: bool | None = None
     location: str | None = None

@@ -79,6 +79,20 @@ class WeightsSaved(Fact, frozen=True, kw_only=True, tag=True):
     evaluations: int = 0
 
 
+class RestoredNothing(Fact, frozen=True, kw_only=True, tag=True):
+    """`load_state_dict` was given a state whose tensors are the module's own.
+
+    `kept_step` is the number of steps before which the state was taken, `taken_at` the line that
+    took it. `step` counts the steps that the weights have taken since the beginning. `location` is
+    the line that loaded it.
+    """
+
+    module: str
+    kept_step: int
+    taken_at: str | None = None
+    location: str | None = None
+
+
 class Resumed(Fact, frozen=True, kw_only=True, tag=True):
     """A restarted job goes on at `step`; `evidence` says how that is known.
 

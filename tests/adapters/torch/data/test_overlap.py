@@ -185,3 +185,21 @@ def test_the_same_rows_evaluated_after_every_step_are_an_evaluation() -> None:
             evaluate(model, x[90:])
         end(model, seen)
     assert told(seen) == [(100, 30, 10)] * 3
+
+
+def test_a_small_evaluation_without_equal_rows_does_not_rule_out_chance() -> None:
+    model, x = classifier(), torch.randint(0, 3, (900, 6)).float()
+    held_out = torch.unique(torch.randint(0, 3, (60, 6)).float(), dim=0)[:30]
+    loader = DataLoader(TensorDataset(x), batch_size=30, shuffle=True)
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(3):
+            for (rows,) in loader:
+                optimizer.zero_grad()
+                model(rows).square().mean().backward()
+                optimizer.step()
+            evaluate(model, held_out)
+        end(model, seen)
+    found = seen.observed(RowsShared)
+    assert found
+    assert all(one.expected_share > 0.3 and one.shared > 10 for one in found)

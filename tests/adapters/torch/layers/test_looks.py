@@ -84,6 +84,24 @@ def test_what_a_model_does_to_its_input_first_is_seen() -> None:
     assert look.largest <= 1
 
 
+class Timed(nn.Module):
+    """Joins its input with waves of a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6 + 8, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(torch.cat([x, torch.sin(x[:, :1] * torch.arange(8))], 1))
+
+
+def test_what_a_model_computes_itself_is_marked() -> None:
+    [*timed] = told(train(Timed(), table()), DataTaken)
+    [*plain] = told(train(nn.Sequential(nn.Flatten(), nn.Linear(6, 3)), table() / 2), DataTaken)
+    assert {look.computed for look in timed} == {True}
+    assert {look.computed for look in plain} == {False}
+
+
 def test_tokens_are_no_data() -> None:
     model = nn.Sequential(nn.Embedding(10, 6), nn.Linear(6, 1))
     assert told(train(model, torch.randint(0, 10, (8, 5))), DataTaken) == []

@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.adapters.torch.watched import sgd, watched
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from mothtrap.core.facts.layers import SequenceAxes
 
@@ -38,3 +39,16 @@ def test_modules_that_take_axis_0_for_the_sequence_are_told(kind: str, batch_fir
         return
     assert {(one.module, one.shape) for one in found} == {("layer", (5, 3, 8))}
     assert {one.module_type for one in found} == {type(model.layer).__name__}
+
+
+def test_the_samples_of_a_loader_are_counted() -> None:
+    model = Reader("recurrence", batch_first=False)
+    optimizer = sgd(model)
+    loader = DataLoader(TensorDataset(torch.randn(20, 3, 8)), batch_size=5, shuffle=True)
+    with watched() as seen:
+        for (x,) in loader:
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+    found = [one for one in seen.observed(SequenceAxes) if isinstance(one, SequenceAxes)]
+    assert {one.samples for one in found} == {5}

@@ -67,6 +67,13 @@ def of_a_dictionary(model: nn.Module) -> None:
     loss.backward()
 
 
+def one_by_one(model: nn.Module) -> None:
+    losses = terms(model)
+    losses["penalty"] = losses["penalty"].detach()
+    loss = sum(one for one in losses.values())
+    loss.backward()
+
+
 @pytest.mark.parametrize(
     ("step", "name"),
     [
@@ -75,6 +82,7 @@ def of_a_dictionary(model: nn.Module) -> None:
         (as_a_number, "penalty"),
         (added_later, "penalty"),
         (of_a_dictionary, "losses['penalty']"),
+        (one_by_one, "losses['penalty']"),
     ],
 )
 def test_a_term_without_a_graph_is_found(step: Callable[[nn.Module], None], name: str) -> None:

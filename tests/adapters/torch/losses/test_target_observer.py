@@ -36,6 +36,44 @@ def trained(steps: int, target: Callable[[torch.Tensor], torch.Tensor]) -> list[
     return seen.observed(LossCall)
 
 
+class Decoder(nn.Module):
+    """Gets its targets, and embeds them one position later or at their own position."""
+
+    def __init__(self, *, shifts: bool, steps: bool) -> None:
+        super().__init__()
+        self.shifts, self.steps = shifts, steps
+        self.embedding = nn.Embedding(8, 6)
+        self.layer = nn.GRU(6, 6, batch_first=True)
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, targets: torch.Tensor) -> torch.Tensor:
+        first = torch.zeros_like(targets[:, :1])
+        given = torch.cat([first, targets[:, :-1]], 1) if self.shifts else targets
+        parts = given.split(1, dim=1) if self.steps else [given]
+        state, outputs = None, []
+        for part in parts:
+            output, state = self.layer(self.embedding(part), state)
+            outputs.append(output)
+        return self.head(torch.cat(outputs, 1))
+
+
+@pytest.mark.parametrize("steps", [False, True])
+def test_a_decoder_that_shifts_its_targets_is_not_given_them(steps: bool) -> None:
+    found = {}
+    for shifts in (False, True):
+        model = Decoder(shifts=shifts, steps=steps)
+        with watched(capture=DEFAULT) as seen:
+            optimizer = sgd(model)
+            for _ in range(2):
+                functional.cross_entropy(model(TOKENS).mT, TOKENS).backward()
+                optimizer.step()
+                optimizer.zero_grad()
+        [call, *_] = [c for c in seen.observed(LossCall) if c.targets is not None]
+        assert call.targets is not None
+        found[shifts] = call.targets.input_offsets
+    assert found == {False: (0,), True: ()}
+
+
 class OwnLoss(nn.Module):
     """A loss of the script, a module as that of PyTorch is."""
 

@@ -91,3 +91,39 @@ def test_a_target_of_another_network_that_nothing_steps_is_idle(step: Step) -> N
 @pytest.mark.parametrize("step", [without_gradient, two_views, features, regression])
 def test_other_losses_have_no_such_target(step: Step) -> None:
     assert found(step) == []
+
+
+@pytest.mark.parametrize("detached", [False, True])
+@pytest.mark.parametrize("negated_first", [False, True])
+def test_an_advantage_with_a_gradient_is_told(detached: bool, negated_first: bool) -> None:
+    torch.manual_seed(0)
+    policy, values = nn.Linear(6, 3), nn.Linear(6, 1)
+    with watched() as seen:
+        optimizer = sgd(nn.ModuleList([policy, values]))
+        for _ in range(STEPS):
+            x = state()
+            actions = torch.distributions.Categorical(logits=policy(x))
+            log_prob, value = actions.log_prob(actions.sample()), values(x)[:, 0]
+            advantage = reward() - (value.detach() if detached else value)
+            gain = -log_prob * advantage if negated_first else -(log_prob * advantage)
+            optimizer.zero_grad()
+            (gain.mean() + F.mse_loss(value, reward())).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        every = [one for one in seen.observed(TrainedTarget) if isinstance(one, TrainedTarget)]
+    assert [one.advantages for one in every] == ([] if detached else [5])
+
+
+def test_a_scaled_difference_in_a_flow_is_no_advantage() -> None:
+    torch.manual_seed(0)
+    scale, shift = nn.Linear(6, 6), nn.Linear(6, 6)
+    with watched() as seen:
+        optimizer = sgd(nn.ModuleList([scale, shift]))
+        for _ in range(STEPS):
+            h = torch.tanh(scale(state()))
+            z = (h - shift(h)) * torch.exp(-h)  # a coupling layer
+            optimizer.zero_grad()
+            (z.square().mean() + h.mean()).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        assert seen.observed(TrainedTarget) == []

@@ -232,3 +232,30 @@ def test_a_player_whose_turn_comes_rarely_is_not_idle() -> None:
             rarely.zero_grad()
     assert seen.observed(IdleOptimizer) == []
     assert {told.module for told in seen.observed(UnreachedModule)} == {"extra"}
+
+
+class TwoHeads(nn.Module):
+    """Two heads; it returns the output of both, or of the first one only."""
+
+    def __init__(self, returned: bool) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(6, 3), nn.Linear(6, 3)
+        self.returned = returned
+
+    def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
+        first, second = self.first(x), self.second(x)
+        return {"first": first, "second": second} if self.returned else {"first": first}
+
+
+@pytest.mark.parametrize("returned", [False, True])
+def test_a_part_that_the_model_returns_is_told(returned: bool) -> None:
+    def act() -> None:
+        model = TwoHeads(returned)
+        optimizer = sgd(model)
+        for _ in range(STEPS):
+            x, y = batch()
+            optimizer.zero_grad()
+            functional.cross_entropy(model(x)["first"], y).backward()
+            optimizer.step()
+
+    assert unreached(act)["second"].given_out is returned

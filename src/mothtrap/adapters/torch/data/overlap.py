@@ -353,14 +353,17 @@ def _expected(trained: _Trained, digest_N: Digests) -> float:
     """Share of an evaluation's rows that are in training by chance.
 
     From how often two rows are equal: of a training batch, which is more often where rows
-    are drawn with replacement, or of the evaluation, whichever is less.
+    are drawn with replacement, or of the evaluation, whichever is less. Where no row is
+    drawn twice, equal rows of a batch are in the data, and an evaluation of few rows may have
+    missed a pair, so one more is counted.
     """
-    count = len(digest_N)
+    count, source = len(digest_N), trained.source
+    missed = source is not None and source.plan.sampler in WITHOUT_REPLACEMENT
     chances = []
     if trained.pairs:
         chances.append(trained.equal_pairs / trained.pairs)
     if count > 1:
         equal = count - len(np.unique(digest_N))
-        chances.append(2 * equal / (count * (count - 1)))
-    chance = min(chances, default=0.0)
+        chances.append((equal + missed) / (count * (count - 1) / 2))
+    chance = min(1.0, *chances) if chances else 0.0
     return float(1 - (1 - chance) ** len(trained.rows))

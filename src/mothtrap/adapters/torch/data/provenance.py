@@ -156,6 +156,12 @@ class ProvenanceObserver:
         self._unused.loaded(label)
         self._held.append(Handed(told, held, rows, self._backwards, sizes=sizes))
 
+    @property
+    def samples_drawn(self) -> int | None:
+        """Samples that a loader drew for the latest batch of the step in progress, if known."""
+        batch = self._step.batches[-1] if self._step.batches else None
+        return batch.rows if batch is not None and batch.indices else None
+
     def found_finite(self) -> None:
         """All tensors of the batch that was loaded last are finite."""
         if self._held:

@@ -99,11 +99,11 @@ class ForwardObserver:
         self.compilations = CompilationObserver(job, self._returned_in_graph)
         self.reach = ReachObserver(job, optimizers)
         self.narrow = HalfPrecisionObserver(job, optimizers)
-        self.looks = ForwardLooks(job)
         self.retained = RetainedOutputs()
         self._fast_outputs = FastPathOutputs(job, self.calls, self.retained, self._returned)
         self._thread = thread = job.training_thread
         self.inputs = InputObserver(job, lambda: thread.watched)
+        self.looks = ForwardLooks(job, self.inputs.loaders.provenance)
         self.recording = Recording(job, lambda: thread.watched)
         self.attributes = Attributes(TrackedObjects(job.book, optimizers))
         self.recomputes = False

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
+from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.layers import AttentionLook
-from mothtrap.core.facts.losses import DetachedTerm, TrainedTarget
+from mothtrap.core.facts.losses import DetachedTerm, MixedAxes, TrainedTarget
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
@@ -28,4 +29,5 @@ def add_loss_observers(job: Job, observers: Observers, targets: TargetOrderObser
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
+    observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)

@@ -25,6 +25,7 @@ from mothtrap.adapters.torch.hooks.tracer import Tracer
 from mothtrap.adapters.torch.job.uncompiled import breaks_graphs, frame_uncompiled
 from mothtrap.adapters.torch.losses import loss_calls
 from mothtrap.adapters.torch.optimization.optimizers import has_closure
+from mothtrap.adapters.torch.optimization.restores import RestoreObserver
 from mothtrap.core.phases import BACKWARD, DATA, OPTIMIZER, OTHER, SAVE
 from mothtrap.tracing.read_ahead import when_handed
 from mothtrap.tracing.replacements import drop_own_frame
@@ -123,12 +124,17 @@ class ProcessHooks(TorchHandle):
             nn.Module, "__init__", _around(before=lambda module, *_, **__: contain(built, module))
         )
 
-        def state_given(_: Any, module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        def state_given(state: Any, module: nn.Module, *args: Any, **kwargs: Any) -> None:
             if not args and "destination" not in kwargs:  # a part is asked with these
                 state_asked(module)
+                contain(restores.given, state)
 
-        state_asked = self.tracer.state_asked
+        def loading(module: nn.Module, state: Any = None, *_: Any, **kwargs: Any) -> None:
+            contain(restores.loading, module, kwargs.get("state_dict", state))
+
+        state_asked, restores = self.tracer.state_asked, RestoreObserver(self.tracer)
         self._replace(nn.Module, "state_dict", _around(after=state_given))
+        self._replace(nn.Module, "load_state_dict", _around(before=loading))
 
     def _hook_optimizers(self) -> None:
         tracer, sampling, phases = self.tracer, self.tracer.sampling, self.phases

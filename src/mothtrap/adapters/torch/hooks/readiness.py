@@ -32,7 +32,13 @@ from mothtrap.core.facts.layers import (
     SequenceAxes,
     UnitInputs,
 )
-from mothtrap.core.facts.losses import DetachedTerm, LossCall, TokenShares, TrainedTarget
+from mothtrap.core.facts.losses import (
+    DetachedTerm,
+    LossCall,
+    MixedAxes,
+    TokenShares,
+    TrainedTarget,
+)
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.facts.modules import (
     FrozenParameters,
@@ -51,6 +57,7 @@ from mothtrap.core.facts.optimizers import (
     UnownedParameter,
     UpdateDirection,
 )
+from mothtrap.core.facts.workers import RestoredNothing
 
 Facts = tuple[type[Fact], ...]
 
@@ -65,12 +72,12 @@ OF_FORWARDS: Final = frozenset(
     )
 )
 """Facts that only a forward of a model can show."""
-OF_BACKWARDS: Final = frozenset((LossCall, TokenShares, LossesKept, GradientsCleared))
+OF_BACKWARDS: Final = frozenset((LossCall, MixedAxes, TokenShares, LossesKept, GradientsCleared))
 """Facts that only a backward can show."""
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, TrainedTarget),
+        *(DetachedTerm, RestoredNothing, TrainedTarget),
     )
 )
 """Facts that only a step of an optimizer, or an update by hand, can show."""

@@ -45,6 +45,7 @@ from mothtrap.core.facts.losses import (
     FailedLoss,
     LossCall,
     LossSeries,
+    MixedAxes,
     TokenShares,
     TrainedTarget,
 )
@@ -71,7 +72,7 @@ from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
-from mothtrap.core.facts.workers import Resumed, WeightsSaved, WorkerPace
+from mothtrap.core.facts.workers import RestoredNothing, Resumed, WeightsSaved, WorkerPace
 from mothtrap.core.measured import MEASURED
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -85,7 +86,8 @@ IN_EACH_STEP: Final = (
     *(EvaluationGraphsKept, EvaluationNorms, NormAverages),
     ScheduleEnded,
     PhasesTimed,
-    *(WorkerPace, WeightsSaved, CheckpointSaved, Resumed, ShapeChanged),
+    *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed),
+    ShapeChanged,
 )
 """Facts that are looked for in light steps, too."""
 
@@ -94,6 +96,7 @@ IN_FULL_STEPS: Final = (
     *(
         DetachedTerm,
         LossCall,
+        MixedAxes,
         TokenShares,
         TrainedTarget,
         HalfPrecision,

@@ -129,7 +129,7 @@ def output_shape(node: Node) -> Shape | None:
 def leaves(roots: Any) -> Iterator[torch.Tensor]:
     """Yield the tensors to which a backward from a tensor, or several, will add a gradient."""
     several = roots if isinstance(roots, tuple | list) else (roots,)
-    for node in _nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
+    for node in nodes([root.grad_fn for root in several if isinstance(root, torch.Tensor)]):
         variable = getattr(node, "variable", None)
         if isinstance(variable, torch.Tensor):
             yield variable
@@ -142,7 +142,7 @@ def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
     """
     found: list[torch.Tensor] = []
     count, hides = 0, False
-    for node in _nodes([root]):
+    for node in nodes([root]):
         count += 1
         hides = hides or "Checkpoint" in node.name()
         variable = getattr(node, "variable", None)
@@ -151,7 +151,7 @@ def leaves_behind(root: Node) -> tuple[list[torch.Tensor], bool]:
     return found, count < MAX_NODES and not hides
 
 
-def _nodes(waiting: list[Node]) -> Iterator[Node]:
+def nodes(waiting: list[Node]) -> Iterator[Node]:
     """Yield the first nodes, and those behind them, `MAX_NODES` at most."""
     seen = 0
     known: set[int] = set()
@@ -212,7 +212,7 @@ def _term(node: Node) -> LossTerm | None:
     if name in _BINARY or name in _ELEMENTWISE:
         kind = _BINARY.get(name, "elementwise")
         return _two_sided(node, kind, next(_children(node), None), None)
-    if name == "mul" and _is_ratio(next(_children(node), None)):
+    if name == "mul" and is_ratio(next(_children(node), None)):
         return _policy_gain(node)
     if name in ("pow", "abs", "mul"):
         difference = through_views(next(_children(node), None))
@@ -221,7 +221,7 @@ def _term(node: Node) -> LossTerm | None:
     return None
 
 
-def _is_ratio(node: Node | None) -> bool:
+def is_ratio(node: Node | None) -> bool:
     """Return whether a node is `exp(new - old)`, clamped or not, of which only `new` is trained."""
     while node is not None and operation(node) in ("clamp", *_VIEWS):
         node = next(_children(node), None)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -121,3 +122,15 @@ def _fields(numbers: Floats, rows: int, features: int, by_feature: bool) -> dict
 
 def _told(values: Floats) -> tuple[float, ...]:
     return tuple(values.tolist())
+
+
+def may_be_of(given: torch.Tensor, inputs: Sequence[torch.Tensor]) -> bool:
+    """Return whether features can be those of one input of a model, or of all of them joined.
+
+    Args:
+        given: of a layer, features along the last axis.
+        inputs: of the model.
+    """
+    widths = [tensor.shape[-1] if tensor.ndim > 1 else 1 for tensor in inputs]
+    sizes = [math.prod(tensor.shape[1:]) for tensor in inputs]
+    return given.shape[-1] in (*widths, *sizes, sum(widths), sum(sizes))

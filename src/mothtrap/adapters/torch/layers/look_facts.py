@@ -60,6 +60,7 @@ class LookedAtData:
     numbers: torch.Tensor
     read: Callable[[Floats], dict[str, Any] | None]
     cut_at: str | None = None
+    computed: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -199,6 +200,7 @@ class Facts:
             normalized=part.layer.normalized,
             grid=is_convolution(part.layer.module),
             cut_at=part.cut_at,
+            computed=part.computed,
             **fields,
         )
 

@@ -36,6 +36,7 @@ from mothtrap.tracing.cut import cut_at
 from mothtrap.tracing.identity import ByIdentity, OwnRef
 
 if TYPE_CHECKING:
+    from mothtrap.adapters.torch.data.provenance import ProvenanceObserver
     from mothtrap.adapters.torch.job.job import Job
 
 WHEN = Schedule(logarithmic=True)
@@ -54,13 +55,17 @@ class ForwardLooks:
     One forward of each trained root in a step is looked at. All numbers of a forward
     come over from their device at once, when it returns.
 
+    Args:
+        job: gets the facts.
+        provenance: knows how many samples the batch has.
+
     Attributes:
         active: the forward that runs is looked at; else there is nothing to tell.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, provenance: ProvenanceObserver) -> None:
         self.active = False
-        self._job = job
+        self._job, self._provenance = job, provenance
         self._seen: dict[int, int] = {}
         self._facts: Facts | None = None
         self._inputs: list[torch.Tensor] = []
@@ -130,6 +135,7 @@ class ForwardLooks:
                 module=book.module_name(module),
                 module_type=type(module).__name__,
                 shape=tuple(given.shape),
+                samples=self._provenance.samples_drawn,
                 location=book.location(module),
             )
         )
@@ -189,10 +195,12 @@ class ForwardLooks:
         looked = input_features.look(layer.module, given)
         if looked is None:
             return
-        cut = None
-        if any(before.graph for before in facts.layers) and not self._is_input(given):
+        cut, is_input = None, self._is_input(given)
+        if any(before.graph for before in facts.layers) and not is_input:
             cut = cut_at(frames.user_frame())
-        facts.data.append(LookedAtData(layer, tuple(given.shape), *looked, cut_at=cut))
+        computed = not is_input and not input_features.may_be_of(given, self._inputs)
+        shape = tuple(given.shape)
+        facts.data.append(LookedAtData(layer, shape, *looked, cut_at=cut, computed=computed))
 
     def _is_input(self, tensor: torch.Tensor) -> bool:
         """Report whether a tensor lies where one does that the root was called with."""

@@ -13,11 +13,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+import numpy as np
 import numpy.typing as npt
 import torch
 from torch import nn
 
-from mothtrap.adapters.torch.job.graph import LossTerm, Node, operation
+from mothtrap.adapters.torch.job.graph import LossTerm, Node, nodes, operation
 from mothtrap.adapters.torch.job.readable import is_plain
 from mothtrap.adapters.torch.job.retained_outputs import RetainedOutputs
 from mothtrap.adapters.torch.losses import loss_values
@@ -141,7 +143,12 @@ def sample(
         if forward.has_loss:
             ignored = _ignored_by(term)
             forward = without_labels(forward, values, ignored)
-        return _described(term, values, forward, columns=columns)
+        found = _described(term, values, forward, columns=columns)
+        offsets = found.input_offsets
+        if offsets and 0 in offsets and not checkpointed and _is_not_embedded(term, values):
+            later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
+            found = msgspec.structs.replace(found, input_offsets=later)
+        return found
 
 
 def _ignored_by(term: LossTerm) -> int | None:
@@ -244,6 +251,30 @@ def _input_offsets(
 ) -> tuple[int, ...] | None:
     tokens = [as_array(given) for given in sequences(forward.inputs, term.classes)]
     return next_tokens.offsets(tokens, as_array(target), ignored)
+
+
+def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
+    """Return whether a model embeds tokens, but never the targets at their own positions.
+
+    A decoder that is given its targets shifts them before it embeds them, all at once or one
+    position after the other.
+    """
+    found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
+    found.sort(key=lambda node: node._sequence_nr())
+    given = [getattr(node, "_saved_indices", None) for node in found]
+    known = [one for one in given if isinstance(one, torch.Tensor) and is_plain(one)]
+    if not known or len(known) < len(given):
+        return False
+    labels, ignored = as_array(target), _ignored_by(term)
+    at_once = [as_array(tokens) for tokens in sequences(known, term.classes)]
+    if 0 in (next_tokens.offsets(at_once, labels, ignored) or ()):
+        return False
+    single = [as_array(one.to("cpu").reshape(-1)) for one in known if 1 in one.shape[1:]]
+    if len({len(one) for one in single}) != 1 or len(single) * len(single[0]) != labels.size:
+        return True
+    steps_RL = np.stack(single, axis=1)  # the first token is the start of each row
+    labels_RL = labels.reshape(steps_RL.shape)
+    return not next_tokens.agree(steps_RL[:, 1:], labels_RL[:, 1:], 0, ignored)
 
 
 def _endings(

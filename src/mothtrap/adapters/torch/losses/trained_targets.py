@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.observers import BackwardRoot
 
 _TWO_SIDED = frozenset(["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss"])
+MAX_SIGNS = 4
+"""Views and changes of sign before a log probability. Chosen by hand."""
+_BEFORE_LOG_PROBS = frozenset(["neg", "squeeze", "unsqueeze", "view", "select", "sum", "clamp"])
 _OF_DIFFERENCES = frozenset(["pow", "abs", "mul"])
 
 
@@ -29,6 +32,7 @@ class _Line(Line):
 
     trained: int = 0
     idle: int = 0
+    advantages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,14 @@ class _Target:
         place: the line of the loss.
         reached: identities of the parameters that the target reaches.
         continued: the target is a reward and a discounted prediction.
+        advantage: it is no target, but the advantage that weights a log probability.
     """
 
     line: _Line
     place: str | None
     reached: frozenset[int]
     continued: bool
+    advantage: bool = False
 
 
 class TrainedTargetObserver:
@@ -69,6 +75,11 @@ class TrainedTargetObserver:
             self._target = _judge(line, loss.place, prediction, target)
             if self._target is not None:
                 return
+        advantage = _advantage(loss.root.grad_fn)
+        if advantage is not None:
+            leaves, _ = graph.leaves_behind(advantage)
+            reached = frozenset(id(leaf) for leaf in leaves)
+            self._target = _Target(line, loss.place, reached, continued=False, advantage=True)
 
     def stepping(self, optimizer: Optimizer) -> None:
         """Note what an optimizer steps after the loss."""
@@ -83,7 +94,8 @@ class TrainedTargetObserver:
         line = target.line
         trains = not target.reached.isdisjoint(self._stepped)
         line.trained += trains and target.continued
-        line.idle += not trains
+        line.idle += not trains and not target.advantage
+        line.advantages += trains and target.advantage
         if line.is_complete:
             self._job.recorder.notes.observe(
                 TrainedTarget(
@@ -91,6 +103,7 @@ class TrainedTargetObserver:
                     looks=line.looks,
                     trained=line.trained,
                     idle=line.idle,
+                    advantages=line.advantages,
                     location=target.place,
                 )
             )
@@ -143,6 +156,41 @@ def _two_sides(node: Node, children: list[Node]) -> tuple[Node, Node] | None:
             sides = [child for child, _ in difference.next_functions if child is not None]
             return (sides[0], sides[1]) if len(sides) == 2 else None
     return None
+
+
+def _advantage(root: Node) -> Node | None:
+    """Return the advantage that a log probability near a root is multiplied by, if it has a graph.
+
+    The advantage is a difference, such as `returns - values`; the log probability was gathered for
+    an action, or is the ratio of two probabilities.
+    """
+    waiting, seen = deque([root]), {root}
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+        if not waiting:
+            return None
+        node = waiting.popleft()
+        children = [child for child, _ in node.next_functions if child is not None]
+        if operation(node) == "mul" and len(children) == 2:
+            for chosen, other in (children, children[::-1]):
+                weight = graph.through_views(other)
+                if _is_log_prob(chosen) and weight and operation(weight) == "sub":
+                    return weight
+        waiting.extend(child for child in children if child not in seen)
+        seen.update(children)
+    return None
+
+
+def _is_log_prob(node: Node) -> bool:
+    """Return whether a node is a log probability of a chosen action, or a ratio of two of them."""
+    for _ in range(MAX_SIGNS):
+        name = operation(node)
+        if name == "gather" or graph.is_ratio(node):
+            return True
+        behind = next((child for child, _ in node.next_functions if child is not None), None)
+        if name not in _BEFORE_LOG_PROBS or behind is None:
+            return False
+        node = behind
+    return False
 
 
 def _is_continued(node: Node | None) -> bool:

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from mothtrap.adapters.torch.job import checkpointing
+from mothtrap.adapters.torch.job import checkpointing, graph
 from mothtrap.adapters.torch.job.multiples import Multiples
 from mothtrap.adapters.torch.job.naming import unseen_inside
 from mothtrap.adapters.torch.job.nested import tensors_in
@@ -50,6 +50,7 @@ class _Module:
     without_graph: int = 0
     in_evaluation: int = 0
     detached_before: str | None = None
+    given_out: bool = False
     told: bool = False
 
 
@@ -194,6 +195,8 @@ class ReachObserver:
             self._order[module] = len(self._order)
         if self._surveys and trains:
             self._keep(module, tensors)
+        if self._surveys and trains and self._is_root(module):
+            self._given_out(tensors)
         if seen is None:
             return
         if not trains:
@@ -204,6 +207,16 @@ class ReachObserver:
         has_graph = not floats or any(t.requires_grad for t in floats)
         cut = not torch.is_grad_enabled() or not has_graph
         seen.without_graph += cut and not checkpointing.in_first_run()
+
+    def _is_root(self, module: nn.Module) -> bool:
+        return any(root.module() is module for root in self._job.book.roots)
+
+    def _given_out(self, outputs: list[torch.Tensor]) -> None:
+        """Note the unreached modules that the outputs of a root are made of."""
+        made_of = {id(leaf) for leaf in graph.leaves(outputs)}
+        for module, seen in self._watched.items():
+            own = (p for p in module._parameters.values() if p is not None)
+            seen.given_out = seen.given_out or any(id(p) in made_of for p in own)
 
     def _keep(self, module: nn.Module, tensors: list[torch.Tensor]) -> None:
         """Remember where the outputs of unreached modules lie, and what parts make of them."""
@@ -258,6 +271,7 @@ class ReachObserver:
             calls_are_seen=self._is_in_sight(module),
             upstream=self._is_upstream(module),
             detached_before=seen.detached_before,
+            given_out=seen.given_out,
             changed=values_digest(own) != seen.digest,
             untouched=looks_untouched([module]),
             location=book.location(module),

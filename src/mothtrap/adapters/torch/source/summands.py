@@ -154,6 +154,11 @@ def _elements(node: ast.expr, scope: AnyScope) -> Iterator[Summand]:
         for part in node.elts:
             yield from _terms(part, scope, 1)
         return
+    if isinstance(node, ast.GeneratorExp | ast.ListComp):  # `loss for loss in losses.values()`
+        [over] = node.generators if len(node.generators) == 1 else [None]
+        if over is None or over.ifs or ast.unparse(over.target) != ast.unparse(node.elt):
+            return
+        node = over.iter
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         node = node.func.value if node.func.attr == "values" else node
     value = _value(node, scope)

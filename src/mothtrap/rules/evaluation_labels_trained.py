@@ -1,0 +1,113 @@
+"""DAT522: the training loss uses the labels of rows that the evaluation is about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.steps import Mode
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class EvaluationLabelsTrained(Rule):
+    """The training loss uses the labels of rows that the evaluation is about.
+
+    What it detects:
+        A model that is called with all rows at once, as on a graph, and whose training loss takes
+        all of its outputs, although the evaluation loss takes a part of the same rows.
+
+    Why it matters:
+        The labels of the evaluated rows are trained on. The evaluation shows how well the model
+        memorizes them.
+
+    Fires:
+        Warning when every observed training loss has as many rows as the model returns, the
+        training data have no further rows, an evaluation returns as many rows from the same
+        inputs, and its loss takes less than `part` of them.
+
+    Stays quiet:
+        When the training loss takes a part of the outputs: `output[idx_train]`. For batches. For
+        evaluations that compute no loss.
+
+    What to do:
+        - Use only the training rows in the training loss:
+          `loss_fn(output[train_mask], labels[train_mask])`.
+
+    Example:
+        loss = F.nll_loss(model(x, adj), labels)                        # all labels
+        loss = F.nll_loss(model(x, adj)[idx_train], labels[idx_train])
+
+    References:
+        Kipf, Welling 2017, Semi-supervised classification with graph convolutional networks,
+        https://arxiv.org/abs/1609.02907
+    """
+
+    code = "DAT522"
+    needs = (
+        Need(facts=(LossCall,)),
+        Need(facts=(Evaluation,)),
+        Need(facts=(EvaluationPhase,)),
+        Need(facts=(RowsShared,)),
+    )
+    explains = ("train_eval_overlap", "overtraining", "too_good_to_be_true")
+
+    part: float = threshold(0.9, unit="of the rows", source="chosen by hand")
+    known: float = threshold(
+        0.95, unit="of the evaluated rows", source="chosen by hand: the inputs are the same ones"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the rows of training losses, of the model's outputs, and of evaluation losses."""
+        trained = [c for c in window.seen(LossCall) if c.mode is Mode.TRAIN and c.prediction_shape]
+        phases = [phase for phase in window.seen(EvaluationPhase) if phase.output_shape]
+        if not trained or not phases:
+            raise NotEnoughData("no evaluation was recorded beside the training losses")
+        rows = {call.prediction_shape[0] for call in trained if call.prediction_shape}
+        count = rows.pop()
+        same = {one.module for one in window.seen(RowsShared) if self._is_same(one, count)}
+        whole = [p for p in phases if p.module in same and (p.output_shape or (0,))[0] == count]
+        if rows or not whole:
+            raise NotApplicable("the model is not trained and evaluated on all rows at once")
+        for one in window.seen(Evaluation):
+            if one.calls and one.rows < self.part * count * one.calls:
+                return [self._finding(window, one, whole[0], count, trained[-1].location)]
+        return []
+
+    def _is_same(self, one: RowsShared, count: int) -> bool:
+        """Return whether a model was evaluated on the rows that it trains on, all at once."""
+        return (
+            one.train_rows <= count
+            and one.shared >= self.known * one.eval_rows
+            and one.shared >= self.known * one.train_rows
+        )
+
+    def _finding(
+        self,
+        window: Window,
+        one: Evaluation,
+        phase: EvaluationPhase,
+        count: int,
+        location: str | None,
+    ) -> Finding:
+        evaluated = round(one.rows / one.calls)
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=0,
+            last_step=one.step,
+            layers=(phase.module,),
+            message=(
+                f"the training loss takes all {count} rows that {phase.module} returns, and the "
+                f"evaluation loss {evaluated} of the same rows: their labels are trained on"
+            ),
+            evidence={"rows": count, "evaluated": evaluated, "site": one.site},
+            location=location,
+        )

@@ -1,0 +1,130 @@
+"""LOS417: the code of a variational autoencoder no longer depends on its input."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import OutputSpread
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._effects import UNLEARNED
+
+Looks = list[OutputSpread]
+
+
+@dataclass(frozen=True)
+class PosteriorCollapse(Rule):
+    """The code of a variational autoencoder no longer depends on its input.
+
+    What it detects:
+        A model with a reconstruction and two further outputs of one shape, the mean and the log
+        variance of a code, in which both shrink to 0 and the reconstruction becomes equal for all
+        rows of a batch.
+
+    Why it matters:
+        The KL term outweighs the reconstruction, so the encoder sends noise only. The decoder
+        learns the average of the data, and the loss looks low.
+
+    Fires:
+        Warning when in the last `looks` checks, after `steps` steps, the root mean square of two
+        outputs of one shape is below `small`, and another output differs between rows by less than
+        `share` of its size, although the inputs differ.
+
+    Stays quiet:
+        For codes of which some units are used. During the first steps, in which a code is small
+        because of its initial weights. While the reconstruction depends on the row.
+
+    What to do:
+        - Reduce both terms in the same way: sum the reconstruction over the elements of a row if
+          the KL term is summed, for example `reduction="sum"` for both.
+        - Lower the weight of the KL term, or raise it from 0 during the first epochs.
+
+    Example:
+        loss = F.mse_loss(out, x) + kl.sum()                    # a mean and a sum
+        loss = F.mse_loss(out, x, reduction="sum") + kl.sum()
+
+    References:
+        Bowman et al. 2016, Generating sentences from a continuous space,
+        https://arxiv.org/abs/1511.06349
+    """
+
+    code = "LOS417"
+    needs = (Need(facts=(OutputSpread,)),)
+    explains = (*UNLEARNED, "constant_output", "overtraining", "disconnected_parameter")
+    passes = True
+
+    looks: int = threshold(
+        2, unit="checks", source="chosen by hand: checks come at steps that double"
+    )
+    steps: int = threshold(50, unit="steps", source="chosen by hand")
+    small: float = threshold(0.1, unit="root mean square; the prior has 1", source="chosen by hand")
+    share: float = threshold(0.1, unit="of the root mean square", source="chosen by hand")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check every model with a reconstruction and two outputs of one shape."""
+        roots: dict[str, dict[str, Looks]] = {}
+        for look in window.seen(OutputSpread):
+            if look.inputs_differ:
+                roots.setdefault(look.root, {}).setdefault(look.place, []).append(look)
+        candidates = [by_place for by_place in roots.values() if len(by_place) > 2]
+        if not candidates:
+            if window.total_steps < self.steps:
+                raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
+            raise NotApplicable("no model returns a reconstruction, a mean, and a log variance")
+        for by_place in candidates:
+            late = {place: self._late(looks) for place, looks in by_place.items()}
+            if min(map(len, late.values())) < self.looks:
+                continue
+            codes = [place for place, looks in late.items() if self._is_small(looks)]
+            same = [looks for place, looks in late.items() if self._is_constant(looks)]
+            pair = _of_one_shape([late[place] for place in codes])
+            others = [looks for looks in same if pair and looks[0].shape != pair[0][0].shape]
+            if pair and others:
+                return [self._finding(window, pair, others[0])]
+        every = [looks for by_place in candidates for looks in by_place.values()]
+        if max(len(self._late(looks)) for looks in every) < self.looks:
+            raise NotEnoughData(f"needs {self.looks} checks after step {self.steps}")
+        return []
+
+    def _late(self, looks: Looks) -> Looks:
+        return [look for look in looks if look.step >= self.steps][-self.looks :]
+
+    def _is_small(self, looks: Looks) -> bool:
+        return all(look.rms < self.small for look in looks)
+
+    def _is_constant(self, looks: Looks) -> bool:
+        return all(look.spread < self.share * look.rms for look in looks)
+
+    def _finding(self, window: Window, pair: tuple[Looks, Looks], same: Looks) -> Finding:
+        mean, deviation = (looks[-1] for looks in pair)
+        last = same[-1]
+        rms, share = max(mean.rms, deviation.rms), last.spread / last.rms
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=same[0].step,
+            last_step=last.step,
+            count=len(same),
+            layers=(last.root,),
+            message=(
+                f"outputs {mean.place} and {deviation.place} of {last.root} have shrunk to "
+                f"{rms:.2g} (limit {self.small:g}; a standard normal prior has 1), and output "
+                f"{last.place} differs between rows by {share:.2g} of its size (limit "
+                f"{self.share:g}): the KL term outweighs the reconstruction"
+            ),
+            evidence={"rms": rms, "limit": self.small, "share": share},
+            location=last.location,
+        )
+
+
+def _of_one_shape(outputs: list[Looks]) -> tuple[Looks, Looks] | None:
+    """Return the first two outputs of one shape (rows, units, ...)."""
+    for number, first in enumerate(outputs):
+        for second in outputs[number + 1 :]:
+            if first[-1].shape == second[-1].shape and len(first[-1].shape) > 1:
+                return first, second
+    return None

@@ -1,0 +1,74 @@
+"""RUN909: kept weights are restored, but they were never copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.workers import RestoredNothing
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class RestoreWithoutEffect(Rule):
+    """Kept weights are restored, but they were never copied.
+
+    What it detects:
+        `load_state_dict` of a state that `state_dict` returned some steps earlier and that still
+        holds the tensors of the model itself.
+
+    Why it matters:
+        `state_dict` returns the weights of the model, not a copy. Training changes them in place,
+        so the kept state is always the newest one. Loading it changes nothing: the model ends with
+        its last weights, not its best ones.
+
+    Fires:
+        Warning at each model for which this happens.
+
+    Stays quiet:
+        For states that were copied, or written to a file and read. For a state that is loaded
+        before another step is made.
+
+    What to do:
+        - Copy the state when you keep it: `best = copy.deepcopy(model.state_dict())`.
+        - Or save it to a file: `torch.save(model.state_dict(), path)`.
+
+    Example:
+        best = model.state_dict()                     # changes with the model
+        best = copy.deepcopy(model.state_dict())
+
+    References:
+        https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+    """
+
+    code = "RUN909"
+    needs = (Need(facts=(RestoredNothing,), each_step=True),)
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check every state that was loaded into the model that it was taken from."""
+        if not window.total_steps:
+            raise NotEnoughData("no step was made")
+        seen: dict[str, list[RestoredNothing]] = {}
+        for one in window.seen(RestoredNothing):
+            seen.setdefault(one.module, []).append(one)
+        return [self._finding(window, every) for every in seen.values()][:1]
+
+    def _finding(self, window: Window, every: list[RestoredNothing]) -> Finding:
+        last = every[-1]
+        return self.finding(
+            window,
+            severity=Severity.WARNING,
+            step=every[0].step,
+            last_step=last.step,
+            count=len(every),
+            message=(
+                f"the state of {last.module} that was kept after {last.kept_step} steps is loaded "
+                f"after {last.step} steps, but it holds the model's own tensors: nothing is "
+                "restored, the weights stay those of the last step"
+            ),
+            evidence={"kept_step": last.kept_step, "loaded_step": last.step},
+            location=last.taken_at or last.location,
+        )

@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.adapters.torch.watched import sgd, watched
+from torch import nn
+from torch.nn import functional
+
+from mothtrap.adapters.torch.losses.mixed_axes import mixes
+from mothtrap.core.facts.losses import MixedAxes
+
+Tensor = torch.Tensor
+
+
+@pytest.mark.parametrize(
+    ("given", "became", "mixed"),
+    [
+        pytest.param((9, 32, 20), (32, 9, 20), True, id="two axes change places"),
+        pytest.param((32, 9, 20), (32, 20, 9), True, id="the last two change places"),
+        pytest.param((8, 4, 32, 12), (8, 32, 48), True, id="heads are joined over positions"),
+        pytest.param((2, 32, 24), (32, 48), True, id="directions are joined over the batch"),
+        pytest.param((8, 32, 32, 3), (8, 3, 32, 32), True, id="channels come first"),
+        pytest.param((20, 16, 64), (20, 64, 16), False, id="an axis may have been split"),
+        pytest.param((8, 32, 48), (8, 32, 4, 12), False, id="heads are split"),
+        pytest.param((8, 32, 4, 12), (8, 32, 48), False, id="heads are joined"),
+        pytest.param((9, 32, 20), (288, 20), False, id="rows are joined"),
+        pytest.param((1, 9, 20), (9, 1, 20), False, id="an axis of size 1 moves"),
+        pytest.param((1, 9, 20), (9, 20), False, id="an axis of size 1 goes"),
+        pytest.param((9, 20), (9, 20), False, id="nothing changes"),
+    ],
+)
+def test_views_that_mix_axes(given: tuple[int, ...], became: tuple[int, ...], mixed: bool) -> None:
+    assert mixes(given, became) is mixed
+
+
+def observed(loss_of: Callable[[Tensor, Tensor], Tensor]) -> list[MixedAxes]:
+    """Train a recurrence that gives (time, batch, classes) for targets (batch, time)."""
+    model = nn.GRU(3, 5)
+    optimizer = sgd(model)
+    with watched() as seen:
+        for _ in range(12):
+            optimizer.zero_grad()
+            loss_of(model(torch.randn(9, 4, 3))[0], torch.randint(0, 5, (4, 9))).backward()
+            optimizer.step()
+    return seen.observed(MixedAxes)
+
+
+def test_a_swapping_view_before_the_loss_is_told() -> None:
+    [one] = observed(lambda y, t: functional.cross_entropy(y.view(4, 9, 5).mT, t))
+    assert (one.given, one.became, one.looks, one.mixed) == ((9, 4, 5), (4, 9, 5), 5, 5)
+    assert "test_mixed_axes.py" in (one.location or "")
+
+
+def test_targets_flattened_in_another_order_are_told() -> None:
+    [one] = observed(lambda y, t: functional.cross_entropy(y.view(-1, 5), t.view(-1)))
+    assert (one.given, one.became, one.targets) == ((9, 4, 5), (4, 9), True)
+
+
+@pytest.mark.parametrize(
+    "loss_of",
+    [
+        lambda y, t: functional.cross_entropy(y.reshape(-1, 5), t.t().reshape(-1)),
+        lambda y, t: functional.cross_entropy(y.transpose(0, 1).reshape(-1, 5), t.view(-1)),
+        lambda y, t: functional.cross_entropy(y.permute(1, 2, 0), t),
+    ],
+)
+def test_the_same_order_is_not_told(loss_of: Callable[[Tensor, Tensor], Tensor]) -> None:
+    assert observed(loss_of) == []
+
+
+def shifted(x: Tensor, padded: bool) -> Tensor:
+    """Shift relative positions as Transformer-XL (padded) and XLNet do; shape (9, 4, 5)."""
+    if padded:
+        x = torch.cat([x.new_zeros(9, 1, 5), x], 1)  # (9, 5, 5)
+        return x.view(5, 9, 5)[1:].view(9, 4, 5)
+    return x.reshape(4, 9, 5)[1:].reshape(9, 3, 5)
+
+
+@pytest.mark.parametrize("padded", [False, True])
+def test_a_shift_of_relative_positions_is_not_told(padded: bool) -> None:
+    assert observed(lambda y, _: shifted(y, padded).square().mean()) == []

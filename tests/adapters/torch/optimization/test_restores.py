@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.adapters.torch.watched import classifier, sgd, train, watched
+from torch import nn
+
+from mothtrap.core.facts.workers import RestoredNothing
+
+State = dict[str, Any]
+
+
+def restored(keep: Callable[[nn.Module], State], *, steps: int = 3) -> list[RestoredNothing]:
+    """Keep a state after two steps, make more steps, restore it, and make another step."""
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        train(model, optimizer, 2)
+        kept = keep(model)
+        if steps:
+            train(model, optimizer, steps)
+        model.load_state_dict(kept)
+        train(model, optimizer, 1)
+    assert seen.failed() == []
+    return seen.observed(RestoredNothing)
+
+
+def test_a_state_that_holds_the_models_own_tensors_restores_nothing() -> None:
+    [one] = restored(lambda model: model.state_dict())
+    assert (one.step, one.kept_step) == (5, 2)
+    assert "test_restores.py" in (one.taken_at or "")
+    assert "test_restores.py" in (one.location or "")
+
+
+@pytest.mark.parametrize(
+    ("keep", "steps"),
+    [
+        (lambda model: copy.deepcopy(model.state_dict()), 3),
+        (lambda model: {name: value.clone() for name, value in model.state_dict().items()}, 3),
+        (lambda model: model.state_dict(), 0),
+    ],
+)
+def test_copies_and_the_newest_state_are_not_told(
+    keep: Callable[[nn.Module], State], steps: int
+) -> None:
+    assert restored(keep, steps=steps) == []

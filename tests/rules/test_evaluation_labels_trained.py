@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.data import RowsShared
+from mothtrap.core.facts.evaluations import Evaluation, EvaluationPhase
+from mothtrap.core.facts.losses import LossCall
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.steps import Mode
+from mothtrap.rules.evaluation_labels_trained import EvaluationLabelsTrained
+
+ROWS = 700
+
+
+def check(*, loss: int = ROWS, trained: int = ROWS, evaluated: int = 200) -> list[Finding]:
+    """Check a model that returns 700 rows in an evaluation."""
+    return EvaluationLabelsTrained().check(
+        window(
+            LossCall(step=1, operation="nll", prediction_shape=(loss, 5), location="train.py:9"),
+            EvaluationPhase(
+                step=2,
+                mode=Mode.EVAL,
+                module="GCN",
+                module_type="GCN",
+                forwards=1,
+                trains=False,
+                number=0,
+                steps=1,
+                output_shape=(ROWS, 5),
+            ),
+            Evaluation(
+                step=2,
+                mode=Mode.EVAL,
+                site="train.py:20",
+                operation="nll",
+                value=0.4,
+                calls=1,
+                rows=evaluated,
+                number=0,
+                first=0.4,
+                best=0.4,
+                best_step=2,
+            ),
+            RowsShared(
+                step=2,
+                module="GCN",
+                argument="x",
+                source="calls with 700 rows at train.py:19",
+                train_rows=trained,
+                eval_rows=ROWS,
+                shared=ROWS,
+            ),
+        )
+    )
+
+
+def test_labels_of_evaluated_rows_in_the_training_loss_are_reported() -> None:
+    [finding] = check()
+    assert (finding.severity, finding.location) == (Severity.WARNING, "train.py:9")
+    assert "takes all 700 rows that GCN returns, and the evaluation loss 200" in finding.message
+
+
+def test_an_evaluation_of_all_rows_is_that_of_the_training_data() -> None:
+    assert check(evaluated=ROWS) == []
+
+
+@pytest.mark.parametrize(
+    "sizes", [{"loss": 140}, {"trained": 5 * ROWS}], ids=["a part is trained", "batches"]
+)
+def test_does_not_apply(sizes: dict[str, int]) -> None:
+    with pytest.raises(NotApplicable):
+        check(**sizes)
+
+
+def test_needs_an_evaluation() -> None:
+    with pytest.raises(NotEnoughData):
+        EvaluationLabelsTrained().check(
+            window(LossCall(step=1, operation="nll", prediction_shape=(ROWS, 5)))
+        )

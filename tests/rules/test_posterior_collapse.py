@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import window
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.layers import OutputSpread
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.rules.posterior_collapse import PosteriorCollapse
+
+STEPS = (0, 1, 3, 7, 15, 31, 63, 127, 255)
+
+
+def check(
+    code_rms: float, share: float, *, steps: tuple[int, ...] = STEPS, outputs: int = 3
+) -> list[Finding]:
+    """Check a model whose outputs are a reconstruction, and means and log variances of a code."""
+    looks = [
+        OutputSpread(
+            step=step,
+            root="vae",
+            place=str(place),
+            shape=shape,
+            spread=share * 0.5 if place == 0 else code_rms,
+            rms=0.5 if place == 0 else code_rms,
+            largest=1.0,
+            inputs_differ=True,
+            location="vae.py:30",
+        )
+        for step in steps
+        for place, shape in enumerate([(32, 64), (32, 8), (32, 8)][:outputs])
+    ]
+    return PosteriorCollapse().check(window(*looks))
+
+
+def test_a_code_that_shrinks_to_nothing_is_reported() -> None:
+    [finding] = check(0.01, 0.02)
+    assert (finding.severity, finding.step, finding.location) == (
+        Severity.WARNING,
+        127,
+        "vae.py:30",
+    )
+    assert "outputs 1 and 2 of vae have shrunk to 0.01" in finding.message
+    assert "output 0 differs between rows by 0.02 of its size" in finding.message
+
+
+@pytest.mark.parametrize(
+    ("code_rms", "share"),
+    [
+        pytest.param(0.8, 0.5, id="a code that is used"),
+        pytest.param(0.8, 0.01, id="rows that are alike"),
+        pytest.param(0.01, 0.5, id="small outputs beside one that depends on the row"),
+    ],
+)
+def test_stays_quiet(code_rms: float, share: float) -> None:
+    assert check(code_rms, share) == []
+
+
+def test_needs_late_checks_and_three_outputs() -> None:
+    with pytest.raises(NotEnoughData):
+        check(0.01, 0.02, steps=(0, 1, 3, 7))
+    with pytest.raises(NotApplicable):
+        check(0.01, 0.02, outputs=2)

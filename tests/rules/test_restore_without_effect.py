@@ -1,0 +1,31 @@
+from __future__ import annotations
+
+import pytest
+from tests.rules.windows import loss, window
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.workers import RestoredNothing
+from mothtrap.core.findings import Severity
+from mothtrap.rules.restore_without_effect import RestoreWithoutEffect
+
+
+def test_a_state_that_is_the_models_own_is_reported() -> None:
+    seen = RestoredNothing(
+        step=90, module="Net", kept_step=40, taken_at="train.py:12", location="train.py:30"
+    )
+    [finding] = RestoreWithoutEffect().check(window(loss([1.0] * 90), seen))
+    assert (finding.severity, finding.step, finding.location) == (
+        Severity.WARNING,
+        90,
+        "train.py:12",
+    )
+    assert "kept after 40 steps is loaded after 90 steps" in finding.message
+
+
+def test_stays_quiet_where_none_was_seen() -> None:
+    assert RestoreWithoutEffect().check(window(loss([1.0] * 90))) == []
+
+
+def test_needs_a_step() -> None:
+    with pytest.raises(NotEnoughData):
+        RestoreWithoutEffect().check(window())
