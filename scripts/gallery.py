@@ -1,4 +1,4 @@
-"""Make docs/gallery.md: ten faults, the verdict on each as printed, and the page that shows it.
+"""Create docs/gallery.md: ten faults, with the verdict and a picture of the page for each.
 
     python scripts/gallery.py [NAME ...]
 
@@ -27,7 +27,7 @@ SIZE = {"width": 1000, "height": 690}
 
 
 class Shown(NamedTuple):
-    """A program, and a sentence about its fault and how it is repaired."""
+    """A program, the title of its section, and its fix."""
 
     path: str
     title: str
@@ -37,13 +37,13 @@ class Shown(NamedTuple):
 GALLERY = (
     Shown(
         "cases/softmax_before_ce.py",
-        "Softmax before a loss that applies one",
-        "Leave the softmax out: `CrossEntropyLoss` takes scores.",
+        "Softmax before a loss that applies softmax",
+        "Remove the softmax: `CrossEntropyLoss` takes logits.",
     ),
     Shown(
         "cases/mse_broadcast.py",
-        "A loss of shapes (N, 1) and (N,)",
-        "Give both one shape: `pred.squeeze(1)`.",
+        "A loss on shapes (N, 1) and (N,)",
+        "Give both the same shape: `pred.squeeze(1)`.",
     ),
     Shown(
         "cases/missing_zero_grad.py",
@@ -53,38 +53,51 @@ GALLERY = (
     Shown(
         "cases/log_of_zero_late.py",
         "The logarithm of 0, late in training",
-        "Let the loss take logits, so that no logarithm of a rounded 0 is taken.",
+        "Compute the loss from logits, so that the probability is never rounded to 0 before the "
+        "logarithm.",
     ),
-    Shown("cases/zero_init.py", "Weights that begin at 0", "Leave the initialization of PyTorch."),
-    Shown("cases/lr_diverges.py", "A learning rate that is too high", "A rate of 0.01."),
+    Shown(
+        "cases/zero_init.py",
+        "Weights that are initialized with 0",
+        "Use the default initialization of PyTorch.",
+    ),
+    Shown(
+        "cases/lr_diverges.py",
+        "A learning rate that is too high",
+        "Use a learning rate of 0.01.",
+    ),
     Shown(
         "cases/encoder_without_grad.py",
         "An encoder under `no_grad`",
-        "Leave `torch.no_grad()` for evaluations.",
+        "Use `torch.no_grad()` only for evaluation.",
     ),
-    Shown("cases/sorted_not_shuffled.py", "Data sorted by class", "`shuffle=True` in the loader."),
+    Shown(
+        "cases/sorted_not_shuffled.py",
+        "Data sorted by class",
+        "Set `shuffle=True` in the loader.",
+    ),
     Shown(
         "cases/dying_relu.py",
         "Units that are dead from the start",
-        "Biases that begin at 0, not at -10.",
+        "Initialize the biases with 0, not with -10.",
     ),
     Shown(
         "more/validation_with_dropout.py",
         "Validation in training mode",
-        "`model.eval()` before a validation, `model.train()` after it.",
+        "Call `model.eval()` before a validation, and `model.train()` after it.",
     ),
 )
 HEAD = """# Gallery: ten faults
 
-Small programs with one fault each, the verdict that `mothtrap run` printed, and the page of the
-run. Made by `python scripts/gallery.py` from real runs of the programs in `bench/faultbench`, which
-take `--healthy` to leave their fault out: the branch of `healthy` is the repair. The shares of
-overhead are those of programs with steps of a millisecond.
+Each section shows a small program with one fault, the verdict of `mothtrap run`, and a picture of
+the page. `python scripts/gallery.py` creates this page from real runs of the programs in
+`bench/faultbench`. With `--healthy`, a program runs its `healthy` branch, which has no fault. The
+overhead is high because the steps take only about a millisecond.
 """
 
 
 def main(names: list[str]) -> int:
-    """Run the programs, take the pictures and write the page."""
+    """Run the programs, take the pictures, and write the page."""
     chosen = [each for each in GALLERY if not names or Path(each.path).stem in names]
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
@@ -109,7 +122,7 @@ def main(names: list[str]) -> int:
 
 
 def verdict(work: Path, shown: Shown, *options: str) -> str:
-    """Run a program and return the last block that mothtrap printed about it."""
+    """Run a program and return the verdict that mothtrap printed."""
     stem = Path(shown.path).stem
     name = stem + ("-repaired" if options else "")
     command = [*page.MOTHTRAP, "run", "--name", name, shown.path, *options]
@@ -129,7 +142,7 @@ def take(browser: Any, url: str, run: str) -> None:
 
 
 def section(shown: Shown, said: str, healthy: str) -> str:
-    """Return the section about a program."""
+    """Return the section of a program."""
     stem = Path(shown.path).stem
     return f"""## {shown.title}
 
@@ -142,7 +155,7 @@ $ mothtrap run {Path(shown.path).name}
 {said}
 ```
 
-![The overview of the run of {Path(shown.path).name}](pictures/gallery/{stem}.png)
+![Overview of the run of {Path(shown.path).name}](pictures/gallery/{stem}.png)
 
 **Fix.** {shown.fix} With `--healthy`: {healthy.removeprefix("mothtrap: ").partition(" (")[0]}.
 """

@@ -22,7 +22,7 @@ OF_NUMPY = {
     "adapters/torch/reproduce/fault_localization/source_rendering.py": {"value"},
     "adapters/torch/recording/copies.py": {"array"},
     "adapters/torch/recording/generators.py": {"words"},
-    "adapters/_models/torch.py": {"rows", "values[begin:begin + BATCH]"},
+    "adapters/_models/torch/__init__.py": {"rows", "_values(rows)"},
     "adapters/torch/checking/explicit.py": {"losses"},
     "adapters/torch/checking/loader_sets.py": {"value"},
     "adapters/torch/checking/recorded_step.py": {"losses"},

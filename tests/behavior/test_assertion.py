@@ -42,6 +42,12 @@ def test_predictions_of_any_framework_are_judged(form: Any) -> None:
     ]
 
 
+def test_a_tensor_can_be_resized_after_it_was_judged() -> None:
+    given = torch.tensor([1.0, 3.0])
+    is_small.holds(None, given, ask)
+    given.untyped_storage().resize_(64)
+
+
 def test_settings_and_documentation_come_from_the_function() -> None:
     assert is_small.using(high=5.0).holds(None, np.array([3.0]), ask).all()
     assert not is_small.holds(None, np.array([3.0]), ask).any()

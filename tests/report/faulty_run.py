@@ -12,6 +12,7 @@ from mothtrap.core.findings import Finding, RuleState, Severity
 from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind
+from mothtrap.core.served import Served
 
 FactT = TypeVar("FactT", bound=Fact)
 COST = Overhead(ratio=0.013, seconds=0.52, added_seconds=1.2, wall_seconds=40.0)
@@ -42,6 +43,7 @@ class HandMadeRun:
     stop_reason: str | None = None
     replay: StoredReplay | None = None
     probed: Probed | None = None
+    served: Served | None = None
     unevaluated: str = ""
 
     def damage_within(self, limit_bytes: int) -> tuple[str, ...]:

@@ -135,7 +135,8 @@ def assertion(
 def as_array(values: Any) -> npt.NDArray[Any]:
     """Return values of any framework as an array of numpy."""
     if hasattr(values, "detach"):  # a tensor of PyTorch, on any device
-        values = values.detach().cpu()
+        # A copy: numpy forbids for good that the storage of a tensor which it reads is resized.
+        values = values.detach().cpu().clone()
     return np.asarray(values)
 
 

@@ -117,6 +117,8 @@ def _mean(layer: Any, output: Any) -> Any:
 
 
 def _of_layer(layer: Any, output: Any, gradient: Any) -> npt.NDArray[np.float64]:
+    from mothtrap.statistics.torch.in_place import as_array
+
     axis = _axis(layer, output)
     if gradient is None:  # the output does not depend on the layer
         return np.zeros(output.shape[axis])
@@ -124,7 +126,7 @@ def _of_layer(layer: Any, output: Any, gradient: Any) -> npt.NDArray[np.float64]
     product = (output * gradient).detach()
     if others:
         product = product.sum(dim=others)
-    found = product.abs().mean(dim=0).double().cpu().numpy()
+    found = as_array(product.abs().mean(dim=0).double().cpu().contiguous()).copy()
     length = float(np.sqrt((found**2).sum()))
     return np.asarray(found / length if length else found)
 

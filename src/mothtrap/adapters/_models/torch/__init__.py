@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from mothtrap.adapters._models._torch_units import TorchUnits
+from mothtrap.adapters._models.torch.units import TorchUnits
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.wrapped_models import WrappedModel
 
