@@ -46,10 +46,7 @@ DEFECTS = (
         "adapters/torch/optimization/optimizers.py",
         '        if "gradient" in due and not self.other_threads.shared:\n',
         '        torch.rand(1)\n        if "gradient" in due and not self.other_threads.shared:\n',
-        (
-            f"{HARNESS}[plain_loop-all_kinds_whole-0]",
-            f"{HARNESS}[compile_aot_eager-all_kinds_whole-0]",
-        ),
+        (f"{HARNESS}[plain_loop-all_kinds_whole-0]", f"{HARNESS}[rnn-all_kinds_whole-0]"),
     ),
     Defect(
         "torch: a parameter of a second optimizer is read again",

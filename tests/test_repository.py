@@ -10,6 +10,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -31,6 +32,7 @@ def _steps_of_the_action() -> dict[str, dict[str, Any]]:
     return {step["name"]: step for step in action["runs"]["steps"]}
 
 
+@pytest.mark.full
 def test_the_action_reports_the_findings_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(FAULTY)
     steps = _steps_of_the_action()

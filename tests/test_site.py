@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import mothtrap
 
@@ -19,6 +22,15 @@ def build(source: Path, target: Path, *options: str) -> subprocess.CompletedProc
     return subprocess.run([*command, source, target], capture_output=True, text=True, check=False)
 
 
+def test_every_public_name_is_in_the_documentation() -> None:
+    api = (DOCS / "api.md").read_text(encoding="utf-8")
+    documented = set(re.findall(r"^\.\. auto\w+:: mothtrap\.(\w+)$", api, re.MULTILINE))
+    for module in re.findall(r"^\.\. automodule:: (\S+)$", api, re.MULTILINE):
+        documented |= vars(importlib.import_module(module)).keys()
+    assert set(mothtrap.__all__) <= documented
+
+
+@pytest.mark.full
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     plain = "html_theme=basic"  # the tree of all pages beside each page takes half of the time
     done = build(DOCS, tmp_path, "-D", plain)

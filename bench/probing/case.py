@@ -13,7 +13,11 @@ CASES: dict[str, Callable[[int, bool], Case]] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """`codes`: any of these counts. `segment_R`: planted rows. `features`: must be named first."""
+    """A case.
+
+    `codes`: any of these counts. `segment_R`: planted rows. `features`: must be named. `evidence`:
+    values that the evidence must have.
+    """
 
     predict: Any
     X: Any
@@ -21,6 +25,7 @@ class Case:
     codes: tuple[str, ...]
     segment_R: Any = None
     features: tuple[str, ...] = ()
+    evidence: dict[str, Any] = field(default_factory=dict)
     extras: dict[str, Any] = field(default_factory=dict)
 
 
@@ -48,5 +53,7 @@ def is_named(case: Case, report: Any) -> bool:
             named = {layer.removeprefix("input:") for layer in finding.layers}
             if not set(case.features) <= named:
                 continue
+        if any(finding.evidence.get(key) != value for key, value in case.evidence.items()):
+            continue
         return True
     return False

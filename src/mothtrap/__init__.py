@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from mothtrap.behavior.assertion import Assertion as Assertion
+    from mothtrap.behavior.assertion import assertion as assertion
     from mothtrap.core.collections import Collection as Collection
     from mothtrap.core.errors import MothtrapError as MothtrapError
     from mothtrap.core.errors import NotApplicable as NotApplicable
@@ -59,11 +61,13 @@ if TYPE_CHECKING:
     from mothtrap.session.module_log import log_tensor as log_tensor
     from mothtrap.session.module_log import log_text as log_text
     from mothtrap.session.probing import probe as probe
+    from mothtrap.session.serving import asserted as asserted
     from mothtrap.session.watching import Watch as Watch
     from mothtrap.session.watching import watch as watch
 
 _HOMES = {
     "Analysis": "mothtrap.monitor.stored.sweep",
+    "Assertion": "mothtrap.behavior.assertion",
     "Chart": "mothtrap.reader.plots",
     "CheckReport": "mothtrap.session.explicit_check",
     "Collection": "mothtrap.core.collections",
@@ -97,6 +101,8 @@ _HOMES = {
     "Watch": "mothtrap.session.watching",
     "Window": "mothtrap.core.window",
     "analyze": "mothtrap.monitor.stored.sweep",
+    "asserted": "mothtrap.session.serving",
+    "assertion": "mothtrap.behavior.assertion",
     "check": "mothtrap.session.explicit_check",
     "export_run": "mothtrap.exports",
     "log": "mothtrap.session.module_log",
@@ -119,6 +125,7 @@ _HOMES = {
 
 __all__ = [
     "Analysis",
+    "Assertion",
     "Chart",
     "CheckReport",
     "Collection",
@@ -152,6 +159,8 @@ __all__ = [
     "Watch",
     "Window",
     "analyze",
+    "asserted",
+    "assertion",
     "check",
     "export_run",
     "log",

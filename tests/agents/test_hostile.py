@@ -26,7 +26,7 @@ class Net(nn.Module):
     def __init__(self):
         super().__init__()
         self.add_module("{ORDER} now", nn.Linear(4, 300_000))
-        self.add_module("..", nn.Linear(300_000, 2))
+        self.add_module("/etc/passwd", nn.Linear(300_000, 2))
 
     def forward(self, x):
         first, second = self.children()

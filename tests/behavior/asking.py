@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.probing import Outcome, run_probes
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.subjects import Request, make_subject
@@ -20,7 +20,8 @@ def subject_of(predict: Any, X: Any, y: Any, train: Any = None, **request: Any) 
 def suspicions(
     probe: Probe, predict: Any, X: Any, y: Any, train: Any = None, **request: Any
 ) -> list[Suspicion]:
-    return list(probe.look(subject_of(predict, X, y, train, **request)))
+    found = probe.look(subject_of(predict, X, y, train, **request))
+    return [each for each in found if each is not REFUTED]
 
 
 def outcome(

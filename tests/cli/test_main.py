@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner
+from tests.harness.running import MOTHTRAP, Outcome, run
 
 from mothtrap.cli import main
 from mothtrap.cli._group import CommandFolder
@@ -57,9 +58,8 @@ COMMANDS = [
 ]
 
 
-def mothtrap(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mothtrap", *args]
-    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, check=False)
+def mothtrap(*args: str, cwd: Path) -> Outcome:
+    return run([*MOTHTRAP, *args], cwd=cwd)
 
 
 def test_help_lists_every_command_with_a_sentence() -> None:

@@ -103,7 +103,7 @@ def diff(first: Path, second: Path, *options: str) -> tuple[int, dict]:
     return outcome.exit_code, json.loads(outcome.stdout)
 
 
-@pytest.mark.parametrize("case", CASES[:: 1 if FULL else 2], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES[:: 1 if FULL else 3], ids=lambda case: case.name)
 def test_the_planted_difference_is_found_first(case: Planted, trained: Trained) -> None:
     plain = trained(*case.without, setting=case.setting)
     code, found = diff(plain, trained(*case.options, setting=case.setting))

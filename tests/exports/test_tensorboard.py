@@ -138,7 +138,17 @@ def test_scalars_have_their_steps_times_and_values_also_nan(provider: Any) -> No
 
 def test_evaluations_are_tagged_apart(provider: Any) -> None:
     points = series(provider, "scalars", "w0", "eval/loss/main")
-    assert [(p.step, p.value) for p in points] == [(0, 0.25), (1, 0.25)]
+    assert [(p.step, p.value) for p in points] == [(6, 0.25)]  # at the train step; one per step
+
+
+def test_findings_are_texts_at_their_step(provider: Any) -> None:
+    [point] = series(provider, "text", "w0", "findings/NUM001")
+    assert point.step == 3
+    assert point.numpy.tolist() == b"**error** the loss is NaN"
+
+
+def test_counts_that_say_nothing_are_left_out(provider: Any) -> None:
+    assert [p.step for p in series(provider, "scalars", "w0", "gradient_nan/head.weight")] == [4]
 
 
 def test_statistics_are_scalars(provider: Any) -> None:

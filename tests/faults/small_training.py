@@ -10,7 +10,7 @@ torch.manual_seed(0)
 model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 3))
 optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
 criterion = nn.CrossEntropyLoss()
-for step in range(150):
+for step in range(64):
     x = torch.randn(16, 8)
     loss = criterion(model(x), x[:, :3].argmax(1))
     optimizer.zero_grad()

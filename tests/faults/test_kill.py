@@ -35,7 +35,10 @@ def train_until_stored(process: subprocess.Popen[str], path: Path) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize("launcher", [False, True], ids=["the job", "job and launcher"])
+@pytest.mark.parametrize(
+    "launcher",
+    [pytest.param(False, id="the job", marks=pytest.mark.full), pytest.param(True, id="both")],
+)
 def test_after_kill_9_everything_written_is_there(launcher: bool, tmp_path: Path) -> None:
     target = ["--", *PYTHON, SCRIPT]
     command = observed(target, runs_dir=tmp_path, name="seen", python=ITSELF)

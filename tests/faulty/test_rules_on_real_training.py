@@ -2,8 +2,8 @@
 
 What was stored of it is judged again, and gives the same.
 
-By default seed 0, and repaired twins where the rule says `error`; `HARNESS_SEEDS=0,1,2`
-takes more, `HARNESS=full` all twins.
+By default seed 0, and repaired twins where the rule says `error` and dates it by the history of
+a value: `HARNESS_SEEDS=0,1,2` takes more seeds, `HARNESS=full` all twins.
 """
 
 from __future__ import annotations
@@ -26,13 +26,23 @@ from mothtrap.reader.run import open_run
 
 FOLDER = Path(__file__).parent
 MARK = "# <- here"
+
+
+def _by_history(planted: Planted) -> bool:
+    """Return whether the rule says `error` by a threshold, which healthy training may come near.
+
+    A relation that fires on healthy training does so on the twins of other programs, too.
+    """
+    return planted.severity == "error" and planted.first_step < planted.last_step
+
+
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(planted, seed, id=f"{planted.name}-{seed}")
     for planted in PLANTED
     for seed in SEEDS
 ]
-TWINS = [case for case in CASES if FULL or case.values[0].severity == "error"]  # type: ignore[union-attr]
+TWINS = [case for case in CASES if FULL or _by_history(case.values[0])]  # type: ignore[arg-type]
 
 
 def record_of(planted: Planted, seed: int, folder: Path, *options: str) -> dict:

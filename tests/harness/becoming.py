@@ -22,8 +22,14 @@ from types import ModuleType
 SPARE_FILE = 600
 """Above the numbers of files that a program inherits."""
 HIDDEN = {"__main__", "__mp_main__", "tests"}
+_names: list[str] = []
 _hidden: list[ModuleType] = []
 """Modules that are no part of the program; kept, as their functions are being called."""
+
+
+def prepare() -> None:
+    """Find the modules to hide before the fork: a forked process pays for each page it touches."""
+    _names[:] = [name for name in sys.modules if name.partition(".")[0] in HIDDEN]
 
 
 def take_files(files: Mapping[int, int]) -> None:
@@ -59,7 +65,7 @@ def become(arguments: list[str], environment: dict[str, str], folder: str, execu
 
 
 def _run(arguments: list[str], path: str) -> None:
-    for name in [name for name in sys.modules if name.partition(".")[0] in HIDDEN]:
+    for name in _names:
         _hidden.append(sys.modules.pop(name))
     main = ModuleType("__main__")
     sys.modules["__main__"] = sys.modules["__mp_main__"] = main  # as multiprocessing calls it

@@ -103,6 +103,7 @@ def _command(path: Path, words: str) -> str:
 def serve(address: str) -> None:
     """Fork a process for every connection; returns when standard input is closed."""
     from mothtrap.monitor.catalogue import rule_classes
+    from mothtrap.tracing.mentions import only_call
 
     for module in IMPORTED:
         importlib.import_module(module)
@@ -111,6 +112,8 @@ def serve(address: str) -> None:
             importlib.import_module(module)
     del sys.modules["torch.distributed.run"]  # to be run as a script, from the start
     rule_classes()
+    only_call("")  # looks at every module that is there
+    becoming.prepare()
     _leave_libraries()
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(address + ".new")

@@ -14,8 +14,6 @@ import pytest
 from tests.harness.programs import PROGRAMS, Program
 from tests.harness.running import (
     FULL,
-    ITSELF,
-    PYTHON,
     Cache,
     Outcome,
     environment,
@@ -51,25 +49,21 @@ MODES = {
 }
 SAMPLED = {"encoder_eval_fast_path"}
 WHOLE = SAMPLED | {
-    *("gan", "jit_script"),
-    *("plain_loop", "checkpointing"),
-    *("accumulation", "compile_aot_eager", "fp16_scaler", "lbfgs", "optimizer_in_backward"),
-    *("data_parallel", "reentrant_checkpointing", "rnn", "sam_closure"),
+    *("checkpointing", "fp16_scaler", "jit_script", "lbfgs", "optimizer_in_backward"),
+    *("plain_loop", "rnn"),
 }
-BESIDE = {"forked_loader", "mp_spawn"}
+BESIDE = {"mp_spawn"}
 LONG = {"gan", "language_model", "train_eval_train"}
 """Programs of more steps than are watched in full: the later ones are light by default."""
-GENERATED = {"compile_inductor"}
-"""Takes half a minute to compile; by default aot_eager and the tests of taps stand for it."""
+COMPILED = {"compile_inductor", "compile_aot_eager"}
+"""Take long to compile; by default the tests of taps and of compiled steps stand for them."""
 CHOSEN = {
-    "everything": PROGRAMS.keys() - WHOLE - GENERATED,  # the first take all that and more
+    "everything": PROGRAMS.keys() - WHOLE - BESIDE - COMPILED,  # the first take all that and more
     "all_kinds_whole": WHOLE,
     "process_beside": BESIDE,
     "default": SAMPLED | LONG,
-    "guarded": {"torchrun_ddp", "lbfgs"},
+    "guarded": {"lbfgs"},
 }
-BY_ITSELF = {("lbfgs", "guarded")}
-"""Cases run by Python itself, so that the start-up hook is tried, too."""
 SEEDS = [int(seed) for seed in os.environ.get("HARNESS_SEEDS", "0").split(",")]
 CASES = [
     pytest.param(program, mode, seed, id=f"{program.name}-{mode}-{seed}")
@@ -115,9 +109,8 @@ def test_training_is_not_changed(
     if plain.stdout.startswith("skipped"):
         pytest.skip(plain.stdout.strip())
 
-    python = ITSELF if (program.name, mode) in BY_ITSELF else PYTHON
     seen = run(
-        observed(program.target(seed, python), runs_dir=tmp_path, name="seen"),
+        observed(program.target(seed), runs_dir=tmp_path, name="seen"),
         cwd=tmp_path,
         env=environment(**compiled, **MODES[mode]),
     )

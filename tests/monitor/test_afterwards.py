@@ -34,7 +34,9 @@ def plain(finding: Finding) -> dict:
     return {name: getattr(finding, name) for name in finding.__struct_fields__}
 
 
-@pytest.mark.parametrize("fault", ["nonfinite_activation", "dead_units"])
+@pytest.mark.parametrize(
+    "fault", [pytest.param("nonfinite_activation", marks=pytest.mark.full), "dead_units"]
+)
 def test_live_and_stored_findings_are_the_same(fault: str, tmp_path: Path) -> None:
     opened = watched(tmp_path, FAULTY / f"{fault}.py", "--seed", "0")
     again = judge_again(opened, load_rules(Config()), every=1)

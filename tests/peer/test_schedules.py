@@ -33,23 +33,37 @@ def captured(folder: Path, mode: str = "train", **fields: object) -> list[int]:
     return [key.mode_step for key in run.timeline.keys(mode) if key.step in tensor.steps(mode)]
 
 
-@pytest.mark.parametrize(
-    ("fields", "count"),
-    [
-        ({"every": 2}, 10),
-        ({"every": 2, "start": 8}, 6),
-        ({"every": 2, "start": 8, "stop": 14}, 3),
-        ({"every": 2, "stop": 8}, 4),
-        ({"steps": (0, 4, 5)}, 3),
-        ({"steps": (3,), "every": 10}, 3),  # 0, 3, 10
-        ({"steps": (3, 7), "every": 5, "start": 9}, 5),  # 3, 7, 9, 14, 19
-        ({"start": 100}, 0),
-    ],
+SCHEDULES: tuple[tuple[dict[str, object], int], ...] = (
+    ({"every": 2}, 10),
+    ({"every": 2, "start": 8}, 6),
+    ({"every": 2, "start": 8, "stop": 14}, 3),
+    ({"every": 2, "stop": 8}, 4),
+    ({"steps": (0, 4, 5)}, 3),
+    ({"steps": (3,), "every": 10}, 3),  # 0, 3, 10
+    ({"steps": (3, 7), "every": 5, "start": 9}, 5),  # 3, 7, 9, 14, 19
+    ({"start": 100}, 0),
 )
-def test_a_training_is_captured_by_the_words_of_its_schedule(
-    tmp_path: Path, fields: dict[str, object], count: int
-) -> None:
-    steps = captured(tmp_path, **fields)
+
+
+@pytest.fixture(scope="module")
+def scheduled(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """A training of which each layer is captured by a schedule of its own."""
+    collections = {
+        f"of layer {layer}": Collection(tensors=(f"activations:{layer}",), **fields)  # type: ignore[arg-type]
+        for layer, (fields, _) in enumerate(SCHEDULES)
+    }
+    layers = [*(nn.Linear(4, 4) for _ in SCHEDULES), nn.Linear(4, 3)]
+    folder = tmp_path_factory.mktemp("scheduled")
+    model = nn.Sequential(*layers)
+    return trained(folder, STEPS, model=model, collections=collections, **UNJUDGED)
+
+
+@pytest.mark.parametrize("layer", range(len(SCHEDULES)))
+def test_a_training_is_captured_by_the_words_of_its_schedule(scheduled: Run, layer: int) -> None:
+    fields, count = SCHEDULES[layer]
+    name = f"activation:{layer}"
+    is_there = name in {tensor.identity for tensor in scheduled.tensors()}
+    steps = list(scheduled.tensor(name).steps("train")) if is_there else []
     assert len(steps) == count
     assert steps == [n for n in range(STEPS) if Schedule(**fields).is_due(n)]  # type: ignore[arg-type]
 

@@ -38,14 +38,19 @@ def of_type(dtype: torch.dtype) -> torch.Tensor:
     return patterns.repeat_interleave(size).view(dtype).reshape(2, 3)
 
 
-@pytest.mark.parametrize("dtype", TYPES, ids=str)
-def test_values_of_every_type_come_back_with_their_type(tmp_path: Path, dtype: torch.dtype) -> None:
-    value = of_type(dtype)
-    run = trained(tmp_path, 1, lambda step, model, dbg: dbg.log_tensor("it", value), **UNJUDGED)
-    tensor = run.tensor("metric:it")
-    read = tensor.at(0)
-    assert (read.tobytes(), read.shape) == (bits(value), tuple(value.shape))
-    assert read.dtype.name == tensor.dtype == str(dtype).removeprefix("torch.")
+def test_values_of_every_type_come_back_with_their_type(tmp_path: Path) -> None:
+    values = {str(dtype).removeprefix("torch."): of_type(dtype) for dtype in TYPES}
+
+    def each(step: int, model: nn.Module, dbg: Watch) -> None:
+        for name, value in values.items():
+            dbg.log_tensor(name, value)
+
+    run = trained(tmp_path, 1, each, **UNJUDGED)
+    for name, value in values.items():
+        tensor = run.tensor(f"metric:{name}")
+        read = tensor.at(0)
+        assert (read.tobytes(), read.shape) == (bits(value), tuple(value.shape)), name
+        assert read.dtype.name == tensor.dtype == name
 
 
 def test_signed_bytes_stay_signed_and_half_precision_stays_itself(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 criterion = nn.CrossEntropyLoss()
 optimizer.zero_grad()
-for _epoch in range(8):
+for _epoch in range(4):
     for count, (x, y) in enumerate(loader(*blobs(), batch_size=8), start=1):
         digest.batch(x, y)
         loss = criterion(model(x), y) / MICRO_BATCHES

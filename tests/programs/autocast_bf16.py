@@ -9,7 +9,7 @@ digest = begin()
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 criterion = nn.CrossEntropyLoss()
-for epoch in range(6):
+for epoch in range(3):
     for x, y in loader(*blobs()):
         digest.batch(x, y)
         optimizer.zero_grad()

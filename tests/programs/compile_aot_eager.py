@@ -10,7 +10,7 @@ plain = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32
 model = torch.compile(plain, backend="aot_eager")
 optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
 criterion = nn.CrossEntropyLoss()
-for epoch in range(4):
+for epoch in range(3):
     for x, y in loader(*blobs()):
         digest.batch(x, y)
         optimizer.zero_grad()

@@ -11,7 +11,7 @@ model = nn.DataParallel(nn.Sequential(features, nn.Linear(32, 3)))
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
 inputs, labels = blobs(rows=320)
-for epoch in range(4):
+for epoch in range(3):
     for x, y in loader(inputs[:256], labels[:256]):
         digest.batch(x, y)
         optimizer.zero_grad()

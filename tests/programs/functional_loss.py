@@ -11,7 +11,7 @@ x_all, y_all = blobs()
 body, classify, rebuild = nn.Linear(8, 24), nn.Linear(24, 3), nn.Linear(24, 8)
 model = nn.ModuleList([body, classify, rebuild])
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-for epoch in range(6):
+for epoch in range(3):
     for x, y in loader(x_all, y_all):
         digest.batch(x, y)
         hidden = torch.tanh(body(x))

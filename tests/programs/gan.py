@@ -26,7 +26,7 @@ bce = nn.BCEWithLogitsLoss()
 generator_optimizer = torch.optim.Adam(generator.parameters(), lr=1e-3, betas=(0.5, 0.9))
 critic_optimizer = torch.optim.Adam(critic.parameters(), lr=1e-3, betas=(0.5, 0.9))
 real_label, fake_label = torch.ones(64, 1), torch.zeros(64, 1)
-for iteration in range(120):
+for iteration in range(60):
     real, fake = ring(64), generator(torch.randn(64, 4))
     digest.batch(real, fake)
     critic_optimizer.zero_grad()

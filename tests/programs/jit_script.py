@@ -14,7 +14,7 @@ digest = begin()
 plain = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
 model, criterion = torch.jit.script(plain), torch.jit.script(nn.CrossEntropyLoss())
 optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
-for epoch in range(4):
+for epoch in range(3):
     for x, y in loader(*blobs()):
         digest.batch(x, y)
         optimizer.zero_grad()

@@ -46,7 +46,7 @@ ids = torch.tensor([alphabet.index(letter) for letter in text])
 model = LanguageModel(len(alphabet))
 optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
 warm_up = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / 20))
-for step in range(150):
+for step in range(100):
     start = torch.randint(0, len(ids) - CONTEXT - 1, (8,))
     rows = torch.stack([ids[i : i + CONTEXT + 1] for i in start])
     digest.batch(rows)

@@ -8,7 +8,7 @@ digest = begin()
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Dropout(0.1), nn.Linear(32, 3))
 optimizer = optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
-for epoch in range(8):
+for epoch in range(4):
     for x, y in loader(*blobs()):
         digest.batch(x, y)
         optimizer.zero_grad()

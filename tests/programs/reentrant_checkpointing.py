@@ -21,7 +21,7 @@ tail = block(32)
 model = nn.ModuleList([stem, trunk, tail, head])
 optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 inputs, labels = blobs(rows=320)
-for epoch in range(4):
+for epoch in range(3):
     model.train()
     for x, y in loader(inputs[:256], labels[:256]):
         digest.batch(x, y)

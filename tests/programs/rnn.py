@@ -20,7 +20,7 @@ digest = begin()
 model = Adder()
 optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 criterion = nn.MSELoss()
-for step in range(80):
+for step in range(48):
     values, marks = torch.rand(32, 12), (torch.rand(32, 12) < 0.3).float()
     x, y = torch.stack([values, marks], 2), (values * marks).sum(1)
     digest.batch(x, y)

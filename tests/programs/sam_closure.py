@@ -31,7 +31,7 @@ digest = begin()
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 3))
 optimizer = SAM(model.parameters(), torch.optim.SGD, rho=0.05, lr=0.05, momentum=0.9)
 criterion = nn.CrossEntropyLoss()
-for epoch in range(4):
+for epoch in range(3):
     for x, y in loader(*blobs()):
         digest.batch(x, y)
 

@@ -40,5 +40,5 @@ class Trainer:
 digest = begin()
 x, y = blobs(rows=320)
 model = nn.Sequential(nn.Linear(8, 32), nn.BatchNorm1d(32), nn.GELU(), nn.Linear(32, 3))
-Trainer(model, digest).fit(loader(x[:256], y[:256]), (x[256:], y[256:]), epochs=6)
+Trainer(model, digest).fit(loader(x[:256], y[:256]), (x[256:], y[256:]), epochs=3)
 digest.report(model)

@@ -36,6 +36,7 @@ def test_a_run_and_its_tensors_show_themselves_whatever_their_names(
                 detected_step=0,
                 message=text,
                 layers=(text,),
+                fixes=(text,),
             )
         ]
     )
@@ -48,6 +49,8 @@ def test_a_run_and_its_tensors_show_themselves_whatever_their_names(
         assert found.attributes == []
     assert "X001" in run._repr_html_()
     assert "dropped" in run._repr_html_()
+    assert "<th>fix</th>" in run._repr_html_()
+    assert "<th>verdict</th>" in run._repr_html_()
 
 
 def test_a_healthy_run_says_so(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """A light step that goes bad is replayed bit by bit, and narrowed down like a full one.
 
-Every fourth program by default; with `HARNESS=full` all.
+Every sixth program by default; with `HARNESS=full` all.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE = 1 + next(
 )
 
 
-@pytest.mark.parametrize("program", PROGRAMS[:: 1 if FULL else 4])
+@pytest.mark.parametrize("program", PROGRAMS[:: 1 if FULL else 6])
 def test_a_bad_light_step_is_replayed_and_narrowed_down(program: str, tmp_path: Path) -> None:
     script = FOLDER / f"{program}.py"
     words = observed(["--", *PYTHON, script], runs_dir=tmp_path, name="seen")

@@ -40,7 +40,14 @@ def rewrite(script: Path, fault: str, mended: str) -> None:
     script.write_text(text, encoding="utf-8")
 
 
-@pytest.mark.parametrize("mended", [IN_PLACE, IN_TWO_LINES, IN_A_FUNCTION])
+@pytest.mark.parametrize(
+    "mended",
+    [
+        pytest.param(IN_PLACE, marks=pytest.mark.full),
+        pytest.param(IN_TWO_LINES, marks=pytest.mark.full),
+        IN_A_FUNCTION,
+    ],
+)
 def test_a_repair_that_moves_lines_is_tried_on_the_recorded_step(
     mended: str, tmp_path: Path
 ) -> None:

@@ -88,7 +88,7 @@ def test_a_note_is_no_fault() -> None:
             "Nothing was observed: torch not imported.",
         ),
         (HandMadeRun(steps=0, damage=("w0: torn",)), "the stored data cannot be read"),
-        (HandMadeRun(steps=0, state="running"), "no optimizer step so far"),
+        (HandMadeRun(steps=0, state="running"), "Waiting for the first step."),
         (
             HandMadeRun(steps=0, workers=(), state="crashed", end=RunEnd(exit_code=2, ended_s=0.0)),
             "exit code 2 before any optimizer step",

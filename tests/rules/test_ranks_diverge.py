@@ -48,6 +48,7 @@ def test_names_the_odd_worker_the_module_and_the_first_step() -> None:
     assert (found.workers, found.layers) == ((1,), ("fc2",))
     assert found.evidence == {"modules": 1, "modules_compared": 2, "last_equal_step": 0}
     assert "worker 1 differs from the others in fc2" in found.message
+    assert "different between steps 1 and 3" in found.message
 
 
 def test_of_two_workers_the_higher_is_named_and_of_three_different_ones_all() -> None:

@@ -67,7 +67,8 @@ def test_resuming_needs_a_name(tmp_path: Path) -> None:
     assert "--resume needs the name of the run" in outcome.stderr
 
 
-@pytest.mark.parametrize("name", ["job", pytest.param(None, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["job", None])
 def test_models_that_are_watched_go_on_in_the_run_of_before(
     tmp_path: Path, name: str | None
 ) -> None:

@@ -82,11 +82,14 @@ def test_another_healthy_run_breaks_nothing(runs: Runs) -> None:
     [
         ("frozen", "0.weight", "has a value at each step; not so here, first in 0.weight"),
         ("schedule", "", "the learning rate of SGD changes within 4 steps; here it is 0.1"),
-        ("rate", "", "the learning rate of SGD is at most 0.3; here it is 2"),
-        (
-            "double",
-            "0.weight",
+        pytest.param(
+            *("rate", "", "the learning rate of SGD is at most 0.3; here it is 2"),
+            marks=pytest.mark.full,
+        ),
+        pytest.param(
+            *("double", "0.weight"),
             "the type of every weight is float32; here it is float64, first in 0.weight",
+            marks=pytest.mark.full,
         ),
     ],
 )

@@ -317,6 +317,7 @@ def test_a_fault_stops_one_process_and_the_command_to_go_on_is_printed(tmp_path:
     assert "was stopped before step" in outcome.stderr
 
 
+@pytest.mark.full
 def test_two_ranks_stop_at_one_step_bit_identical_and_are_not_started_again(
     tmp_path: Path,
 ) -> None:

@@ -161,9 +161,14 @@ fails(sys.argv[1])
 
 
 @pytest.mark.parametrize(
-    ("kind", "why"), [("shape", "must be 2, but is 3"), ("missing", "ended with KeyError")]
+    ("where", "kind", "why"),
+    [
+        ("scripts", "shape", "must be 2, but is 3"),
+        ("work", "missing", "ended with KeyError"),
+        pytest.param("scripts", "missing", "ended with KeyError", marks=pytest.mark.full),
+        pytest.param("work", "shape", "must be 2, but is 3", marks=pytest.mark.full),
+    ],
 )
-@pytest.mark.parametrize("where", ["scripts", "work"])
 def test_a_crash_in_a_folder_that_the_script_has_deleted_is_explained(
     tmp_path: Path, where: str, kind: str, why: str
 ) -> None:

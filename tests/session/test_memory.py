@@ -26,7 +26,7 @@ def trained(folder: Path, writer: str, queue_mb: float) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize("writer", ["thread", "process"])
+@pytest.mark.parametrize("writer", ["thread", pytest.param("process", marks=pytest.mark.full)])
 def test_memory_is_held_below_the_bound_while_nothing_can_be_written(
     writer: str, tmp_path: Path
 ) -> None:

@@ -188,6 +188,48 @@ def test_the_command_probes_a_model_and_fails_as_asked(
     assert "expected MODEL and DATA" in refused.output
 
 
+def test_the_command_checks_assertions_of_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X.assign(y=labels(X, 0.1)).to_csv("held.csv", index=False)
+    Path("sums.py").write_text(
+        "import mothtrap\nfrom mothtrap.behavior.assertions import sums_to_one\n"
+        "whole = sums_to_one()\n"
+        "@mothtrap.assertion('BEH901')\n"
+        "def is_never_sure(X, predictions, *, high=0.5):\n"
+        "    return predictions.max(axis=1) < high\n"
+    )
+    words = ["probe", "tests.behavior.asking:sure", "held.csv", "--target", "y"]
+    asked = [*words, "--select", "BEH207", "--assert", "sums.py", "--fail-on", "error"]
+    result = CliRunner().invoke(main, asked)
+    assert result.exit_code == 1, result.output
+    assert "2,000 of 2,000 predictions (100.00 %) break the assertion is_never_sure" in (
+        " ".join(result.output.split())
+    )
+    assert "BEH912" not in result.output
+    Path("none.py").write_text("x = 1\n")
+    refused = CliRunner().invoke(main, [*words, "--assert", "none.py"])
+    assert refused.exit_code == 2
+    assert "defines no assertion" in refused.output
+
+
+def test_the_command_compares_new_rows_with_and_without_targets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    X.assign(y=labels(X, 0.1)).to_csv("held.csv", index=False)
+    new = people(1000, seed=5)
+    new["x0"] += 2
+    new.to_csv("rows.csv", index=False)
+    new.assign(y=1 - labels(new, 0.1)).to_csv("both.csv", index=False)
+    words = ["probe", "tests.behavior.asking:sure", "held.csv", "--target", "y", "--select", "BEH6"]
+    shown = CliRunner().invoke(main, [*words, "--new", "rows.csv"]).output
+    assert "BEH601 drifted  input:x0" in shown
+    assert "BEH605" not in shown
+    assert "BEH605 loss_rose" in CliRunner().invoke(main, [*words, "--new", "both.csv"]).output
+
+
 def test_a_model_with_default_settings_on_fair_data_gets_no_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -65,7 +65,9 @@ def _mail_url(port: int) -> str:
     return f"mailto://user:{CANARY}@127.0.0.1:{port}/?{where}"
 
 
-@pytest.mark.parametrize("kind", ["nan", "crashing", "watched"])
+@pytest.mark.parametrize(
+    "kind", ["crashing", "watched", pytest.param("nan", marks=pytest.mark.full)]
+)
 def test_mail_webhook_and_function_tell_of_a_fault_once(tmp_path: Path, kind: str) -> None:
     with mail_server() as (mails, _), web_server() as hooks:
         config = f"""

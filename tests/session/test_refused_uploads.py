@@ -287,7 +287,7 @@ log.close()
 """
 
 
-@pytest.mark.parametrize("place", ["store", "shared folder"])
+@pytest.mark.parametrize("place", ["store", pytest.param("shared folder", marks=pytest.mark.full)])
 def test_launchers_of_two_machines_write_one_run(
     place: str, s3_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

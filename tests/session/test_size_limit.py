@@ -11,7 +11,7 @@ import mothtrap
 from mothtrap.core.facts.captures import Dropped
 
 
-@pytest.mark.parametrize("writer", ["thread", "process"])
+@pytest.mark.parametrize("writer", ["thread", pytest.param("process", marks=pytest.mark.full)])
 def test_statistics_stop_at_the_limit_and_losses_go_on(tmp_path: Path, writer: str) -> None:
     model = torch.nn.Sequential(*(torch.nn.Linear(2, 2) for _ in range(20)))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

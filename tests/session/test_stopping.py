@@ -219,7 +219,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("starts", ["torchrun", "spawn"])
+@pytest.mark.parametrize("starts", ["torchrun", pytest.param("spawn", marks=pytest.mark.full)])
 def test_ranks_that_the_guard_stops_save_together(tmp_path: Path, starts: str) -> None:
     (tmp_path / "ranks.py").write_text(RANKS, encoding="utf-8")
     spawning = tmp_path / "spawning.py"

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -183,7 +184,10 @@ def test_an_outage_costs_neither_the_training_nor_a_step(
     assert [after.tensor("weight:0.weight").at(s).tobytes() for s in range(60)] == job.weights
 
 
-@pytest.mark.parametrize("launcher", [False, True], ids=["the job", "job and launcher"])
+@pytest.mark.parametrize(
+    "launcher",
+    [pytest.param(False, id="the job", marks=pytest.mark.full), pytest.param(True, id="both")],
+)
 def test_kill_9_loses_nothing_that_was_written(
     launcher: bool, s3_url: str, tmp_path: Path, begin: Callable[..., Job]
 ) -> None:
@@ -252,6 +256,8 @@ def test_a_job_is_asked_by_its_url(s3_url: str, tmp_path: Path, begin: Callable[
     asking = start([*command, "--add", "gradients:0.*", "--raw"], cwd=tmp_path, env=elsewhere)
     while asking.poll() is None:
         job.train(1)
+        with suppress(subprocess.TimeoutExpired):
+            asking.wait(0.05)  # it wants the machine, too
     answer = finish(asking)
     assert answer.returncode == 0, answer.stderr
     first = int(answer.stdout.partition("active from step ")[2].partition(" ")[0])

@@ -23,7 +23,7 @@ COMMANDS = {
 }
 
 
-@pytest.mark.parametrize("folder", ["own", "runs"])
+@pytest.mark.parametrize("folder", [pytest.param("own", marks=pytest.mark.full), "runs"])
 def test_what_is_told_at_the_end_finds_the_run(folder: str, tmp_path: Path) -> None:
     for name in ("log_of_zero.py", "telling.py"):
         shutil.copy(FOLDER / name, tmp_path)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from tests.harness.running import ITSELF, PYTHON, ready
 
 ROOT = Path(__file__).parents[2]
 USES = """
@@ -55,7 +56,9 @@ def test_nothing_was_loaded():
 """
 
 
-def _pytest(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+def _pytest(
+    folder: Path, source: str, python: Sequence[str] = ITSELF
+) -> subprocess.CompletedProcess[str]:
     """Run pytest on a file of a foreign project, in an environment with our entry point."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     [(name, module)] = project["entry-points"]["pytest11"].items()
@@ -66,7 +69,7 @@ def _pytest(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     (folder / "test_theirs.py").write_text(source)
     paths = os.pathsep.join([str(folder / "site"), str(ROOT / "src")])
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider"],
+        [*python, "-m", "pytest", "-q", "--strict-markers", "-p", "no:cacheprovider"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,
@@ -81,7 +84,8 @@ def test_a_project_that_does_not_use_it_loads_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def used(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return _pytest(tmp_path_factory.mktemp("project"), USES).stdout
+    ready()
+    return _pytest(tmp_path_factory.mktemp("project"), USES, PYTHON).stdout
 
 
 def test_assertions_are_a_fixture(used: str) -> None:

@@ -11,10 +11,12 @@ from urllib.parse import quote, urlencode
 
 import numpy as np
 import pytest
-from tests.web.conftest import Site
+from tests.web.conftest import Site, until
 from tests.web.made_runs import HOSTILE, SCRIPT, MadeRun, make_faulty
 
 from mothtrap.core.labels import LABEL_KINDS
+from mothtrap.core.replays import StoredReplay
+from mothtrap.store.layout import write_replay
 
 LOSS = "train/loss:train.py:4 SGD"
 
@@ -210,6 +212,23 @@ def test_a_source_that_was_changed_or_not_noted_is_not_shown(tmp_path: Path, mad
     finally:
         served.stop()
     assert "was changed after the run began" in problem
+
+
+def test_a_replay_that_was_made_later_is_told(tmp_path: Path) -> None:
+    run = MadeRun(tmp_path / "run")
+    run.train([1.0, 0.5])
+    run.end()
+    served = Site(tmp_path)
+    served.start()
+    try:
+        before = served.json("/api/run?run=run")
+        write_replay(run.attempt, StoredReplay(step=1, lines=("step 1",), edited=("finite now",)))
+        until(lambda: served.json("/api/run?run=run")["replayed"])
+        after = served.json("/api/run?run=run")
+    finally:
+        served.stop()
+    assert before["replayed"] == []
+    assert after["replayed"] == ["step 1", "with the edited script:", "finite now"]
 
 
 def test_output_comes_as_lines_and_then_what_was_added(site: Site, made: Path) -> None:

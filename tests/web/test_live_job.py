@@ -93,6 +93,7 @@ def behind_s(page: Any, folder: Path) -> float:
     return now_s - times[step] if step < len(times) else 0.0
 
 
+@pytest.mark.full
 def test_two_ranks_are_followed_within_two_seconds_whatever_becomes_of_the_server(
     browser: Any, served: Served, job: subprocess.Popen[bytes], tmp_path: Path
 ) -> None:

@@ -71,6 +71,12 @@ def test_a_crash_shows_its_traceback(page: Any) -> None:
     assert region.inner_text().strip() == TRACEBACK.strip()
 
 
+def test_the_title_of_the_tab_shows_that_something_is_wrong(page: Any) -> None:
+    until(lambda: page.title().startswith("‼ gone"))
+    page.evaluate("location.hash = '#/overview?run=whole'")
+    until(lambda: page.title().startswith("whole"))
+
+
 def test_the_verdict_says_what_the_guard_did(page: Any) -> None:
     verdict = page.get_by_role("region", name="Verdict")
     verdict.get_by_text("skipped by the guard: 1 step (30): the loss is NaN").wait_for()

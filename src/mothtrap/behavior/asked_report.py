@@ -6,13 +6,14 @@ Shape suffixes: R = rows.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior import counterfactuals, curves
 from mothtrap.behavior.probing import Outcome
+from mothtrap.behavior.pruning import PruningCurve, pruning_curve
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
 from mothtrap.behavior.what_if import Answer, answer, table
@@ -101,8 +102,24 @@ class ProbeReport:
         """
         return curves.curve(self._subject, kind, column)
 
-    def figure(self, kind: curves.Kind, column: str) -> Chart:
-        """Return the result of `curve` as a chart; raises the same errors."""
+    def pruning_curve(self) -> PruningCurve:
+        """Return the score of a PyTorch module with more and more channels held at their mean.
+
+        Raises:
+            NotApplicable: the model is no PyTorch module with hidden layers.
+            NotEnoughData: there are too few rows.
+        """
+        return pruning_curve(self._subject)
+
+    def figure(self, kind: curves.Kind | Literal["pruning"], column: str = "") -> Chart:
+        """Return the result of `curve`, or of `pruning_curve`, as a chart.
+
+        Args:
+            kind: "ice", "pdp", "ale", or "pruning".
+            column: name of a numeric column; not for "pruning".
+        """
+        if kind == "pruning":
+            return self.pruning_curve().chart()
         return curves.chart(self.curve(kind, column))
 
     def _row(self, row: int) -> Table:

@@ -127,3 +127,10 @@ def poisson_above(count: int, expected: float) -> float:
     from scipy.special import pdtrc
 
     return 1.0 if count <= 0 else float(pdtrc(count - 1, max(expected, 1e-12)))
+
+
+def poisson_bound(count: int, p: float = 0.001) -> float:
+    """Return an upper bound of the expected number of events, given a count (Garwood, 1936)."""
+    from scipy.special import gammaincinv
+
+    return float(gammaincinv(count + 1, 1 - p))

@@ -48,15 +48,22 @@ class Suspicion:
     exact: bool = False
 
 
+REFUTED = Suspicion(message="refuted", p=1.0)
+"""Yielded for a proposal that the confirming rows do not support. It never becomes a finding, but
+counts among the tests: else only the lucky ones were counted, and chance would be underrated."""
+
+
 class Probe(Documented, abc.ABC):
     """Base of all probes; a subclass is a frozen dataclass whose fields are thresholds.
 
     A probe has no state and no I/O besides asking the model. `cost` orders probes, the cheapest
-    first. `needs_train` probes are run where training rows were given.
+    first. `needs_train` probes are run where training rows were given, `needs_new` probes where new
+    rows were.
     """
 
     cost: ClassVar[int] = 1
     needs_train: ClassVar[bool] = False
+    needs_new: ClassVar[bool] = False
 
     @abc.abstractmethod
     def look(self, subject: Subject) -> Iterable[Suspicion]:

@@ -61,6 +61,8 @@ def run_probes(subject: Subject, probes: Sequence[Probe], everything: Table) -> 
         try:
             if probe.needs_train and subject.train is None:
                 raise NotApplicable("no training rows were given; pass them with train=")
+            if probe.needs_new and subject.new is None:
+                raise NotApplicable("no new rows were given; pass them with new=")
             subject.budget.spend()
             proposed += [(probe, suspicion) for suspicion in probe.look(subject)]
         except NotApplicable as err:

@@ -174,7 +174,7 @@ class _Space:
     """All literals of a table with their rows, and the sums over pairs of them."""
 
     def __init__(self, table: Table, value_R: Floats) -> None:
-        self._table = table
+        self._table, self._value_R = table, value_R
         self._columns = {column.name: column for column in table.searched}
         count = len(table)
         self._least = max(LEAST_ROWS, math.ceil(LEAST_SHARE * count))
@@ -273,7 +273,29 @@ class _Space:
         return best
 
     def _is_better(self, new: Candidate, old: Candidate) -> bool:
-        """Return whether a candidate replaces another: a longer one must earn its literals.
+        """Return whether a candidate replaces another.
+
+        A longer one must also be better in the values as they were before segments were taken out;
+        else it only avoids the rows of a segment that was found before.
+        """
+        longer = len(new.segment.literals) - len(old.segment.literals)
+        if longer < 0:
+            return not self._is_better(old, new)
+        if longer == 0 or not self._gains(new, old):
+            return new.z > old.z and longer == 0
+        given = [
+            Candidate(
+                each.segment,
+                each.mask_R,
+                _z(each.mask_R, self._value_R),
+                float(self._value_R[each.mask_R].mean() - self._value_R.mean()),
+            )
+            for each in (new, old)
+        ]
+        return self._gains(*given)
+
+    def _gains(self, new: Candidate, old: Candidate) -> bool:
+        """Return whether a candidate is better: a longer one must earn its literals.
 
         Among so many literals the best of pure noise gains `2 log(literals)` in the square of the
         score, so each literal costs that much.

@@ -20,6 +20,7 @@ from mothtrap.behavior.reading import Floats, Loss, Reading
 from mothtrap.behavior.table import Table
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import NotApplicable
+from mothtrap.core.wrapped_models import HiddenUnits
 
 Predict = Callable[[Any], Any]
 Refit = Callable[[Any, Any], Predict]
@@ -41,6 +42,7 @@ class Options:
         time_R: when each row was observed, in any unit; None where rows have no order.
         refit: fits the model anew on given rows and targets; None where that is not possible.
         loss: the user's own loss of each row; None for the usual one.
+        units: hidden channels of a network; None where they cannot be masked.
     """
 
     monotone: Mapping[str, int] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Options:
     time_R: npt.NDArray[Any] | None = None
     refit: Refit | None = None
     loss: Loss | None = None
+    units: HiddenUnits | None = None
 
 
 class Refused(NotApplicable):
@@ -76,7 +79,7 @@ class Judged:
         loss: Loss | None = None,
     ) -> None:
         self.table, self.target_R, self.scores, self.reading = table, target_R, scores, reading
-        self.rows_R, self._loss = rows_R, loss
+        self.rows_R, self.loss = rows_R, loss
 
     def __len__(self) -> int:
         return len(self.target_R)
@@ -84,9 +87,9 @@ class Judged:
     @functools.cached_property
     def loss_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """The loss of each row."""
-        if self._loss is not None:
+        if self.loss is not None:
             answer = self.scores[:, 0] if self.reading.is_regression else self.scores
-            return np.asarray(self._loss(answer, self.target_R), np.float64)
+            return np.asarray(self.loss(answer, self.target_R), np.float64)
         return self.reading.losses(self.scores, self.target_R)
 
     @functools.cached_property
@@ -106,14 +109,34 @@ class Judged:
     @functools.cached_property
     def error_R(self) -> Floats:  # noqa: N802  # a shape suffix
         """Error of each row in the unit of messages: 0 or 1, absolute error, or own loss."""
-        if self._loss is not None:
+        if self.loss is not None:
             return self.loss_R
         return np.abs(self.residual_R) if self.reading.is_regression else self.wrong_R
 
     @property
     def are_errors_counted(self) -> bool:
         """True if `error_R` is 1 for a wrong row and 0 for a right one."""
-        return self._loss is None and not self.reading.is_regression
+        return self.loss is None and not self.reading.is_regression
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewRows:
+    """Rows that the model was asked about later, such as those of today.
+
+    Attributes:
+        table: the rows.
+        scores: answers, (R, K) or (R, 1).
+        judged: the rows with their targets; None where no targets were given.
+        rows_R: index of each row in the data that were given.
+    """
+
+    table: Table
+    scores: Floats
+    judged: Judged | None
+    rows_R: npt.NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.table)
 
 
 class Subject:
@@ -126,6 +149,7 @@ class Subject:
         options: of the user.
         train: rows on which the model was trained; None where they were not given.
         seed: of every random choice.
+        new: rows to compare with the training rows; None where they were not given.
 
     Attributes:
         propose_R: mask of the rows in which suspicions are looked for.
@@ -140,7 +164,9 @@ class Subject:
         options: Options | None = None,
         train: Judged | None = None,
         seed: int = 0,
+        new: NewRows | None = None,
     ) -> None:
+        self.new = new
         self._predict, self.judged, self.budget = predict, judged, budget
         self.options, self.train, self.seed = options or Options(), train, seed
         self.reading, self.table = judged.reading, judged.table
@@ -153,7 +179,15 @@ class Subject:
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
     def ask(self, table: Table) -> Floats:
-        """Return the model's answers (R, K) or (R, 1) to any rows.
+        """Return the model's answers as numbers, (R, K) or (R, 1); raises as `answer`."""
+        return self.reading.scores(self.answer(table))
+
+    def answer_to(self, rows: Any) -> Any:
+        """Return the model's answers to rows in any container; raises as `answer`."""
+        return self.answer(Table(rows))
+
+    def answer(self, table: Table) -> Any:
+        """Return the model's answers to any rows, as the model gives them.
 
         Raises:
             BudgetSpent: no predictions are left.
@@ -162,11 +196,10 @@ class Subject:
         self.budget.spend(len(table))
         try:
             with np.errstate(all="ignore"):  # odd inputs are asked about on purpose
-                answer = self._predict(table.data)
+                return self._predict(table.data)
         except Exception as err:  # whatever the model raises
             rows = f"{len(table)} row{'s' * (len(table) != 1)}"
             raise Refused(f"the model refused {rows}: {in_one_line(err)}") from err
-        return self.reading.scores(answer)
 
     def output(self, scores: Floats) -> Floats:
         """Return one number for each row (R,): the prediction, or the probability of class 1.
@@ -195,6 +228,11 @@ class Subject:
         if count <= ASKED_ROWS:
             return np.arange(count)
         return np.sort(self.rng("asked").choice(count, ASKED_ROWS, replace=False))
+
+    @property
+    def usual(self) -> Judged:
+        """The rows that new rows are compared with: training rows, else the held-out rows."""
+        return self.judged if self.train is None else self.train
 
     def require_columns(self) -> None:
         """Raise NotApplicable where the inputs are not a table."""

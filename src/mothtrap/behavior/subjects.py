@@ -15,9 +15,18 @@ import numpy.typing as npt
 
 from mothtrap.behavior.budget import PREDICTIONS, SECONDS, Budget
 from mothtrap.behavior.reading import Loss, Reading, read
-from mothtrap.behavior.subject import MAX_ROWS, Judged, Options, Predict, Refit, Subject
+from mothtrap.behavior.subject import (
+    MAX_ROWS,
+    Judged,
+    NewRows,
+    Options,
+    Predict,
+    Refit,
+    Subject,
+)
 from mothtrap.behavior.table import Table
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
+from mothtrap.core.wrapped_models import HiddenUnits
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,6 +40,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     about: Any = None
     loss: Loss | None = None
     refit: Refit | None = None
+    units: HiddenUnits | None = None
     budget_s: float = SECONDS
     predictions: int = PREDICTIONS
     seed: int = 0
@@ -42,6 +52,7 @@ def make_subject(
     y: Any,
     train: tuple[Any, Any] | None = None,
     request: Request | None = None,
+    new: Any = None,
 ) -> tuple[Subject, Table]:
     """Return the subject of a probe run, and all rows that were given.
 
@@ -72,6 +83,7 @@ def make_subject(
         expect_used=request.expect_used,
         time_R=_times(request.time, everything, rows_R),
         refit=request.refit,
+        units=request.units,
         loss=loss,
     )
     trained = None
@@ -83,7 +95,32 @@ def make_subject(
         trained = _judged(
             train_table, reading, predict(train_table.data), train_y[train_rows], train_rows, loss
         )
-    return Subject(predict, judged, budget, options, trained, request.seed), everything
+    later = None
+    if new is not None:
+        later = _new_rows(predict, new, judged, budget, rng)
+    return Subject(predict, judged, budget, options, trained, request.seed, later), everything
+
+
+def _new_rows(
+    predict: Predict, new: Any, judged: Judged, budget: Budget, rng: np.random.Generator
+) -> NewRows:
+    """Return new rows with the model's answers; `new` are rows, or rows and targets."""
+    rows, targets = new if isinstance(new, tuple) else (new, None)
+    table = Table(rows)
+    if lacking := [name for name in judged.table.names if name not in table.names]:
+        raise ConfigError(f"the new rows have no column {lacking[0]!r}")
+    target_R = np.arange(len(table)) if targets is None else np.asarray(targets).ravel()
+    if len(target_R) != len(table):
+        raise ConfigError(f"there are {len(table):,} new rows, but {len(target_R):,} targets")
+    at = _sample(target_R, rng)
+    table = table.take(at)
+    budget.spend(len(table))
+    answer = predict(table.data)
+    found = None
+    if targets is not None:
+        found = _judged(table, judged.reading, answer, target_R[at], at, judged.loss)
+    scores = judged.reading.scores(answer)
+    return NewRows(table=table, scores=scores, judged=found, rows_R=at)
 
 
 def _judged(

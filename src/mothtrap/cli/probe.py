@@ -13,6 +13,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.argument("words", metavar="[MODEL] DATA", nargs=-1, required=True)
 @click.option("--target", required=True, metavar="COLUMN", help="The column of the targets.")
 @click.option("--train", metavar="FILE", help="The rows that the model was trained on.")
+@click.option("--new", metavar="FILE", help="Later rows to compare: a file, or a serve run.")
 @click.option("--leave-out", metavar="COLUMNS", help="Columns that are not inputs of the model.")
 @click.option("--task", type=click.Choice(["classification", "regression"]))
 @click.option(
@@ -30,6 +31,7 @@ from mothtrap.cli._options import runs_dir_option
     metavar="COLUMN",
     help="Column that orders the rows in time; not an input of the model.",
 )
+@click.option("--assert", "checks", metavar="FILE", help="Python file with assertions to check.")
 @click.option("--select", metavar="CODES", help="Probes to run, by code or family: BEH2,BEH301.")
 @click.option("--ignore", metavar="CODES", help="Probes to leave out, by code or family.")
 @click.option(
@@ -49,12 +51,14 @@ def command(
     words: tuple[str, ...],
     target: str,
     train: str | None,
+    new: str | None,
     leave_out: str | None,
     task: str | None,
     classes: str | None,
     monotone: str | None,
     expect_used: str | None,
     time: str | None,
+    checks: str | None,
     select: str | None,
     ignore: str | None,
     budget: float,
@@ -80,7 +84,8 @@ def command(
     mothtrap probe --build net:make --weights best.safetensors held_out.csv --target y
     """
     from mothtrap.session.asked_models import from_words
-    from mothtrap.session.probe_data import column_of, read_table
+    from mothtrap.session.assertion_file import assertions_in
+    from mothtrap.session.probe_data import column_of, read_new, read_table
     from mothtrap.session.probing import probe
 
     if len(words) != (1 if build else 2):
@@ -96,11 +101,13 @@ def command(
         X,
         y,
         train=read_table(train, target, hidden) if train else None,
+        new=read_new(new, target, hidden) if new else None,
         task=task,
         classes=_labels(classes, y),
         monotone=_directions(monotone),
         expect_used=_list(expect_used),
         time=column_of(data, time) if time else None,
+        assertions=assertions_in(checks) if checks else (),
         select=_list(select),
         ignore=_list(ignore),
         budget_s=budget,

@@ -24,6 +24,7 @@
     ├── ActionError                         an action cannot be carried out
     │   └── DeliveryError                   an action failed; trying again later may help
     ├── NonFiniteStepError (FloatingPointError) the guard refuses to apply a step
+    ├── AssertionFailedError (AssertionError) a prediction breaks an assertion
     └── CannotJudge                         a rule cannot be evaluated
         ├── NotEnoughData
         └── NotApplicable
@@ -161,6 +162,10 @@ class NonFiniteStepError(MothtrapError, FloatingPointError):
         super().__init__(message)
         self.step, self.loss = step, loss
         self.parameters, self.location = parameters, location
+
+
+class AssertionFailedError(MothtrapError, AssertionError):
+    """A prediction breaks an assertion, and the user asked for an error."""
 
 
 class ReplayError(MothtrapError):

@@ -7,8 +7,8 @@ import hashlib
 
 import msgspec
 
+from mothtrap.core import probed, served
 from mothtrap.core.display import grid, heading, pairs
-from mothtrap.core.probed import MODE
 
 
 class Severity(enum.StrEnum):
@@ -37,6 +37,9 @@ class RuleState(enum.StrEnum):
 
 PASSED = "passed_at_step"
 """Evidence of a finding whose rule finds it no more."""
+
+ASSERTION = "assertion"
+"""Evidence of a finding of predictions that break an assertion: the name of the assertion."""
 
 EvidenceValue = float | int | str | bool | list[float | int | str] | None
 
@@ -74,8 +77,13 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_step(self) -> bool:
-        """True if the finding belongs to a training step; False for findings of a probe."""
-        return self.mode != MODE
+        """True if the finding belongs to a training step; False for a probe or a served model."""
+        return self.mode not in (probed.MODE, served.MODE)
+
+    @property
+    def is_assertion(self) -> bool:
+        """True if predictions broke an assertion of the user; no rule has its code."""
+        return ASSERTION in self.evidence
 
     def _repr_html_(self) -> str:
         rows: dict[str, object] = {

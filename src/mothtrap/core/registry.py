@@ -74,19 +74,25 @@ def parts(package: str) -> tuple[Part, ...]:
     Args:
         package: dotted name, e.g. `mothtrap.rules`.
     """
-    path = importlib.import_module(package).__path__
-    own = sorted(m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_"))
-    found = {name: Part(package=package, name=name) for name in own}
-    others = [point for point in _entry_points(tuple(sys.path)) if point.group == package]
+    path = tuple(importlib.import_module(package).__path__)
+    found = {name: Part(package=package, name=name) for name in _modules(path)}
+    points = chain.from_iterable(_entry_points(folder) for folder in dict.fromkeys(sys.path))
+    others = [point for point in points if point.group == package]
     for point in sorted(others, key=lambda p: (p.name, p.dist.name if p.dist else "")):
         found.setdefault(point.name, Part(package=package, name=point.name, entry_point=point))
     return tuple(found.values())
 
 
-@lru_cache(maxsize=4)
-def _entry_points(path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return those of a path; reading them opens a file for every distribution on it."""
-    return tuple(chain.from_iterable(d.entry_points for d in distributions(path=list(path))))
+@lru_cache(maxsize=64)
+def _modules(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the modules in a package's folders; listing a folder takes 2 ms."""
+    return tuple(sorted(m.name for m in pkgutil.iter_modules(path) if not m.name.startswith("_")))
+
+
+@lru_cache(maxsize=64)
+def _entry_points(folder: str) -> tuple[EntryPoint, ...]:
+    """Return those of a folder; reading them opens a file for every distribution in it."""
+    return tuple(chain.from_iterable(d.entry_points for d in distributions(path=[folder])))
 
 
 def names(package: str) -> tuple[str, ...]:

@@ -35,8 +35,8 @@ class RunKind(StrEnum):
 
     @property
     def has_overhead(self) -> bool:
-        """True if the work would also run without mothtrap, so that added time is a cost."""
-        return self in (RunKind.TRAIN, RunKind.SERVE)
+        """True if mothtrap adds time to a training job, which is then a cost."""
+        return self is RunKind.TRAIN
 
 
 class RunInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,11 @@
 """A folder for TensorBoard, with one of its runs (`w0`, `w1` ...) for each worker.
 
-Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`. Those of
-evaluations begin with `eval/` and are drawn over the count of evaluated batches
-(`mode_step`, going on from attempt to attempt): TensorBoard keeps one point per step, and
-many batches share a train step.
+Scalars are tagged `name/of`, statistics `<kind>_<statistic>/<tensor>`; the number of elements, and
+counts of NaN and infinities that are 0, are left out. Tags of evaluations begin with `eval/`. Their
+scalars have the train step at which the evaluation was made, so that they lie over the training
+loss; TensorBoard keeps one point per step, which is the first one. Their statistics are drawn over
+the count of evaluated batches (`mode_step`, going on from attempt to attempt), as many batches
+share a train step. Findings are texts, `findings/<code>`, at their first step.
 Tensors that were kept whole become histograms of their finite elements, `<kind>/<tensor>`,
 each with the number of the others as a scalar, `<kind>_nonfinite/<tensor>`. Captured
 exponents become histograms, too, `<kind>_exponents/<tensor>`, quantiles scalars. NaN and
@@ -24,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.core.errors import DamagedDataError, MissingExtraError
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.measured import DIGESTS
 from mothtrap.core.steps import Mode, StepKey
 from mothtrap.exports._buckets import buckets, power_buckets
@@ -48,6 +51,7 @@ def write(run: Run, target: Path, choice: Choice) -> Written:
     """
     with _Folder(target) as folder:
         folder.add(run, choice)
+        folder.add_findings(run, choice)
         return folder.written()
 
 
@@ -76,6 +80,7 @@ def follow(run: Run, target: Path, choice: Choice, pause: Callable[[], object]) 
                 folder.add(run, Choice(tensors=choice.tensors, begin=begin, end=end))
                 begin = begin if end is None else end
             if not goes_on or begin == choice.end:
+                folder.add_findings(run, choice)
                 return folder.written()
             pause()
             run.refresh()
@@ -139,17 +144,35 @@ class _Folder:
         self, events: _EventFile, recorded: Recorded, choice: Choice, axis: _Axis
     ) -> None:
         record = recorded.record
-        prefix = _prefix(record.key.mode)
+        prefix, step = _prefix(record.key.mode), record.key.step
         for scalar in record.scalars:
             if scalar.name in DIGESTS:
                 continue
-            tag = f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name
-            events.add_scalar(prefix + tag, scalar.value)
+            tag = prefix + (f"{scalar.name}/{scalar.of}" if scalar.of else scalar.name)
+            if not prefix or axis.is_first(tag, step):
+                events.add_scalar(tag, scalar.value)
+        if prefix:
+            self._counts["scalars"] += events.flush(step, record.wall_s)
         for tensor, values in statistics(recorded, choice):
             for name, value in values.items():
-                events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
+                if name != "count" and (value or name not in ("nan", "inf")):
+                    events.add_scalar(f"{prefix}{tensor.kind}_{name}/{tensor.name}", value)
         place = axis.place(recorded.attempt, record.key)
         self._counts["scalars"] += events.flush(place, record.wall_s)
+
+    def add_findings(self, run: Run, choice: Choice) -> None:
+        """Write the findings of a run as texts, beside its first worker."""
+        if not self._files:
+            return
+        events, _ = self._files[min(self._files)]
+        for finding in run.findings:
+            if finding.step >= choice.begin and (choice.end is None or finding.step < choice.end):
+                lines = [f"**{finding.severity.value}** {finding.message}"]
+                lines += [finding.location or "", *(f"- fix: {fix}" for fix in finding.fixes)]
+                text = "\n\n".join(without_secrets(line) for line in lines if line)
+                events.add_text(f"findings/{finding.code}", text)
+                events.flush(finding.step, run.info.created_s if run.info else 0.0)
+        events.settle()
 
 
 class _NoHistogram(Exception):
@@ -166,6 +189,14 @@ class _Axis:
     def __init__(self) -> None:
         self._before: dict[tuple[int, Mode], int] = {}
         self._end: dict[Mode, int] = {}
+        self._latest: dict[str, int] = {}
+
+    def is_first(self, tag: str, step: int) -> bool:
+        """Return whether a tag has no value yet at a step, or a later one."""
+        if step <= self._latest.get(tag, -1):
+            return False
+        self._latest[tag] = step
+        return True
 
     def place(self, attempt: int, key: StepKey) -> int:
         """Return the step; evaluations that an attempt counts from 0 again are counted on."""
@@ -248,6 +279,13 @@ class _EventFile:
         for size in buckets_B3.shape:
             row.tensor.tensor_shape.dim.add(size=size)
         row.tensor.tensor_content = np.ascontiguousarray(buckets_B3, "<f8").tobytes()
+
+    def add_text(self, tag: str, text: str) -> None:
+        """Add a text in Markdown."""
+        value = self._values.value.add(tag=tag)
+        value.metadata.plugin_data.plugin_name = "text"
+        value.tensor.dtype = 7  # DT_STRING
+        value.tensor.string_val.append(text.encode())
 
     def flush(self, step: int, wall_s: float) -> int:
         """Write what was added as the event of a step; return how many values it has."""

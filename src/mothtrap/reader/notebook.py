@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.display import heading, pairs
+from mothtrap.core.installed_rules import explains
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.reader.run_facts import RunFacts
 
 
 def run_html(run: RunFacts) -> str:
-    """Return what a run is, and what was found in it."""
-    facts: dict[str, object] = {
+    """Return the verdict on a run, its first fix, what the run is, and its findings."""
+    stories = diagnose(run.findings, explains()).stories
+    first = next((f for s in stories[:1] for f in run.findings if f.fingerprint == s.root), None)
+    facts: dict[str, object] = {"verdict": run.verdict}
+    if first is not None and first.fixes:
+        facts["fix"] = first.fixes[0]
+    facts |= {
         "state": run.state,
         "steps": run.steps,
-        "workers": ", ".join(map(str, run.workers)) or "none yet",
+        "workers": len(run.workers) or "none yet",
         "attempts": run.attempts,
     }
     if run.info is not None:

@@ -31,6 +31,7 @@ from mothtrap.core.ledger import Ledger, Source
 from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind, switched_off
+from mothtrap.core.served import Served
 from mothtrap.reader.files.attempts import State
 from mothtrap.reader.files.parts import EVERYTHING, Span
 from mothtrap.reader.files.run_files import RunFiles
@@ -44,6 +45,7 @@ from mothtrap.reader.merging import (
 from mothtrap.reader.series.worker_series import scalar_series
 from mothtrap.reader.tensors.choosing import collection_of
 from mothtrap.reader.worker_states import Workers, workers_of
+from mothtrap.store.failing_rows import SAMPLED, FailingRow, read_failing
 from mothtrap.store.finding_rows import read_rows
 from mothtrap.store.layout import (
     monitor_folder,
@@ -127,6 +129,25 @@ class RunFacts:
     def probed(self) -> Probed | None:
         """Size and cost of a probe run; None for other kinds of runs."""
         return self._span.latest.probed
+
+    @property
+    def served(self) -> Served | None:
+        """Number of predictions of an asserted function; None for other kinds of runs."""
+        return self._span.latest.served
+
+    def failing_rows(self, code: str = "") -> list[FailingRow]:
+        """Return the recorded rows whose predictions broke an assertion, in the order of time.
+
+        Args:
+            code: code of the assertion; by default all.
+        """
+        found = read_failing(monitor_folder(self._span.latest.path, 0))
+        return [each for each in found if each.code != SAMPLED and code in ("", each.code)]
+
+    def served_rows(self) -> list[FailingRow]:
+        """Return the recorded sample of all rows of a served model, in the order of time."""
+        found = read_failing(monitor_folder(self._span.latest.path, 0))
+        return [each for each in found if each.code == SAMPLED]
 
     def finding_rows(self, fingerprint: str) -> npt.NDArray[np.int64]:
         """Return the indices of the rows that a finding of a probe is about, int64, shape (R,)."""

@@ -165,7 +165,8 @@ def _finding(
 ) -> str:
     kind = finding.severity.value
     began = f" since step {finding.step:,}" if finding.has_step else ""
-    extent = f", at {finding.count:,} captured steps" if finding.count > 1 else ""
+    counted = "captured steps" if finding.has_step else "calls"
+    extent = f", at {finding.count:,} {counted}" if finding.count > 1 else ""
     ranks = "" if finding.workers in ((), (0,)) else f", ranks {_joined(finding.workers)}"
     since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [

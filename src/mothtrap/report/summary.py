@@ -263,14 +263,18 @@ def _without_steps(run: Run) -> str:
     failed = _failed(run) and ended_by_exception(run)
     if failed and not run.tool_errors and (run.observations(ScriptFailed) or not run.blind):
         return f"The job {how_it_ended(run, UNSTEPPED)}."
-    text = f"Nothing was observed: {_why_nothing(run)}."
+    if not (why := _why_nothing(run)):
+        return "Waiting for the first step."
+    text = f"Nothing was observed: {why}."
     return f"{text} The job {how_it_ended(run)}." if failed else text
 
 
 def counted(run: Run) -> tuple[int, str]:
-    """Return what was judged: the number of steps, or of rows for a probe run, and its unit."""
+    """Return what was judged and its unit: the number of steps, or of rows and predictions."""
     if run.probed is not None:
         return run.probed.judged, UNIT
+    if run.served is not None:
+        return run.served.rows, "prediction"
     return run.steps, unit_of(run)
 
 
@@ -291,7 +295,7 @@ def _judgment(run: Run, diagnosis: Diagnosis, rules: tuple[RuleStatus, ...], kno
     judged = sum(rule.state not in (*COULD_NOT_JUDGE, RuleState.RULE_FAILED) for rule in rules)
     waiting = sum(rule.state == RuleState.NOT_ENOUGH_DATA for rule in rules)
     steps = count_of(*counted(run))
-    noun = "probe" if run.kind is RunKind.PROBE else "rule"
+    noun = {RunKind.PROBE: "probe", RunKind.SERVE: "assertion"}.get(run.kind, "rule")
     if judged == 0:
         return f"Nothing was evaluated in {steps}: {_why_unjudged(run, rules)}"
     if known:
@@ -320,6 +324,7 @@ def _failed(run: Run) -> bool:
 
 
 def _why_nothing(run: Run) -> str:
+    """Return why a run has no step; empty where the first one may still come."""
     info = run.info
     if info is not None and info.config.get("capture") == "off":
         return "capture is off"
@@ -340,7 +345,7 @@ def _why_nothing(run: Run) -> str:
     if run.damage:
         return "the stored data cannot be read"
     if run.state == "running":
-        return "no optimizer step so far"
+        return ""
     if stepped:
         return (
             "a process trained, but no step was stored: "

@@ -120,7 +120,8 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
     source = summary.sources.get(finding.location or "", "")
     head = style.paint(f"{finding.code} {finding.name}", SEVERITY_COLORS[finding.severity])
     layers = f"  {layers_in_words(finding, style)}" if finding.layers else ""
-    extent = [count_of(finding.count, "captured step")] if finding.count > 1 else []
+    counted = "captured step" if finding.has_step else "call"
+    extent = [count_of(finding.count, counted)] if finding.count > 1 else []
     extent += _ranks(finding)
     mode = "" if finding.mode == "train" else f" of {finding.mode}"
     lines = [
@@ -146,7 +147,9 @@ def _block(finding: Finding, style: Style, summary: RunSummary) -> str:
             lines += wrapped(f"  = fix: {style.safe(fix)}", indent="    ")
     if finding.causes:
         lines.append(f"  = led to: {', '.join(finding.causes)}")
-    return "\n".join([*lines, f"  = more: mothtrap rule {finding.code}"])
+    if not finding.is_assertion:  # its text is in the user's code
+        lines.append(f"  = more: mothtrap rule {finding.code}")
+    return "\n".join(lines)
 
 
 def _counts(summary: RunSummary) -> str:
@@ -165,7 +168,8 @@ def _counts(summary: RunSummary) -> str:
         rules += f", {number} not applicable"
     workers = len(summary.run.workers)
     where = f" of {workers} workers" if workers > 1 else ""
-    unit = summary.run.unit if summary.run.kind is RunKind.PROBE else "step"
+    has_rows = summary.run.kind in (RunKind.PROBE, RunKind.SERVE)
+    unit = summary.run.unit if has_rows else "step"
     steps = count_of(summary.run.steps, unit)
     return f"{', '.join(words)} in {steps}{where}; {rules}"
 

@@ -72,6 +72,10 @@ class RanksDiverge(Rule):
     def _finding(self, window: Window, found: Difference) -> Finding:
         names = ", ".join(str(worker) for worker in found.odd)
         plural = "s" if len(found.odd) > 1 else ""
+        since, last_equal = found.steps[0], found.last_equal
+        when = ""
+        if last_equal is not None and last_equal + 1 < since:
+            when = f"; it became different between steps {last_equal + 1} and {since}"
         return self.finding(
             window,
             severity=Severity.ERROR,
@@ -86,7 +90,8 @@ class RanksDiverge(Rule):
                 if found.majority
                 else f"workers {names} all differ from each other in {found.layers[0]}, which "
                 "must be the same on all"
-            ),
+            )
+            + when,
             evidence={
                 "modules": len(found.layers),
                 "modules_compared": found.compared,

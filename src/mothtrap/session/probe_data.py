@@ -12,12 +12,12 @@ from mothtrap.core.errors import ConfigError, nearest
 SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl")
 
 
-def read_table(path: str, target: str, leave_out: tuple[str, ...] = ()) -> tuple[Any, Any]:
+def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -> tuple[Any, Any]:
     """Return rows and targets of a file.
 
     Args:
         path: of a CSV, Parquet, Arrow or JSON-lines file.
-        target: column of the targets.
+        target: column of the targets; None for a file without them.
         leave_out: columns that the model does not get.
 
     Returns:
@@ -27,18 +27,53 @@ def read_table(path: str, target: str, leave_out: tuple[str, ...] = ()) -> tuple
         ConfigError: the file or a column does not exist, or the file cannot be read.
     """
     table = _read(Path(path))
-    for name in (target, *leave_out):
+    hidden = (*([] if target is None else [target]), *leave_out)
+    for name in hidden:
         if name not in table.column_names:
             raise ConfigError(
                 f"{path} has no column {name!r}{nearest(name, table.column_names)}; it has: "
                 f"{', '.join(table.column_names[:20])}"
             )
-    y = np.asarray(table.column(target).to_pylist())
-    rows = table.drop_columns(list(dict.fromkeys([target, *leave_out])))
+    y = None if target is None else np.asarray(table.column(target).to_pylist())
+    rows = table.drop_columns(list(dict.fromkeys(hidden)))
     try:
         return rows.to_pandas(), y
     except ImportError:  # pandas is not installed
         return {name: rows.column(name).to_numpy() for name in rows.column_names}, y
+
+
+def read_new(path: str, target: str, leave_out: tuple[str, ...] = ()) -> Any:
+    """Return the rows of a file, with their targets if it has them; raises as `read_table`.
+
+    `path` can also be the folder of a serve run, whose sampled rows are returned. Columns of
+    `leave_out` that the file lacks are no error.
+    """
+    if Path(path).is_dir():
+        return _served_rows(path)
+    names = _read(Path(path)).column_names
+    hidden = tuple(name for name in leave_out if name in names)
+    if target in names:
+        return read_table(path, target, hidden)
+    return read_table(path, None, hidden)[0]
+
+
+def _served_rows(path: str) -> Any:
+    """Return the sampled rows of a serve run as columns; raises ConfigError if there are none."""
+    import pyarrow as pa
+
+    from mothtrap.reader.run import open_run
+
+    rows = [each.row for each in open_run(path).served_rows() if isinstance(each.row, dict)]
+    if not rows:
+        raise ConfigError(
+            f"the run {path} has no sampled rows with columns; pass sample_rows= to "
+            "mothtrap.asserted"
+        )
+    table = pa.Table.from_pylist(rows)
+    try:
+        return table.to_pandas()
+    except ImportError:  # pandas is not installed
+        return {name: table.column(name).to_numpy() for name in table.column_names}
 
 
 def column_of(path: str, name: str) -> Any:

@@ -16,6 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior.asked_report import ProbeReport
+from mothtrap.behavior.assertion import Assertion
+from mothtrap.behavior.assertion_probe import assertion_probes
 from mothtrap.behavior.budget import PREDICTIONS, SECONDS
 from mothtrap.behavior.installed_probes import selected
 from mothtrap.behavior.probing import Outcome, run_probes
@@ -39,6 +41,7 @@ def probe(
     y: Any,
     *,
     train: tuple[Any, Any] | None = None,
+    new: Any = None,
     task: str | None = None,
     classes: Sequence[Any] = (),
     monotone: Mapping[str, int | str] | None = None,
@@ -47,6 +50,7 @@ def probe(
     about: Any = None,
     loss: Loss | None = None,
     refit: Refit | None = None,
+    assertions: Sequence[Assertion] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
     budget_s: float = SECONDS,
@@ -67,6 +71,8 @@ def probe(
         X: held-out rows: a data frame, an array, or a mapping of columns.
         y: targets of the rows, shape (R,).
         train: training rows and targets, to compare with the held-out rows.
+        new: rows that the model was asked about later, or a tuple of rows and targets. They are
+            compared with the training rows, or without those with the held-out rows.
         task: "classification" or "regression", if the model's output does not show it.
         classes: class labels in the order of the output's columns.
         monotone: "+" or "-" by column: the output must not decrease, or increase, as the column
@@ -77,6 +83,8 @@ def probe(
         loss: function of outputs and targets that returns one loss per row, shape (R,).
         refit: function of rows and targets that trains a new model and returns its predict
             function.
+        assertions: made by `mothtrap.assertion` or `mothtrap.behavior.assertions`. All held-out
+            rows are checked, also if `select` leaves out other probes.
         select: prefixes of codes of the probes to run, e.g. ["BEH2"]; empty means all.
         ignore: prefixes of codes of probes to leave out.
         budget_s: time limit in seconds for all probes together.
@@ -94,7 +102,7 @@ def probe(
         RunExistsError: a run with this name exists.
     """
     found = wrapped(model)
-    probes = selected(select, ignore)
+    probes = (*assertion_probes(assertions), *selected(select, ignore))
     request = Request(
         task=task or found.task,
         classes=tuple(classes or found.classes),
@@ -104,12 +112,13 @@ def probe(
         about=about,
         loss=loss,
         refit=refit or found.refit,
+        units=found.units,
         budget_s=budget_s,
         predictions=predictions,
         seed=seed,
     )
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
-    subject, everything = make_subject(found.predict, X, y, train, request)
+    subject, everything = make_subject(found.predict, X, y, train, request, new)
     outcome = run_probes(subject, probes, everything)
     path = None
     if not is_disabled(os.environ):

@@ -4,6 +4,7 @@
     RUN/<attempt>/end.json                     how it ended, once it has
     RUN/<attempt>/replay.json                  what a replay found when the job had ended
     RUN/<attempt>/probe.json                   size and cost of a probe run
+    RUN/<attempt>/serve.json                   how much an asserted function predicted
     RUN/<attempt>/source.json                  the script's repository at the start
     RUN/<attempt>/output-<offset>.log          the end of the job's output, where it went to a file
     RUN/<attempt>/w<rank>/<table>-<seq>.arrow  what a worker captured
@@ -15,6 +16,7 @@
     RUN/<attempt>/w<rank>/record/<number>.<suffix>   what the script logged beside numbers
     RUN/<attempt>/m<id>/findings-<seq>.arrow   what a monitor found
     RUN/<attempt>/m<id>/rows-<seq>.arrow       rows of the user's data that findings are about
+    RUN/<attempt>/m<id>/failing-<seq>.arrow    rows whose predictions broke an assertion
     RUN/<attempt>/machine/time_machine-<seq>.arrow   the machine, sampled once a second
     RUN/alerts/  RUN/marks/  RUN/labels/       messages noted; marks and labels of people
     RUN/snapshots/  RUN/control/               snapshots; requests to a running job
@@ -48,6 +50,7 @@ from mothtrap.core.ledger import Ledger, Source, SourceTexts
 from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.core.served import Served
 from mothtrap.store.durability import sync_file, sync_folder
 from mothtrap.store.plain_files import read_plain
 
@@ -265,6 +268,16 @@ def write_probed(attempt: Path, probed: Probed) -> None:
 def read_probed(attempt: Path) -> Probed | None:
     """Read `probe.json`; None when absent. Raises as `read_info`."""
     return _read(attempt / "probe.json", Probed)
+
+
+def write_served(attempt: Path, served: Served) -> None:
+    """Write `serve.json`."""
+    _replace(attempt / "serve.json", jsonable.encode(served))
+
+
+def read_served(attempt: Path) -> Served | None:
+    """Read `serve.json`; None when absent. Raises as `read_info`."""
+    return _read(attempt / "serve.json", Served)
 
 
 def read_replay(attempt: Path) -> StoredReplay | None:

@@ -17,6 +17,8 @@ MOST_FILES = 200
 """Files that are read; chosen by hand: of a project so large one line alone says little."""
 
 _by_count: dict[int, list[str]] = {}
+_looked_at: dict[str, tuple[int, str]] = {}
+"""By name of a module: its id, and its file if that is the user's, else an empty text."""
 
 
 def only_call(
@@ -51,8 +53,18 @@ def _loaded() -> list[str]:
     count = len(sys.modules)
     if count not in _by_count:
         _by_count.clear()
-        _by_count[count] = _users_files(list(sys.modules.values()))
+        files = {_file_of(name, module) for name, module in list(sys.modules.items())}
+        _by_count[count] = sorted(files - {""})
     return _by_count[count]
+
+
+def _file_of(name: str, module: ModuleType) -> str:
+    """Return the file of a module if it is the user's; each module is looked at once."""
+    known, file = _looked_at.get(name, (0, ""))
+    if known != id(module):
+        file = next(iter(_users_files([module])), "")
+        _looked_at[name] = id(module), file
+    return file
 
 
 def _users_files(modules: Iterable[ModuleType]) -> list[str]:

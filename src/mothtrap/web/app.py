@@ -318,7 +318,7 @@ class Application:
             found = self._cache.read(path, about, traces)
             if found is not None:
                 return found
-            with self._opened.at(path) as opened:
+            with self._opened.at(path, traces) as opened:
                 data = make(opened)
                 if opened.run.state != "running" and traces == traces_of(path):
                     self._cache.write(path, about, traces, data)

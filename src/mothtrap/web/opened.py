@@ -52,6 +52,7 @@ class OpenRun:
         self.path = path
         self._run: Run | None = None
         self._read_s = float("-inf")
+        self._traces = b""
         self._summary: tuple[str, RunSummary] | None = None
         self._names: tuple[str, Any] | None = None
         self._made: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
@@ -67,8 +68,12 @@ class OpenRun:
             self._run, self._read_s = open_run(self.path), time.monotonic()
         return self._run
 
-    def refresh(self) -> None:
+    def refresh(self, traces: bytes = b"") -> None:
         """Read what was added, unless that was done just now.
+
+        Args:
+            traces: of the run now (`answer_cache.traces_of`): what differs from the traces of
+                the last time is read at once.
 
         Raises:
             RunNotFoundError: the run was removed.
@@ -79,9 +84,9 @@ class OpenRun:
                 "be read; choose another run"
             )
         run = self.run
-        if time.monotonic() - self._read_s > FRESH_S:
+        if (traces and traces != self._traces) or time.monotonic() - self._read_s > FRESH_S:
             run.refresh()
-            self._read_s = time.monotonic()
+            self._read_s, self._traces = time.monotonic(), traces
 
     @property
     def summary(self) -> RunSummary:
@@ -187,8 +192,12 @@ class OpenRuns:
             return path in self._runs
 
     @contextmanager
-    def at(self, path: Path) -> Iterator[OpenRun]:
+    def at(self, path: Path, traces: bytes = b"") -> Iterator[OpenRun]:
         """Hold a run, read up to now.
+
+        Args:
+            path: its folder.
+            traces: as in `OpenRun.refresh`.
 
         Raises:
             RunNotFoundError: it is not there, or not any more.
@@ -197,7 +206,7 @@ class OpenRuns:
         # Who waits for a run that is being opened does not keep others from another one.
         with opened.lock, self._working:
             try:
-                opened.refresh()
+                opened.refresh(traces)
             except RunNotFoundError:
                 with self._lock:
                     self._runs.pop(path, None)

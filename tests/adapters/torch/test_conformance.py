@@ -90,7 +90,7 @@ FAULTY = (
     *("loss_scale_collapse", "symmetric_initialization", "router_collapse"),
 )
 """Faulty programs, among whose facts, tensors and scalars is each that one process can have."""
-STEPS = 40
+STEPS = 24
 
 
 def run_faulty(name: str) -> None:

@@ -34,7 +34,7 @@ def gradients(run: Run, worker: int | str) -> dict[str, TensorInfo]:
     return {tensor.name: tensor for tensor in matrix.tensors}
 
 
-@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.full)])
 def test_healthy_data_parallel_training_has_equal_replicas_and_no_finding(
     tmp_path: Path, workers: int
 ) -> None:

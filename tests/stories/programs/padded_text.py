@@ -7,22 +7,22 @@ from torch import nn
 from torch.nn import functional
 
 torch.manual_seed(0)
-WORDS, LENGTH = 50, 40
+WORDS, LENGTH = 50, 24
 
 
 class Model(nn.Module):
     def __init__(self):
         super().__init__()
         self.embedding = nn.Embedding(WORDS, 32, padding_idx=0)
-        self.recurrent = nn.GRU(32, 64, batch_first=True)
-        self.head = nn.Linear(64, WORDS)
+        self.recurrent = nn.GRU(32, 32, batch_first=True)
+        self.head = nn.Linear(32, WORDS)
 
     def forward(self, words):
         return self.head(self.recurrent(self.embedding(words))[0])
 
 
 def batch():
-    words = torch.zeros(32, LENGTH, dtype=torch.long)
+    words = torch.zeros(16, LENGTH, dtype=torch.long)
     for row in words:
         length = int(torch.randint(3, 7, ()))
         first = int(torch.randint(0, WORDS - 1, ()))

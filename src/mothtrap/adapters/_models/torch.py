@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from mothtrap.adapters._models._torch_units import TorchUnits
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.wrapped_models import WrappedModel
 
@@ -32,26 +35,39 @@ def wrap(model: Any) -> WrappedModel:
 
     from mothtrap.statistics.torch.in_place import as_array
 
-    def predict(rows: Any) -> Any:
+    def forward(rows: Any) -> Any:
         first = next(iter(model.parameters()), torch.zeros(()))
-        values = rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
-        modes = [(part, part.training) for part in model.modules()]
-        model.eval()
-        try:
-            with torch.no_grad():
-                parts = []
-                for begin in range(0, max(len(values), 1), BATCH):
-                    fed = torch.as_tensor(np.ascontiguousarray(values[begin : begin + BATCH]))
-                    fed = fed.to(first.device)
-                    if fed.is_floating_point():
-                        fed = fed.to(first.dtype)
-                    parts.append(as_array(model(fed).detach().cpu().double().contiguous()).copy())
-                return np.concatenate(parts)
-        finally:
-            for part, training in modes:
-                part.training = training
+        fed = torch.as_tensor(np.ascontiguousarray(_values(rows))).to(first.device)
+        if fed.is_floating_point():
+            fed = fed.to(first.dtype)
+        with _evaluating(model):
+            return model(fed)
 
-    return WrappedModel(predict=predict)
+    def predict(rows: Any) -> Any:
+        values, parts = _values(rows), []
+        with torch.no_grad():
+            for begin in range(0, max(len(values), 1), BATCH):
+                output = forward(values[begin : begin + BATCH])
+                parts.append(as_array(output.detach().cpu().double().contiguous()).copy())
+        return np.concatenate(parts)
+
+    return WrappedModel(predict=predict, units=TorchUnits(model, forward))
+
+
+def _values(rows: Any) -> Any:
+    return rows.to_numpy() if hasattr(rows, "to_numpy") else np.asarray(rows)
+
+
+@contextmanager
+def _evaluating(model: Any) -> Iterator[None]:
+    """Put a module into evaluation mode, and each of its parts back into the mode it was in."""
+    modes = [(part, part.training) for part in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for part, training in modes:
+            part.training = training
 
 
 def load(path: Path) -> Any:

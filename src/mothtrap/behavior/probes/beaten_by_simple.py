@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.core.findings import Severity
@@ -58,6 +58,7 @@ class BeatenBySimple(Probe):
             best = min(others, key=lambda k: float(others[k].loss_R[first_R].mean()))
         p = self._is_better(subject, judged, others[best])
         if p is None:
+            yield REFUTED
             return
         rows_R = subject.confirm_R
         own, other = float(judged.loss_R[rows_R].mean()), float(others[best].loss_R[rows_R].mean())

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from mothtrap.behavior.confirm import mean_above
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_answers
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.core.errors import NotApplicable
@@ -74,6 +74,7 @@ class EnsembleHelps(Probe):
         own_R = judged.loss_R[confirm_R]
         better = min(own_R.mean(), other_R.mean())
         if both_R.mean() > (1 - self.least_gain) * better:
+            yield REFUTED
             return
         p = max(mean_above(own_R - both_R)[0], mean_above(other_R - both_R)[0])
         yield Suspicion(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import numpy as np
-
+from mothtrap.behavior.effects import changes_output
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.findings import Severity
@@ -51,7 +50,7 @@ class InputWithoutEffect(Probe):
         unused = []
         for column in rows.columns[:MAX_COLUMNS]:
             if column.distinct() + column.missing_R.any() > 1 and not any(
-                _changes(subject, rows, column.name, before, rng) for _ in range(self.times)
+                changes_output(subject, rows, column.name, before, rng) for _ in range(self.times)
             ):
                 unused.append(column.name)
         for names, severity in (
@@ -69,10 +68,3 @@ class InputWithoutEffect(Probe):
                     exact=True,
                     evidence={"n": len(rows), "value": len(names)},
                 )
-
-
-def _changes(subject, rows, name, before, rng) -> bool:  # type: ignore[no-untyped-def]
-    """Return whether any output changes when a column is permuted."""
-    given_R = np.asarray(rows.column(name).given_R)
-    after = subject.ask(rows.replaced({name: given_R[rng.permutation(len(rows))]}))
-    return not np.allclose(after, before, rtol=1e-9, atol=1e-12, equal_nan=True)

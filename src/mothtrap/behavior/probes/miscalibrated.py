@@ -10,6 +10,7 @@ import numpy as np
 
 from mothtrap.behavior.probe import Probe, Suspicion
 from mothtrap.behavior.reading import Floats
+from mothtrap.behavior.sklearn.recalibration import tried
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
@@ -26,7 +27,8 @@ class Miscalibrated(Probe):
 
     What it detects:
         The probability of class 1, or of the predicted class if there are several, against the
-        share of rows for which it came true, in 10 bins of equal size.
+        share of rows for which it came true, in 10 bins of equal size. A recalibration is fitted
+        to one half of the rows, and scored on the other.
 
     Why it matters:
         Thresholds, expected costs and rankings across models are wrong where probabilities are.
@@ -72,10 +74,11 @@ class Miscalibrated(Probe):
             return
         sure, right = float(sure_R.mean()), float(right_R.mean())
         word = "sure" if sure > right else "unsure"
+        trial = tried(judged, subject.propose_R, subject.confirm_R)
         yield Suspicion(
             message=f"the model is too {word}: its mean confidence is {sure:.3g}, {right:.3g} of "
             f"its answers are right, and the calibration error is {error:.3g} (limit "
-            f"{self.least_error:g})",
+            f"{self.least_error:g})" + ("" if trial is None else f"; {trial.in_words}"),
             p=p,
             evidence={
                 "n": len(judged),
@@ -83,6 +86,7 @@ class Miscalibrated(Probe):
                 "reference": self.least_error,
                 "confidence": sure,
                 "accuracy": right,
+                **({} if trial is None else trial.evidence),
             },
         )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.confirm import split_halves
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.segments import LEAST_ROWS, Floats, Mask, search
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.behavior.table import Table
@@ -74,6 +74,7 @@ class OverfitBySegment(Probe):
         for candidate in found:
             mask_R = candidate.segment.mask(confirm.table)
             if not self._is_large(confirm, mask_R):
+                yield REFUTED
                 continue
             held_error, train_error = confirm.errors(mask_R)
             yield Suspicion(

@@ -10,7 +10,7 @@ import numpy as np
 
 from mothtrap.behavior.confirm import mean_above
 from mothtrap.behavior.gaps import Gap, Remaining
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.segments import LEAST_ROWS, Mask, search
 from mothtrap.behavior.sklearn.simple_models import NAMES, simple_judged
 from mothtrap.behavior.subject import Subject
@@ -81,6 +81,7 @@ class SimpleIsRight(Probe):
             p = mean_above(remaining.value_R[mask_R])[0]
             gap = remaining.gap(candidate.segment)
             if mask_R.sum() < LEAST_ROWS or not self._is_large(subject, mask_R, own_R, other_R):
+                yield REFUTED
                 continue
             p = max(gap.p, p)
             own, other = float(own_R[mask_R].mean()), float(other_R[mask_R].mean())

@@ -8,13 +8,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.behavior.gaps import Gap, Remaining, gap_in, in_words
-from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.probe import REFUTED, Probe, Suspicion
 from mothtrap.behavior.segments import Mask, Segment, search
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
+FOUND = "weak segments"
+P_LIMIT = 1e-4
+"""Chance of a segment that further probes rely on; chosen by hand."""
 AS_WRONG = 0.75
 """Share of the model's error from which another model counts as equally wrong. Measured: a
 default forest is 1.1 to 1.2 times as wrong as boosting in the hardest segments of many tables."""
@@ -39,7 +42,8 @@ class WeakSegment(Probe):
         comparison is as wrong in these rows: then the rows are hard, or their labels are noisy.
 
     Stays quiet:
-        Segments of fewer than 30 rows or 1 % of the rows.
+        Segments of fewer than 30 rows or 1 % of the rows, and of more than 75 %: then the other
+        rows are easy.
 
     What to do:
         - Look at the rows of the segment first: their labels, missing values, and units.
@@ -56,6 +60,9 @@ class WeakSegment(Probe):
 
     least_ratio: float = threshold(1.5, unit="times the error elsewhere", source="chosen by hand")
     least_points: float = threshold(0.05, unit="error rate", source="chosen by hand")
+    most_rows: float = threshold(
+        0.75, unit="share of the rows", source="chosen by hand: else the few other rows are easy"
+    )
     most: int = threshold(5, unit="segments", source="chosen by hand: a reader's patience")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
@@ -77,9 +84,14 @@ class WeakSegment(Probe):
         for candidate in found:
             gap = remaining.gap(candidate.segment)
             if self._is_large(subject, gap):
+                subject.shared.setdefault(FOUND, []).append((candidate.segment, gap))
                 yield self._suspicion(subject, candidate.segment, gap)
+            else:
+                yield REFUTED
 
     def _is_enough(self, subject: Subject, mask_R: Mask, error_R: np.ndarray) -> bool:
+        if mask_R.mean() > self.most_rows:
+            return False
         inside, outside = float(error_R[mask_R].mean()), float(error_R[~mask_R].mean())
         return self._is_large(subject, Gap(inside, outside, 0, 0, (0, 0)))
 
@@ -109,3 +121,16 @@ class WeakSegment(Probe):
                 "comparison": other.inside,
             },
         )
+
+
+def weak_segments(subject: Subject) -> list[tuple[Segment, Gap]]:
+    """Return the weak segments that the confirming half supports; each is searched for once.
+
+    Raises:
+        NotApplicable: there are no columns in which segments could be searched.
+    """
+    if FOUND not in subject.shared:
+        list(WeakSegment().look(subject))
+        subject.shared.setdefault(FOUND, [])
+    found: list[tuple[Segment, Gap]] = subject.shared[FOUND]
+    return [(segment, gap) for segment, gap in found if gap.p < P_LIMIT]

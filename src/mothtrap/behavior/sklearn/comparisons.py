@@ -24,6 +24,22 @@ def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray
     return np.asarray(near, np.int64)
 
 
+def distances(known_RF: Floats, asked: Sequence[Floats], neighbors: int = 10) -> list[Floats]:
+    """Return the distance of rows to their tenth nearest known row, each feature scaled alike.
+
+    Args:
+        known_RF: rows among which neighbors are searched.
+        asked: matrices of other rows.
+        neighbors: number of the neighbor that counts.
+    """
+    from sklearn.neighbors import NearestNeighbors
+    from sklearn.preprocessing import StandardScaler
+
+    scaler = StandardScaler().fit(known_RF)
+    model = NearestNeighbors(n_neighbors=neighbors).fit(scaler.transform(known_RF))
+    return [np.asarray(model.kneighbors(scaler.transform(each))[0][:, -1]) for each in asked]
+
+
 def smooth_classes(
     input_RF: Floats, class_R: npt.NDArray[Any], neighbors: int, asked: Sequence[Floats]
 ) -> list[npt.NDArray[Any]]:

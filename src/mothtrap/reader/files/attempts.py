@@ -17,7 +17,8 @@ from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
-from mothtrap.core.runs import RunEnd, RunInfo
+from mothtrap.core.runs import RunEnd, RunInfo, RunKind
+from mothtrap.core.served import Served
 from mothtrap.reader.files.copies import copied_workers
 from mothtrap.reader.files.unread import Budget, FileChecks, UnreadOfWorker, attempt_damage
 from mothtrap.reader.files.worker_view import WorkerView
@@ -61,6 +62,7 @@ class AttemptView:
         self.replay: StoredReplay | None = None
         self.replay_changed_ns = 0
         self.probed: Probed | None = None
+        self.served: Served | None = None
         self.workers: dict[int, WorkerView] = {}
         self.monitors: dict[int, FindingReader] = {}
         self.copies: dict[int, str] = {}
@@ -85,6 +87,8 @@ class AttemptView:
         self._read_replay()
         self.probed = self.probed or self._described("probe", layout.read_probed)
         self.info = self.info or self._described("info", layout.read_info)
+        if self.info is not None and self.info.kind is RunKind.SERVE:  # it grows
+            self.served = self._described("serve", layout.read_served) or self.served
         if self.info is None:
             self._damage.setdefault("info", f"{self.path / 'run.json'} is missing{_REST}")
         self._read_workers()

@@ -2,11 +2,13 @@
 import { signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
+import { runAnswer } from "./data.js";
 import { html } from "./html.js";
 import { onKey } from "./keys.js";
 import { Header } from "./parts/header.js";
 import { Help } from "./parts/help.js";
 import { Notice } from "./parts/notice.js";
+import { sign } from "./parts/status.js";
 import { VIEWS, run, spoken, view } from "./state.js";
 import { Curves } from "./views/curves.js";
 import { Findings } from "./views/findings.js";
@@ -55,9 +57,13 @@ const SHOWN = { runs: Runs, overview: Overview, findings: Findings, curves: Curv
 function App() {
   const wanted = VIEWS.find((each) => each.id === view.value);
   const shown = wanted.run && !run.value ? "runs" : wanted.id;
+  const about = runAnswer.value.value;
+  const worst = ["error", "warning"].find((each) => each === about?.severity);
+  const alert = about?.state === "crashed" ? "crashed" : worst;
   useEffect(() => {
-    document.title = run.value ? `${run.value} · ${wanted.title} · mothtrap` : "Runs · mothtrap";
-  }, [run.value, shown]);
+    document.title = run.value
+      ? `${alert ? `${sign(alert)} ` : ""}${run.value} · ${wanted.title} · mothtrap` : "Runs · mothtrap";
+  }, [run.value, shown, alert]);
   return html`<${Header} />
     <main id="main" class=${shown}><${SHOWN[shown] ?? Deep} name=${shown}
       key=${`${shown} ${run.value}`} /></main>

@@ -19,6 +19,9 @@ export function tick(value) {
   return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
 }
 
+/** Whether a finding belongs to a step: those of a probe or a served model do not. */
+export const hasStep = (finding) => finding.mode !== "probe" && finding.mode !== "serve";
+
 /** @param {number} count @param {string} noun */
 export function counted(count, noun) {
   const plural = noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`;

@@ -150,8 +150,14 @@ def _values(tensor: Tensor | None) -> list[float] | None:
 MODELS = [Nested, parts(FirstOf), parts(Slope), parts(Mapped, Changes), Recursive]
 
 
-@pytest.mark.parametrize("room", [retained_outputs.RETAINED_BYTES, 100, 0])
-@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(
+    ("model", "room"),
+    [
+        pytest.param(model, room, marks=[pytest.mark.full] if (one + other) % 3 else [])
+        for one, model in enumerate(MODELS)
+        for other, room in enumerate((retained_outputs.RETAINED_BYTES, 100, 0))
+    ],
+)
 def test_what_is_held_is_the_same_as_if_every_call_were_observed(
     model: type[nn.Module], room: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +216,7 @@ def test_a_part_may_be_compiled_again_inside_a_forward() -> None:
         assert seen.tracer.job.live
 
 
+@pytest.mark.full
 def test_a_part_may_be_traced_inside_a_forward() -> None:
     """In a process of its own: a value that is read in between would end it."""
     program = """

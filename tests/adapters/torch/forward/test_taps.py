@@ -93,7 +93,7 @@ def _reasons(seen: Seen) -> set[str]:
         ("module", "eager", False),
         pytest.param("module", "aot_eager", True, marks=pytest.mark.full),
         pytest.param("method", "aot_eager", False, marks=pytest.mark.full),
-        ("parts", "aot_eager", False),
+        pytest.param("parts", "aot_eager", False, marks=pytest.mark.full),
     ],
 )
 def test_activations_that_are_asked_for_are_captured_in_the_same_graphs(

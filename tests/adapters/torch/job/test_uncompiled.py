@@ -91,7 +91,11 @@ def _train(compile_: Compile) -> tuple[list[float], dict[str, int]]:
     return losses, dict(dynamo.utils.counters["stats"])
 
 
-@pytest.mark.parametrize("compile_", [whole_step, optimizer_step, own_method, each_part])
+@pytest.mark.parametrize(
+    "compile_",
+    [optimizer_step, each_part]
+    + [pytest.param(compile_, marks=pytest.mark.full) for compile_ in (whole_step, own_method)],
+)
 def test_a_compiled_step_trains_as_without_us_and_is_seen(compile_: Compile) -> None:
     expected = _train(compile_)
     assert expected[1]["unique_graphs"] >= 1

@@ -1,6 +1,6 @@
 /** Parts of a finding that several views show. */
 import { source } from "../data.js";
-import { named, number, shortPlace } from "../format.js";
+import { hasStep, named, number, shortPlace } from "../format.js";
 import { html } from "../html.js";
 import { useAnswer } from "./use.js";
 import { Status } from "./status.js";
@@ -22,7 +22,8 @@ export function Where({ finding }) {
   const more = finding.layers.length > 3 ? ` and ${finding.layers.length - 3} more` : "";
   const ranks = finding.workers.length > 1 || finding.workers[0] > 0
     ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
-  return html`<p class="where"><span>since step <b>${number(finding.step)}</b></span>
+  return html`<p class="where">${hasStep(finding) && html`
+      <span>since step <b>${number(finding.step)}</b></span>`}
     ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? "layer " : ""}${layers}</b>${more}</span>`}
     ${finding.location && html`<span>at <code title=${finding.location}>${
       shortPlace(finding.location)}</code></span>`}${ranks}</p>`;

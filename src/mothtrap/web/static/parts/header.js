@@ -14,8 +14,10 @@ const stopping = signal(null);
 export function Header() {
   const known = VIEWS.filter((each) => !each.run || run.value);
   const found = findingsAnswer.value.value;
-  const count = found ? Object.values(found.findings).filter(
-    (each) => each.finding.severity !== "info").length : 0;
+  const told = found ? Object.values(found.findings).map((each) => each.finding.severity)
+    .filter((each) => each !== "info") : [];
+  const count = told.length;
+  const worst = told.includes("error") ? "error" : "warning";
   return html`<header>
     <div class="bar">
       <a class="brand" href=${href("runs")}><img src="./icon.svg" alt="" width="22" height="22" />
@@ -27,7 +29,7 @@ export function Header() {
     <nav aria-label="Views">${known.map((each) => html`<a key=${each.id}
         href=${href(each.id, each.run ? { run: run.value } : {})}
         aria-current=${each.id === view.value ? "page" : undefined}>
-      ${each.title}${each.id === "findings" && count ? html` <span class="count">${count}</span>` : ""}</a>`)}
+      ${each.title}${each.id === "findings" && count ? html` <span class="count ${worst}">${count}</span>` : ""}</a>`)}
     </nav>
     <${Connection} />
   </header>`;
@@ -53,7 +55,7 @@ function Alive() {
     ${about.gaps.length > 0 && html`<span class="muted"
       title="The other steps were not watched: looking at each would cost more than the budget.">
       watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}
-    ${now.state === "running" && now.rate > 0 && html`<span>${number(now.rate)} ${about.unit}s/s</span>`}
+    ${now.state === "running" && now.rate > 0 && html`<span>${number(Number(now.rate.toPrecision(2)))} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
     ${added && html`<span class="muted" title=${about.cost}>mothtrap added ${added}</span>`}
     <${Job} about=${about} state=${now.state} />`;

@@ -8,6 +8,9 @@ const SIGNS = {
   rule_failed: ["‼", "rule failed"], pending: ["…", "reading"], unreadable: ["‼", "unreadable"],
 };
 
+/** The shape alone, for the title of the tab. @param {string} of */
+export const sign = (of) => SIGNS[of]?.[0] ?? "";
+
 /** @param {{of: string, word?: string, quiet?: boolean}} props `quiet`: the word is for readers only */
 export function Status({ of, word, quiet }) {
   const [sign, known] = SIGNS[of] ?? ["●", of];

@@ -2,7 +2,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, moment, named, number, quantity, words } from "../format.js";
+import { hasStep, counted, moment, named, number, quantity, words } from "../format.js";
 import { html } from "../html.js";
 import { actions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
@@ -161,7 +161,8 @@ const stepOf = (command) => command.match(/--step (\d+)/)?.[1] ?? "";
 
 /** A finding as Markdown for an issue. */
 function asIssue(finding, about) {
-  return [`## ${named(finding)} since step ${finding.step} (${finding.code})`, "",
+  const since = hasStep(finding) ? ` since step ${finding.step}` : "";
+  return [`## ${named(finding)}${since} (${finding.code})`, "",
     finding.message, "", finding.layers.length ? `- layers: ${finding.layers.join(", ")}` : null,
     finding.location ? `- location: \`${finding.location}\`` : null, `- run: ${about.id}`,
     `- command: \`${about.command}\``, about.commit ? `- commit: ${about.commit}` : null, "",

@@ -2,7 +2,7 @@
 import { LineChart } from "../charts/line.js";
 import { Spark } from "../charts/spark.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
-import { counted, duration, moment, named, number, quantity } from "../format.js";
+import { counted, duration, hasStep, moment, named, number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
 import { Prose, Said, Title, Where } from "../parts/finding.js";
@@ -54,7 +54,8 @@ function Verdict({ about, found }) {
     <p class="actions">
       <a class="button first" href=${href("findings", { run: run.value, finding: first.root })}>
         Explanation and source line</a>
-      <a class="button" href=${href("curves", at)}>Show the first bad step</a>
+      ${hasStep(finding) && html`
+        <a class="button" href=${href("curves", at)}>Show the first bad step</a>`}
       <${Next} about=${about} />
     </p>
     ${others.length > 0 && html`<h2 class="small">Other problems</h2>
@@ -63,7 +64,7 @@ function Verdict({ about, found }) {
         return html`<li key=${story.root}>
           <a href=${href("findings", { run: run.value, finding: story.root })}>
             <${Status} of=${story.severity} quiet /> ${named(other)}</a>
-          ${" "}since step ${number(other.step)}: ${other.message}</li>`;
+          ${hasStep(other) && ` since step ${number(other.step)}`}: ${other.message}</li>`;
       })}${others.length > 4 && html`<li><a href=${href("findings", { run: run.value })}>
         and ${others.length - 4} more</a></li>`}</ul>`}
   </section>`;
@@ -87,7 +88,7 @@ function Healthy({ about, found }) {
 function headed(about) {
   if (about.state === "crashed") return [`The job crashed${after(about)}`, about.verdict];
   const [, head, rest, end] = /^([^(;]+?)(?: \((.*)\))?(;.*?)?\.?$/s.exec(about.verdict) ?? [];
-  return head?.startsWith("Nothing") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
+  return /^(Nothing|Waiting)/.test(head ?? "") && head.length < 60 ? [head, rest && `${rest}${end ?? ""}.`]
     : [about.steps ? "Nothing wrong was found" : "Nothing was observed", about.verdict];
 }
 

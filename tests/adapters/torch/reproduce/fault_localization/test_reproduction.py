@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import torch
+from tests.harness.running import PYTHON, Outcome, run
 from torch import nn
 
 from mothtrap.adapters.torch.reproduce.fault_localization import reproduction
@@ -41,9 +40,8 @@ def watched(step) -> Localized:
     return found
 
 
-def ran(script: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-E", "-s", script.name]
-    return subprocess.run(command, cwd=script.parent, capture_output=True, text=True, check=False)
+def ran(script: Path) -> Outcome:
+    return run([*PYTHON, script.name], cwd=script.parent)
 
 
 def by_backward(weight: torch.Tensor) -> torch.Tensor:

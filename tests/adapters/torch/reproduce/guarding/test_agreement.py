@@ -36,7 +36,7 @@ def ends(outcome: Outcome) -> dict[int, tuple[int, str]]:
     return {int(rank): (int(steps), digest) for rank, steps, digest in found}
 
 
-@pytest.mark.parametrize("kind", ["loss", "gradient"])
+@pytest.mark.parametrize("kind", ["loss", pytest.param("gradient", marks=pytest.mark.full)])
 def test_what_is_unsound_on_one_rank_is_left_out_on_all(tmp_path: Path, kind: str) -> None:
     outcome, seen = job(tmp_path, kind, "skip")
     assert outcome.returncode == 0, outcome.stderr

@@ -1,0 +1,78 @@
+"""BEH602: new rows belong more often to a segment in which the model is weak."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from mothtrap.behavior.confirm import binomial_above
+from mothtrap.behavior.probe import Probe, Suspicion, percent
+from mothtrap.behavior.probes.weak_segment import weak_segments
+from mothtrap.behavior.subject import Subject
+from mothtrap.core.errors import NotApplicable
+from mothtrap.core.findings import Severity
+from mothtrap.core.thresholds import threshold
+
+
+@dataclass(frozen=True)
+class SegmentGrew(Probe):
+    """A segment in which the model is weak has grown.
+
+    What it detects:
+        The share of each weak segment (BEH201) in the new rows, against its share in the held-out
+        rows.
+
+    Why it matters:
+        The model becomes worse without any change of its own: more rows are of the kind that it
+        does not know.
+
+    Fires:
+        The share has at least doubled, and the chance of that is below 1e-6.
+
+    Stays quiet:
+        Segments on columns that the new rows do not have.
+
+    What to do:
+        - Collect training rows of the segment, and train the model anew.
+        - Send the rows of the segment to a person or to another model until then.
+
+    References:
+        Chung et al., Slice Finder, 2019.
+    """
+
+    code = "BEH602"
+    severity = Severity.WARNING
+    explains = ("loss_rose",)
+    cost = 3
+    needs_new = True
+
+    least_ratio: float = threshold(2.0, unit="times the share before", source="chosen by hand")
+    p_limit: float = threshold(1e-6, unit="p-value", source="chosen by hand")
+
+    def look(self, subject: Subject) -> Iterator[Suspicion]:
+        """Compare the shares of weak segments."""
+        new = subject.new
+        assert new is not None
+        found = weak_segments(subject)
+        if not found:
+            raise NotApplicable("no weak segment was found")
+        known = set(new.table.names)
+        for segment, gap in found:
+            if not known.issuperset(segment.columns):
+                continue
+            mask_R = segment.mask(new.table)
+            before = max(float(segment.mask(subject.table).mean()), 1 / len(subject.table))
+            after = float(mask_R.mean())
+            p = binomial_above(int(mask_R.sum()), len(mask_R), min(before, 1.0))
+            if after < self.least_ratio * before or p >= self.p_limit:
+                continue
+            errors = [gap.outside + share * (gap.inside - gap.outside) for share in (before, after)]
+            yield Suspicion(
+                message=f"the weak segment {segment} has {percent(after, 1)} of the new rows, "
+                f"before {percent(before, 1)}; this alone raises the mean error from "
+                f"{errors[0]:.3g} to {errors[1]:.3g}",
+                p=p,
+                features=segment.columns,
+                rows=new.rows_R[mask_R],
+                evidence={"n": len(mask_R), "value": after, "reference": before},
+            )
