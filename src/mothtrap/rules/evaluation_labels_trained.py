@@ -31,7 +31,7 @@ class EvaluationLabelsTrained(Rule):
     Fires:
         Warning when every observed training loss has as many rows as the model returns, the
         training data have no further rows, an evaluation returns as many rows from the same
-        inputs, and its loss takes less than `part` of them.
+        inputs (`known` of its rows were trained on), and its loss takes less than `part` of them.
 
     Stays quiet:
         When the training loss takes a part of the outputs: `output[idx_train]`. For batches. For

@@ -254,6 +254,8 @@ def test_its_only_line_and_what_made_its_input_are_named(
     script.write_text("def divergence(sigma):\n    return -(2 * sigma.log()).mean()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(mentions, "is_users_file", lambda file: file == str(script))
+    for cache in ("_by_count", "_looked_at"):  # other tests have looked at the modules
+        monkeypatch.setattr(mentions, cache, {})
     divergence = importlib.import_module("divergence").divergence
     scale = torch.tensor([[-1.0, 2.0]], requires_grad=True)
     found = first_bad_operation(divergence(scale.relu()[0]), [], NameBook(), 3, "train.py:9")
