@@ -108,7 +108,7 @@ def say_progress(outcome: Outcome) -> None:
 
 def table(found: Sequence[Verdict]) -> str:
     """The table of cases, as Markdown."""
-    rows = ["| case | named | seen | false alarms | rule | severity | step | steps until said |"]
+    rows = ["| case | named | seen | false alarms | rule | severity | step | delay |"]
     rows.append("|---|---|---|---|---|---|---|---|")
     for name in dict.fromkeys(v.name for v in found):
         rows.append(_row(name, [v for v in found if v.name == name]))

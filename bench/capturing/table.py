@@ -39,7 +39,7 @@ COLUMNS: dict[str, Sequence[Column]] = {
         ("plain p99 ms", _number("plain_p99_ms")),
         ("watched p99 ms", _number("watched_p99_ms")),
         ("added ms", _interval("added_ms", ".3g")),
-        ("own ms, as told", _number("own_ms")),
+        ("own ms, reported", _number("own_ms")),
         ("plain CPU ms", _number("plain_cpu_ms")),
         ("watched CPU ms", _number("watched_cpu_ms")),
         ("CPU ratio", _interval("cpu_ratio", ".3f")),
