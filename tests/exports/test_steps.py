@@ -108,5 +108,5 @@ def test_evaluations_of_two_attempts_are_drawn_one_after_another(tmp_path: Path)
     export_run(resumed(tmp_path), "tensorboard", tmp_path / "out")
     found = EventAccumulator(str(tmp_path / "out" / "w0")).Reload()
     points = [(point.step, point.value) for point in found.Scalars("eval/loss/main")]
-    assert points == [(0, 1.0), (1, 2.0)]
+    assert points == [(1, 1.0), (2, 2.0)]
     assert [point.step for point in found.Tensors("eval/weight/head.weight")] == [0, 1]

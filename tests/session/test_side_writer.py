@@ -230,7 +230,7 @@ def test_an_observed_script_writes_through_a_process_and_never_meets_it(tmp_path
     seen = run(observed([script], runs_dir=tmp_path, name="seen"), cwd=tmp_path, env=env)
     assert seen.returncode == 4, seen.stderr
     stored = open_run(tmp_path / "seen")
-    assert (stored.steps, stored.state, stored.damage) == (150, "finished", ())
+    assert (stored.steps, stored.state, stored.damage) == (64, "finished", ())
     assert len(stored.observations(WorkerEnded)) == 1
     assert stored.observations(WorkerLost) == ()
     assert sealed(tmp_path / "seen" / "1" / "w0")

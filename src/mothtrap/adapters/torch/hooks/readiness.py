@@ -68,7 +68,7 @@ OF_FORWARDS: Final = frozenset(
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
-        *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, SequenceAxes),
+        *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, MixedAxes, SequenceAxes),
     )
 )
 """Facts that only a forward of a model can show."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.graph import Node, Shape, operation, output_shape
+from mothtrap.adapters.torch.losses import loss_values
 from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
 from mothtrap.core.facts.losses import MixedAxes
 from mothtrap.tracing.mentions import only_call
@@ -112,7 +113,7 @@ def _mixing_view(root: Node) -> _Mixed | None:
         source = _unsliced(node) if shapes is not None else None
         if shapes is None or source is None:
             continue
-        if operation(source) in _PADS or _swaps(source):
+        if operation(source) in _PADS or (_swaps(node) and _swaps(source)):
             skewed |= {node, source}
         if mixes(*shapes):
             found[node] = _Mixed(*shapes)
@@ -139,7 +140,7 @@ def _swaps(node: Node) -> bool:
 def _flattened_apart(root: Node) -> _Mixed | None:
     """Return the shapes of a prediction and of targets that were flattened in different orders."""
     for term in graph.loss_terms(root):
-        target = getattr(term.node, "_saved_target", None)
+        target = loss_values.target(term, checkpointed=True)  # it may be, unseen
         whole = getattr(target, "_base", None)
         if target is None or whole is None or whole.numel() != target.numel() or whole.ndim < 2:
             continue
