@@ -72,6 +72,7 @@ def test_a_module_that_takes_the_name_of_another_is_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(mentions, "MOST_FILES", 100_000)  # the tests themselves are files, too
+    monkeypatch.setattr(mentions, "_by_count", {})  # tests before took modules away again
     for number, name in enumerate(("theirs", "theirs", "more")):
         module = ModuleType(name)
         module.__file__ = str(tmp_path / f"{number}.py")
