@@ -210,7 +210,9 @@ def test_averages_of_batch_norms_are_new_until_they_are_loaded(tmp_path: Path, l
     if loaded != "not":
         assert told == []
         return
-    assert [(one.module, one.step) for one in told] == [("sequential/batch_normalization_1", 0)]
+    [one] = told
+    assert one.module.startswith("sequential/batch_normalization_")  # numbers go on in a process
+    assert one.step == 0
     assert told[0].momentum == pytest.approx(0.001)
     assert "test_fits.py" in (told[0].location or "")
 
