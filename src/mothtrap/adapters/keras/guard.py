@@ -61,11 +61,11 @@ class Guard:
         """Judge a step that was made; return whether it was taken back."""
         step, policy = self._job.now.step, self.policy
         fault = self._fault(made)
-        is_seen = bool(made.applied or made.losses)
-        is_sound_first = made.why_no_state == FIRST and fault is None and made.count == 1
-        is_first = is_sound_first and is_seen  # the next step has a state
         why = SEVERAL if made.count > 1 else made.why_no_state
-        if (why := why if is_seen else made.why_no_gradients) and not is_first:
+        if not (made.applied or made.losses):
+            why = made.why_no_gradients
+        is_first = why == FIRST and fault is None  # the next step has a state
+        if why and not is_first:
             self._job.settings.no_effect("on_nonfinite", why)
         if made.why_no_state and self._taker.active and not is_first:
             self._job.settings.no_effect("snapshots", made.why_no_state)
