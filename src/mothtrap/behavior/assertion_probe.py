@@ -108,7 +108,7 @@ class _Effect:
 
     @property
     def evidence(self) -> dict[str, EvidenceValue]:
-        """The mean loss without and with the correction, and the verdict on it."""
+        """Mean loss without and with the correction, and whether the correction helps."""
         verdict = "harms" if self.harms else "helps" if self.helps else "unclear"
         return {"loss": self.before, "corrected_loss": self.after, "correction": verdict}
 

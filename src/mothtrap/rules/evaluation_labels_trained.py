@@ -1,4 +1,4 @@
-"""DAT522: the training loss uses the labels of rows that the evaluation is about."""
+"""DAT522: the training loss uses the labels of the evaluation rows."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class EvaluationLabelsTrained(Rule):
-    """The training loss uses the labels of rows that the evaluation is about.
+    """The training loss uses the labels of the evaluation rows.
 
     What it detects:
         A model that is called with all rows at once, as on a graph, and whose training loss takes
         all of its outputs, although the evaluation loss takes a part of the same rows.
 
     Why it matters:
-        The labels of the evaluated rows are trained on. The evaluation shows how well the model
+        The model trains on the labels of the evaluation rows, so the evaluation shows how well it
         memorizes them.
 
     Fires:
@@ -34,8 +34,8 @@ class EvaluationLabelsTrained(Rule):
         inputs (`known` of its rows were trained on), and its loss takes less than `part` of them.
 
     Stays quiet:
-        When the training loss takes a part of the outputs: `output[idx_train]`. For batches. For
-        evaluations that compute no loss.
+        If the training loss takes a part of the outputs: `output[idx_train]`. For mini-batches, and
+        for evaluations that compute no loss.
 
     What to do:
         - Use only the training rows in the training loss:
@@ -106,7 +106,7 @@ class EvaluationLabelsTrained(Rule):
             layers=(phase.module,),
             message=(
                 f"the training loss takes all {count} rows that {phase.module} returns, and the "
-                f"evaluation loss {evaluated} of the same rows: their labels are trained on"
+                f"evaluation loss {evaluated} of the same rows: the model trains on their labels"
             ),
             evidence={"rows": count, "evaluated": evaluated, "site": one.site},
             location=location,

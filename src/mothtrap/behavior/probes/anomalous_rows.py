@@ -85,8 +85,8 @@ class AnomalousRows(Probe):
         bad = bad[np.argsort(-new_R[bad])]
         yield Suspicion(
             message=f"{len(bad):,} of {len(new_R):,} new rows ({percent(far_R.mean(), 1)}) "
-            f"are far from all rows before, and the model is sure of them; {expected:.1f} are "
-            "expected",
+            f"are far from every known row, and the model is confident about them; "
+            f"{expected:.1f} are expected",
             p=p,
             rows=new.rows_R[bad],
             evidence={"n": len(new_R), "value": len(bad), "reference": expected, "limit": limit},

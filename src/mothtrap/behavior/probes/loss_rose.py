@@ -84,6 +84,6 @@ class LossRose(Probe):
         )
 
     def _helped_before(self, subject: Subject) -> bool:
-        """Return whether a recalibration helps on the held-out rows, too."""
+        """Return whether a recalibration also helps on the held-out rows."""
         trial = tried(subject.judged, subject.propose_R, subject.confirm_R)
         return trial is not None and trial.helps

@@ -69,7 +69,7 @@ class SegmentGrew(Probe):
             errors = [gap.outside + share * (gap.inside - gap.outside) for share in (before, after)]
             yield Suspicion(
                 message=f"the weak segment {segment} has {percent(after, 1)} of the new rows, "
-                f"before {percent(before, 1)}; this alone raises the mean error from "
+                f"up from {percent(before, 1)}; this alone raises the mean error from "
                 f"{errors[0]:.3g} to {errors[1]:.3g}",
                 p=p,
                 features=segment.columns,

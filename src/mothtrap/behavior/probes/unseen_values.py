@@ -16,7 +16,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
 BEYOND = 0.1
-"""Part of the range by which a number must lie outside of it; chosen by hand."""
+"""Distance from the range, as a share of its width, at which a number is new; chosen by hand."""
 Kind = tuple[npt.NDArray[np.bool_], float, str]
 
 
