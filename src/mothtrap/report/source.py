@@ -30,14 +30,16 @@ def lines_at(
     """
     if info is None:
         return {}
-    files = {name: text.splitlines() for name, text in kept.items()}
+    files: dict[str, list[str]] = {}
     found: dict[str, str] = {}
     for location in dict.fromkeys(locations):
         name, _, number = location.rpartition(":")
         if not name or not number.isdigit():
             continue
         if name not in files:
-            files[name] = _lines(os.path.join(info.cwd, name), info.created_s)
+            text = kept.get(name)
+            path = os.path.join(info.cwd, name)
+            files[name] = _lines(path, info.created_s) if text is None else text.splitlines()
         if 0 < int(number) <= len(files[name]):
             text = files[name][int(number) - 1].strip()
             found |= {location: text} if text else {}
