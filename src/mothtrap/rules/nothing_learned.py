@@ -21,8 +21,8 @@ class NothingLearned(Rule):
     """The model never does better than guessing on other rows.
 
     What it detects:
-        Training whose evaluation was in no round better than a constant guess, although the trees
-        have leaves.
+        Training whose evaluation loss was never better than a constant guess, although the trees
+        have splits.
 
     Why it matters:
         Trees always fit the training rows. If that never helps on other rows, the labels do not

@@ -18,7 +18,7 @@ from mothtrap.core.window import Floats, Ints, Window
 
 QUARTERS = 4
 LEFT_OUT = frozenset({EVALUATION, SAVE, OWN})
-"""Phases that do not belong to each step."""
+"""Phases that are not part of each step."""
 OF_THE_SCRIPT = {
     DATA: "waiting for data",
     LOSS: "the code between the forward and the backward pass",
@@ -43,8 +43,8 @@ class SlowingDown(Rule):
 
     Fires:
         Warning when the median step of the last quarter is `growth` longer than that of the first,
-        and the second and third lie between them. Evaluations, saved checkpoints, and the own
-        time of mothtrap are left out. A note when the time is lost in the forward or backward pass,
+        and the second and third lie between them. Evaluations, saved checkpoints, and the time
+        that mothtrap takes are left out. A note when the forward or backward pass takes longer,
         which larger inputs also explain.
 
     Stays quiet:

@@ -46,7 +46,7 @@ class TrainModeInEvaluation(Rule):
         that no optimizer holds (teachers, averaged copies). Models without dropout or batch norm.
         The same input given several times, as for Monte Carlo dropout. Forwards at nearly every
         step without a loss: they are part of training (pseudo labels, a generator's samples). In a
-        game at most info when no loss was recorded.
+        GAN at most info when no loss was recorded.
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
@@ -160,7 +160,7 @@ class TrainModeInEvaluation(Rule):
             return Severity.ERROR if apart or several else Severity.WARNING
         enough = len(phases) >= self.evaluations
         if not enough and not any(phase.dropouts for phase in phases):
-            return None  # statistics of batch norms that are taken anew
+            return None  # batch norm statistics that are computed anew
         if not apart or not (enough or several):
             return None
         if _feeds_the_loss(window, phases) and not has_players(window):

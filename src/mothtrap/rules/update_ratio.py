@@ -127,7 +127,7 @@ class UpdateRatio(Rule):
 
 
 def _against(window: Window, ratios: Ratios, epsilon: float) -> Floats:
-    """Return the ratios to the norm plus `epsilon`; where that is not known, to the norm."""
+    """Return the ratios to the norm plus `epsilon`, or to the norm if it is unknown."""
     norms = window.matrix("weight", "l2")
     if norms is None:
         return ratios.values_ST

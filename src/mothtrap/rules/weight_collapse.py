@@ -128,7 +128,7 @@ class WeightCollapse(Rule):
 
 
 def _guesses(window: Window) -> bool:
-    """Return whether a class loss is no better than guessing, though penalties in it fell."""
+    """Return whether a class loss is no better than guessing, although its penalties fell."""
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
     losses = [series for series in window.scalars("loss") if len(series)]
     spreads = [call.prediction_spread for call in calls if call.prediction_spread is not None]

@@ -169,8 +169,9 @@ class WeightDecayDominates(Rule):
             count=int(wins_S.sum()),
             layers=tuple(sizes.tensors[i].name for i in np.argsort(share_T)[:5]),
             message=(
-                f"the weight decay of {facts.optimizer} ({facts.weight_decay:g}) {how}: weights "
-                f"have shrunk to {100 * share:.2g} % and the loss is at {level:.2g}x its start"
+                f"the weight decay of {facts.optimizer} ({facts.weight_decay:g}) {how}: the "
+                f"weights have shrunk to {100 * share:.2g} %, and the loss is {level:.2g}x its "
+                "initial value"
             ),
             evidence={
                 "value": typical,
