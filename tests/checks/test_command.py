@@ -136,9 +136,7 @@ def test_the_time_that_a_check_adds_is_no_overhead(
 def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "splits.py", "--leak", options=("--select", "PRE301,PRE401"))
     assert outcome.returncode == 1, outcome.stderr
-    assert "30 of 130 samples of the evaluation on TensorDataset" in " ".join(
-        outcome.stderr.split()
-    )
+    assert "30 of 130 evaluation samples of TensorDataset" in " ".join(outcome.stderr.split())
     assert "scores to beat (dummy accuracy" in outcome.stderr
     record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
