@@ -1,4 +1,4 @@
-"""Trees without a useful limit on noisy rows; the healthy program has small trees."""
+"""Trees of depth 14 on noisy rows; the healthy program has small trees."""
 
 import xgboost
 from boosting import arguments, noisy_classes
