@@ -33,9 +33,9 @@ class Digested:
 
     Attributes:
         indices: of the samples, in the order read.
-        digests: one per sample; samples whose values are all equal, such as blank pictures, have
+        digests: one per sample; samples whose values are all equal, such as blank images, have
             an empty digest.
-        targets: one row per sample; None for a data set without targets.
+        targets: one row per sample; None for a dataset without targets.
     """
 
     indices: tuple[int, ...]

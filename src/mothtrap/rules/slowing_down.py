@@ -107,7 +107,7 @@ class SlowingDown(Rule):
             count=parts[-1][-1].step + 1 - parts[1][0].first_step,
             message=(
                 f"a step takes {100 * grown:.0f} % longer than at first: "
-                f"{1000 * middle_s[-1]:.3g} ms, {1000 * middle_s[0]:.3g} ms before step "
+                f"{1000 * middle_s[-1]:.3g} ms instead of {1000 * middle_s[0]:.3g} ms before step "
                 f"{parts[0][-1].step + 1}; {100 * share:.0f} % of the increase is in "
                 f"{named or f'the {phase} pass'}"
             ),

@@ -96,7 +96,7 @@ class UnseenClasses(Rule):
         unit="of the labels of an evaluation",
         source="chosen by hand: rare classes may be missing",
     )
-    samples: int = threshold(200, unit="labels of training", source="chosen by hand")
+    samples: int = threshold(200, unit="training labels", source="chosen by hand")
     chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:

@@ -59,8 +59,8 @@ class ScoreToBeat(Check):
     costs = 5
     explains = ("stuck_at_chance", "nothing_learned", "labels_unrelated")
     errors: float = threshold(2.0, unit="standard errors", source="the usual 5 % level")
-    least_rows: int = threshold(100, unit="rows of training", source="chosen by hand")
-    least_held_out: int = threshold(50, unit="rows of evaluation", source="chosen by hand")
+    least_rows: int = threshold(100, unit="training rows", source="chosen by hand")
+    least_held_out: int = threshold(50, unit="evaluation rows", source="chosen by hand")
     most_rows: int = threshold(5000, unit="rows", source="chosen by hand: some seconds")
     most_work: float = threshold(
         1e6, unit="rows x columns x classes", source="measured: about 5 s on one core"

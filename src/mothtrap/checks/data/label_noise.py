@@ -64,7 +64,7 @@ class LabelNoise(Check):
     sure_ratio: float = threshold(
         0.45,
         unit="times the errors in all rows",
-        source="measured on 12 data sets: below 0.39 if clean, above 0.5 with 15 % noise",
+        source="measured on 12 datasets: below 0.39 if clean, above 0.5 with 15 % noise",
     )
     least_wrong: int = threshold(5, unit="rows", source="chosen by hand")
     accuracy: float = threshold(0.6, unit="of held-out rows", source="chosen by hand")

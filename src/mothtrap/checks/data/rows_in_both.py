@@ -69,13 +69,13 @@ class RowsInBoth(Check):
     costs = 3
     explains = ("too_good_to_be_true",)
     rows: int = threshold(5, unit="rows", source="as DAT510; chosen by hand")
-    share: float = threshold(0.01, unit="of the rows of evaluation", source="chosen by hand")
-    copied: float = threshold(0.05, unit="of the rows of evaluation", source="chosen by hand")
+    share: float = threshold(0.01, unit="of the evaluation rows", source="chosen by hand")
+    copied: float = threshold(0.05, unit="of the evaluation rows", source="chosen by hand")
     whole: float = threshold(
         0.95, unit="of the rows", source="as DAT510: then the training data are evaluated"
     )
-    times: float = threshold(3.0, unit="times the equal rows within a set", source="by hand")
-    sets: int = threshold(2, unit="data sets of evaluation", source="validation and test")
+    times: float = threshold(3.0, unit="times the equal rows within a dataset", source="by hand")
+    sets: int = threshold(2, unit="evaluation datasets", source="validation and test")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Compare indices, then digests of inputs."""
@@ -172,7 +172,7 @@ def _has_identifying_column(data: DataSet, subject: Subject) -> bool:
 
 
 def _shared(train: DataSet, other: DataSet) -> set[int]:
-    """Return the indices that two parts of one data set share."""
+    """Return the indices that two parts of one dataset share."""
     if train.base != other.base or train.size is None or other.size is None:
         return set()
     return set(_places(train)) & set(_places(other))
@@ -183,12 +183,12 @@ def _places(part: DataSet) -> Sequence[int]:
 
 
 def _are_parts(subject: Subject) -> bool:
-    """Return whether indices alone decide: all data sets are parts of one."""
+    """Return whether indices alone decide: all datasets are parts of one."""
     bases = {one.base for one in subject.datasets}
     return len(bases) == 1 and all(one.size is not None for one in subject.datasets)
 
 
 def _repeated(seen: Digested) -> float:
-    """Return the share of rows that have an equal one in their own data set."""
+    """Return the share of rows that have an equal one in their own dataset."""
     counts = Counter(digest for digest in seen.digests if digest)
     return sum(n for n in counts.values() if n > 1) / max(1, len(seen.digests))

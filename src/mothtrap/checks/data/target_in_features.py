@@ -63,7 +63,7 @@ class TargetInFeatures(Check):
         rows = tables.read(train, subject)
         table = tables.columns(rows)
         if table is None or table.shape[1] < self.least_columns:
-            raise NotApplicable(f"the inputs are no table with {self.least_columns} or more columns")
+            raise NotApplicable(f"needs a table of {self.least_columns} columns or more")
         if len(table) < self.least_rows:
             raise NotEnoughData(f"needs {self.least_rows} rows, read {len(table)}")
         explained = _explained(rows, subject, table)

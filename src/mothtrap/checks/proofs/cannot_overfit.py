@@ -162,7 +162,7 @@ class CannotOverfit(Check):
         severity: Literal["error", "warning", "info"] = "error"
         if fits:
             severity = "info"
-            why = f"for two rows it falls to {_level(two):.4g}: the model is too small for the batch"
+            why = f"for two rows it falls to {_level(two):.4g}, so the model is too small"
         elif helped:
             severity, why = "warning", f"with {helped}, it falls"
         elif floor:
