@@ -29,7 +29,8 @@ def test_names_the_invariant_the_step_and_the_tensor() -> None:
     assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 7, 19)
     assert (finding.layers, finding.location, finding.count) == (("b.weight",), "model.py:2", 13)
     assert finding.message == (
-        "in healthy runs the norm of every gradient is at most 2; in this run it is 6, first in b.weight"
+        "in healthy runs the norm of every gradient is at most 2; in this run it is 6, "
+        "first in b.weight"
     )
 
 

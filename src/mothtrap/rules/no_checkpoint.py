@@ -54,9 +54,7 @@ class NoCheckpoint(Rule):
         Need(scalars=("loss",), optional=True),
     )
 
-    seconds: float = threshold(
-        3600.0, unit="seconds of training", source="chosen by hand"
-    )
+    seconds: float = threshold(3600.0, unit="seconds of training", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check for saved weights once the training has run for long."""
