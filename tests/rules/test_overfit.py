@@ -36,7 +36,7 @@ def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
     shared = RowsShared(
         step=0, module="net", argument="x", source=PLACE, train_rows=200, eval_rows=200, shared=200
     )
-    with pytest.raises(NotApplicable, match="are those that were trained on"):
+    with pytest.raises(NotApplicable, match="the evaluated rows are the training rows"):
         Overfit().check(window(shared, *evaluations(VALID, FALLING)))
     some = structs.replace(shared, shared=20)
     assert Overfit().check(window(some, *evaluations(VALID, FALLING)))

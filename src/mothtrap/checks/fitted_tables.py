@@ -52,7 +52,7 @@ class TablesSeen:
 
     @property
     def has_fit(self) -> bool:
-        """Whether a model was fitted."""
+        """True if a model was fitted."""
         return any(table.role == "train" for table in self._tables)
 
     def take(self, table: FittedTable) -> None:

@@ -28,7 +28,7 @@ chosen by hand."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """How well inputs predict a target, measured on rows that were not fitted.
+    """Quality of the prediction of a target from inputs, in rows that were not fitted.
 
     `explained` is R2, `p` the p-value of the correlation, `additive` the R2 of a model
     without interactions, `names` the features that matter, most important first, and `fitted_R`
