@@ -68,7 +68,7 @@ def test_the_size_of_a_model_is_asserted() -> None:
 def test_sets_that_share_a_row_are_not_disjoint() -> None:
     first, second, third = table()
     asserts.assert_disjoint([first], [second, third])
-    with pytest.raises(AssertionError, match="16 of 32 rows"):
+    with pytest.raises(AssertionError, match="16 of 32 evaluation rows"):
         asserts.assert_disjoint([first, second], [second, third])
 
 
