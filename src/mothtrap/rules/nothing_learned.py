@@ -76,7 +76,7 @@ class NothingLearned(Rule):
         judged = with_evaluation(one)
         last = judged.last
         if not last.guess:
-            raise NotApplicable("the loss of guessing is not known")
+            raise NotApplicable("the loss of guessing is unknown")
         if last.rows < self.rows or last.number + 1 < self.rounds:
             raise NotEnoughData(f"needs {self.rounds} rounds and {self.rows} rows")
         table = one.tables.get("")

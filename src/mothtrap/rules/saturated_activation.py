@@ -113,7 +113,7 @@ class SaturatedActivation(Rule):
         if not seen:
             if window.total_steps < self.persisting_looks:
                 raise NotEnoughData("no forward was sampled")
-            raise NotApplicable("no sigmoid or tanh module was observed (functions cannot be)")
+            raise NotApplicable("no sigmoid or tanh module was observed (functions are not)")
         inside = {
             name: looks
             for name, looks in seen.items()

@@ -77,7 +77,7 @@ class TooLittleData(Rule):
         """Compare the number of samples with classes and parameters."""
         known = _samples(window)
         if known is None:
-            raise NotEnoughData("the number of samples is not known")
+            raise NotEnoughData("the number of samples is unknown")
         samples, location = known
         classes = _classes(window)
         if classes > 1 and samples < self.per_class * classes:

@@ -33,13 +33,14 @@ class TrainModeInEvaluation(Rule):
         data.
 
     Fires:
-        On evaluations of a model after its first step, if at least `forwards` forwards in all, or
-        `labelled` evaluations that compute a loss, were recorded and every one ran in training
-        mode. Error when they compute a loss from targets and are `steps` training steps apart (the
-        median), or have several forwards each. Warning when they are closer. Also a warning when no
-        loss was recorded, but the output has the shape on which the training loss is computed (as
-        for an accuracy), and there are `evaluations` of them that far apart, or they have several
-        forwards each. Info when `evaluations` are that far apart and nothing else is known.
+        When every recorded evaluation of a model after its first step ran in training mode, with at
+        least `forwards` forwards in total, or `labelled` evaluations that compute a loss. Error
+        when the evaluations compute a loss from targets, and have several forwards each or are
+        `steps` training steps apart (the median). Warning when they are closer together. Warning,
+        too, when no loss was recorded but the output has the shape from which the training loss is
+        computed (as for an accuracy), and there are `evaluations` evaluations that far apart, or
+        each has several forwards. Info when there are `evaluations` evaluations that far apart and
+        nothing else is known.
 
     Stays quiet:
         Models that run in evaluation mode in any evaluation: then the user knows the mode. Models

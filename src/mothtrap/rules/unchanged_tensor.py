@@ -116,7 +116,7 @@ class UnchangedTensor(Rule):
     def _weights(self, window: Window) -> list[Finding]:
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.num_steps:
-            raise NotEnoughData(f"fewer than {self.num_steps} samples of the change of weights")
+            raise NotEnoughData(f"fewer than {self.num_steps} weight changes were sampled")
         trains_ST = training_at(window, ratios)
         norm_ST = _norms(window, ratios)
         # A projection keeps norms too (unit rows, say), but then the loss can fall.

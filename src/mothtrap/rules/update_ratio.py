@@ -85,7 +85,7 @@ class UpdateRatio(Rule):
         """Check every weight."""
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} samples of the change of weights")
+            raise NotEnoughData(f"fewer than {self.samples} weight changes were sampled")
         value_ST = self.num_steps * _against(window, ratios, self.epsilon)
         trains_ST = training_at(window, ratios)
         found: list[tuple[int, int, int, bool]] = []

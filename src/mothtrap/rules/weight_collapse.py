@@ -92,7 +92,7 @@ class WeightCollapse(Rule):
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the loss history is not known")
+            raise NotEnoughData("the loss history is unknown")
         if level < self.lost_share and not _guesses(window):
             return []
         share_ST = sizes.values_ST / sizes.values_ST[0]

@@ -108,7 +108,7 @@ class WeightDecayDominates(Rule):
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the loss history is not known")
+            raise NotEnoughData("the loss history is unknown")
         share = float(sizes.joint()[-1] / sizes.joint()[0])
         if share > self.shrunk_share or level < self.lost_share:
             return []

@@ -215,7 +215,7 @@ class CannotOverfit(Check):
                 f"needs {self.least_steps} steps, the trial took {len(trial.losses)}{why}"
             )
         if np.isnan(trial.losses).all():
-            raise NotApplicable("the step has no backward that starts from a number")
+            raise NotApplicable("no backward of the step starts from a scalar")
         if not math.isfinite(trial.losses[0]):
             raise NotEnoughData("the loss of the recorded step is not finite")
         if np.nanmin(trial.losses) < 0:

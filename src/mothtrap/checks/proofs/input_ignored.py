@@ -71,7 +71,7 @@ class InputIgnored(Check):
         """Report a model that learns as much without its input."""
         loss = subject.step.loss
         if loss is None:
-            raise NotApplicable("no call of a loss function was recorded")
+            raise NotApplicable("no loss function call was recorded")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         forward = subject.step.forward

@@ -63,7 +63,7 @@ class SeesTheFuture(Check):
         """Report outputs that see the future."""
         forward, loss = subject.forward, subject.step.loss
         if loss is None:
-            raise NotApplicable("no call of a loss function was recorded")
+            raise NotApplicable("no loss function call was recorded")
         path = _shifted(forward, loss)
         tokens = forward.inputs[path]
         length = tokens.shape[1]

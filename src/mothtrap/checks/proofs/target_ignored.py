@@ -56,7 +56,7 @@ class TargetIgnored(Check):
         """Report a loss that ignores its targets."""
         loss = subject.step.loss
         if loss is None or not loss.target.ndim or len(loss.target) < 2:
-            raise NotApplicable("no call of a loss function with one target per row was recorded")
+            raise NotApplicable("no loss function call with one target per row was recorded")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         rows = loss.prediction.reshape(len(loss.prediction), -1)
