@@ -41,7 +41,7 @@ def test_the_whole_groups_rules_that_could_not_judge_by_reason() -> None:
     rules = (
         rule("A1", "first", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
         rule("A2", "second", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
-        rule("A3", "third", RuleState.NOT_APPLICABLE, "no class loss was seen"),
+        rule("A3", "third", RuleState.NOT_APPLICABLE, "no class loss was recorded"),
         rule("A4", "fourth", RuleState.OK),
     )
     summary = summary_of(HandMadeRun(rules=rules))
@@ -52,7 +52,7 @@ def test_the_whole_groups_rules_that_could_not_judge_by_reason() -> None:
     assert "  not applicable: 1 rule (--all lists the reasons)" in lines
     assert "third" not in " ".join(lines)
     everything = text.state_lines(summary, everything=True)
-    assert "  not applicable: third: no class loss was seen" in everything
+    assert "  not applicable: third: no class loss was recorded" in everything
     assert "--all" not in " ".join(everything)
     assert lines[-1] == "  overhead: 1.3 % of the training time (0.52 s)"
 

@@ -1,4 +1,4 @@
-"""Digests of what must be equal on all workers, compared."""
+"""Comparison of digests that must be equal on all workers."""
 
 from __future__ import annotations
 
@@ -14,17 +14,16 @@ Digests = dict[int, dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Difference between replicas, and its first step.
+    """First difference between replicas.
 
     Attributes:
-        steps: those at which digests differ, ascending; the first is the onset.
-        layers: modules that differ at the onset, in the order of the model.
-        odd: workers that are not of the largest group of equals; all of them when no two
-            are equal.
-        majority: whether there is such a group.
-        workers: how many workers gave digests at the onset.
-        compared: how many modules could be compared at all.
-        last_equal: the last step before the onset at which all were equal, else None.
+        steps: Steps at which digests differ, ascending; the first is the onset.
+        layers: Modules that differ at the onset, in the order of the model.
+        odd: Workers outside of the largest group of equal ones; all workers if no two are equal.
+        majority: Whether there is such a group.
+        workers: Number of workers with digests at the onset.
+        compared: Number of modules that could be compared.
+        last_equal: Last step before the onset at which all were equal, else None.
     """
 
     steps: tuple[int, ...] = ()
@@ -37,7 +36,7 @@ class Difference:
 
 
 def digests_of(window: Window) -> dict[int, Digests]:
-    """The digests of every worker that recorded some."""
+    """Return the digests of every worker that recorded some."""
     found = {
         part.worker: {seen.step: seen.digests for seen in part.seen(ReplicaDigests)}
         for part in (window, *window.peers)
@@ -46,7 +45,7 @@ def digests_of(window: Window) -> dict[int, Digests]:
 
 
 def differences(digests: Mapping[int, Digests]) -> Difference:
-    """Compare step by step what at least two workers have."""
+    """Compare the digests of each step that at least two workers have."""
     differing: list[int] = []
     first: dict[str, dict[int, str]] = {}
     compared: set[str] = set()
@@ -77,7 +76,7 @@ def differences(digests: Mapping[int, Digests]) -> Difference:
 
 
 def _shared(there: Mapping[int, Mapping[str, str]]) -> dict[str, dict[int, str]]:
-    """By module, the digests of the workers that have it; modules of one worker left out."""
+    """Return digests by module and worker, without modules that only one worker has."""
     found: dict[str, dict[int, str]] = {}
     for worker, digests in there.items():
         for name, digest in digests.items():
@@ -89,7 +88,7 @@ def _odd_ones(by_worker: Mapping[int, str]) -> tuple[tuple[int, ...], bool]:
     groups: dict[str, list[int]] = {}
     for worker, digest in sorted(by_worker.items()):
         groups.setdefault(digest, []).append(worker)
-    # Of groups of one size that of the lowest worker counts as the norm.
+    # If groups have equal size, the one with the lowest worker is the norm.
     largest = max(groups.values(), key=len)
     if len(largest) == 1 and len(by_worker) > 2:
         return tuple(sorted(by_worker)), False

@@ -23,7 +23,7 @@ def test_a_missed_interaction_is_named() -> None:
     y = X[:, 2] + X[:, 0] * X[:, 4] + NOISE
     (finding,) = outcome(ResidualPattern(), lambda a: a[:, 2], X, y).findings
     assert set(finding.layers) == {"input:x0", "input:x4"}
-    assert "act together" in finding.message
+    assert "interaction" in finding.message
 
 
 def test_noise_is_left_alone() -> None:

@@ -1,4 +1,4 @@
-"""A model that tells two groups of rows apart.
+"""A model that distinguishes two groups of rows.
 
 Shape suffixes: R = rows, F = features.
 """
@@ -17,14 +17,14 @@ from mothtrap.behavior.sklearn.threads import one_thread
 from mothtrap.behavior.table import Table
 
 MAX_ROWS = 4_000
-"""Rows of each group; chosen by hand: the fit takes a second."""
+"""Most rows of each group; chosen by hand: the fit takes a second."""
 Z_LOW = 3.29
 """Standard errors below the AUC at which its lower bound lies: one-sided 99.95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainScore:
-    """AUC with which rows are told apart, its lower bound, and the features that do it."""
+    """AUC with which rows are distinguished, its lower bound, and the features that matter."""
 
     auc: float
     low: float
@@ -33,7 +33,7 @@ class DomainScore:
 
 
 def domain_score(first: Table, second: Table, rng: np.random.Generator) -> DomainScore:
-    """Fit a boosted model to one half of both groups, and measure it on the other half."""
+    """Fit a boosted model to one half of both groups, and score it on the other half."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     encoder = Encoder(first)
