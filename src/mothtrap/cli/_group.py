@@ -62,7 +62,7 @@ class CommandFolder(click.Group):
         if name.endswith(".py"):
             ctx.fail(f"no command {name!r}; to watch a script: mothtrap run {name}")
         if args and not name.startswith("-") and name not in known:
-            ctx.fail(f"no command {name!r}{nearest(name, known)}; there are: {', '.join(known)}")
+            ctx.fail(f"no command {name!r}{nearest(name, known)}; commands: {', '.join(known)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -49,8 +49,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     """
     if not target:
         raise Refusal(
-            "missing SCRIPT: nothing to run was given; expected a script, -m MODULE or -- COMMAND, "
-            "e.g. mothtrap run train.py"
+            "missing TARGET: give a script, -m MODULE, or -- COMMAND, e.g. mothtrap run train.py"
         )
     first, *rest = target
     if first == "-m":
@@ -66,7 +65,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     program = _program(rest[0])
     if program is None:
         raise Refusal(
-            f"program {rest[0]!r} is not on PATH, nor in {Path(sys.executable).parent}; give an "
+            f"program {rest[0]!r} is neither on PATH nor in {Path(sys.executable).parent}; give an "
             "executable program, or a script that ends in .py"
         )
     return [program, *rest[1:]]

@@ -28,7 +28,7 @@ def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: s
     Without RUN, the latest run.
 
     \b
-    mothtrap snapshot RUN           ask for it, and wait until it is written
+    mothtrap snapshot RUN           ask for a snapshot, and wait until it is written
     mothtrap snapshot RUN --list    list the snapshots, also of a run that has ended
     """
     from mothtrap.core.config import load_config
