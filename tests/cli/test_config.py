@@ -89,7 +89,7 @@ def test_a_bad_file_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('ignore = ["STR799"]', "ignore holds 'STR799', which no rule code begins with"),
+        ('ignore = ["STR799"]', "ignore contains 'STR799', but no rule code begins with it"),
         ("[rules.STR799]\nx = 1", "[rules.STR799] names no rule"),
         (
             "[collections.gradients]\non = ['explosion']",

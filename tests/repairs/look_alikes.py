@@ -224,7 +224,7 @@ LOOK_ALIKES = {
         "nonfinite_loss",
         {**ZERO, "message": "the loss is inf; torch.exp made it from finite values"},
         LOG,
-        "not the logarithm of a 0",
+        "not a logarithm of 0",
     ),
     "loss of keywords": (
         "loss_arguments_swapped",
@@ -272,7 +272,7 @@ LOOK_ALIKES = {
         "unnormalized_input",
         PIXELS,
         NET.format("self.out(x / 255)"),
-        "scales its input already",
+        "already scales its input",
     ),
     "frozen backbone": (
         "frozen_parameters",

@@ -51,7 +51,7 @@ class Notify:
             except Exception as err:  # of a plug-in of Apprise; its text may hold the URL
                 raise DeliveryError(f"{self.label} failed ({type(err).__name__})") from None
         if not sent:
-            raise DeliveryError(f"{self.label} did not take the message")
+            raise DeliveryError(f"{self.label} did not accept the message")
         return f"{self.label} took the message"
 
 

@@ -114,7 +114,7 @@ def assertion(
     """
     if not isinstance(code, str) or not CODE.fullmatch(code):
         raise ConfigError(
-            f"the code of an assertion is capital letters and three digits, such as BEH901; got "
+            f"an assertion code is capital letters and three digits, such as BEH901; got "
             f"{code!r}"
         )
     found = Severity(severity)

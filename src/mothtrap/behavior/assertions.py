@@ -109,7 +109,7 @@ def monotone(
         table = Table(X)
         values_R = table.column(column).number_R
         if values_R is None:
-            raise ConfigError(f"monotone: {column!r} holds no numbers")
+            raise ConfigError(f"monotone: the column {column!r} is not numeric")
         size = float(np.nanstd(values_R)) or float(np.abs(values_R).max()) or 1.0
 
         def larger(some: Any) -> Any:

@@ -137,7 +137,7 @@ def _judged(
     fine_R = np.isfinite(scores).all(axis=1)
     fine_R &= np.isfinite(targets) if reading.is_regression else targets >= 0
     if not fine_R.any():
-        raise ConfigError("the model answers no row with a finite number for a known target")
+        raise ConfigError("no row with a known target has a finite prediction")
     if fine_R.all():
         return Judged(table, targets, scores, reading, rows_R, loss)
     return Judged(

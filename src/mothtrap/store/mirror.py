@@ -179,8 +179,8 @@ class Mirror:
                 continue
             if self._store.get(info.key) != kept.read_bytes():
                 raise StoreRefusedError(
-                    f"{self._url} is another run now; the one that was opened was removed; "
-                    "open it again to read the new one"
+                    f"another run has replaced the one at {self._url}; open it again to read the "
+                    "new one"
                 )
 
     def _is_current(self, info: ObjectInfo) -> bool:

@@ -170,14 +170,14 @@ class AdapterTests:
 
     def reported(self) -> Sequence[Callable[[], object]]:
         """Return training functions that together produce every report of the adapter."""
-        raise NotImplementedError("return trainings in which all that is reported comes")
+        raise NotImplementedError("return training functions that produce every report")
 
     def test_training_is_bit_identical(self) -> None:
         """Weights are bit-identical without the adapter, with it, and after it is detached."""
         plain = self.train()
-        assert plain == self.train(), "train() is not the same twice: seed it"
+        assert plain == self.train(), "train() gives different weights each time: seed it"
         process, weights = self._watched(self.train)
-        assert weights == plain, "watched training gave other weights"
+        assert weights == plain, "the observed training gave different weights"
         assert process.records, "nothing was recorded"
         self._check_nothing_failed(process)
         assert self.train() == plain, "training after the adapter was detached gave other weights"

@@ -221,7 +221,7 @@ class JaxHandle(BaseHandle):
             self._unseen[layout.function] = "a call makes several steps in a loop"
             return False
         if not all_here(inputs):  # processes would have to run it at the same steps
-            self._no_shadow(jitted, "arrays are spread over processes")
+            self._no_shadow(jitted, "arrays are sharded across processes")
             return False
         return (pace.is_due() or self._guard.bounds) and not pace.is_off and internals.is_tried()
 
