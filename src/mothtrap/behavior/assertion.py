@@ -114,8 +114,7 @@ def assertion(
     """
     if not isinstance(code, str) or not CODE.fullmatch(code):
         raise ConfigError(
-            f"an assertion code is capital letters and three digits, such as BEH901; got "
-            f"{code!r}"
+            f"an assertion code is capital letters and three digits, such as BEH901; got {code!r}"
         )
     found = Severity(severity)
 

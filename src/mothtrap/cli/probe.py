@@ -146,9 +146,7 @@ def _labels(text: str | None, y: object) -> tuple[object, ...]:
         try:
             return tuple(int(word) for word in words)
         except ValueError as err:
-            raise Refusal(
-                f"--classes {text!r}: expected whole numbers, like the targets"
-            ) from err
+            raise Refusal(f"--classes {text!r}: expected whole numbers, like the targets") from err
     return words
 
 

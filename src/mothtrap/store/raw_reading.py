@@ -136,9 +136,7 @@ def read_bytes(folder: Path, row: RawRow) -> Buffer:
     """
     path = _path(folder, row.segment)
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
-        raise DamagedDataError(
-            f"{_what(row, path)} cannot be read: its index entry is invalid"
-        )
+        raise DamagedDataError(f"{_what(row, path)} cannot be read: its index entry is invalid")
     try:
         data = _read_range(path, row.offset, row.size) if row.size else bytearray()
     except StoreError as err:
