@@ -70,7 +70,7 @@ def test_named_classes_give_the_order_of_the_columns() -> None:
 @pytest.mark.parametrize(
     ("answer", "y", "words"),
     [
-        (RNG.random(40), TWO, "40 rows"),
+        (RNG.random(40), TWO, "40 predictions"),
         (RNG.random((50, 4)), np.array(list("abc"))[THREE], "classes"),
         (RNG.random((50, 2, 2)), TWO, "shape"),
         (RNG.normal(size=50), np.array(list("abc"))[THREE], "one number per row"),

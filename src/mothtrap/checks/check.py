@@ -55,7 +55,7 @@ class Check(Rule):
         """Return the findings of the result that the window holds."""
         result = next((one for one in window.seen(CheckResult) if one.code == self.code), None)
         if result is None:
-            raise NotApplicable("only `mothtrap check` makes this test")
+            raise NotApplicable("only `mothtrap check` runs this check")
         if result.state == "not_applicable":
             raise NotApplicable(result.reason)
         if result.state != "done":

@@ -51,7 +51,7 @@ def training_set(subject: Subject) -> DataSet:
     """
     found = subject.of("train")
     if not found:
-        raise NotEnoughData("no data set of training was seen")
+        raise NotEnoughData("no training dataset was observed")
     return max(found, key=lambda one: one.size or 0)
 
 
@@ -63,7 +63,7 @@ def evaluation_sets(subject: Subject) -> tuple[DataSet, ...]:
     """
     found = subject.of("evaluation")
     if not found:
-        raise NotEnoughData("no data set of evaluation was seen")
+        raise NotEnoughData("no evaluation dataset was observed")
     return found
 
 
@@ -152,14 +152,14 @@ def features(rows: Rows) -> Array:
     Pictures that have more than `MAX_COLUMNS` values are averaged to `GRID` x `GRID`.
 
     Raises:
-        NotApplicable: the inputs are neither a table nor pictures.
+        NotApplicable: the inputs are neither a table nor images.
     """
     table = columns(rows)
     if table is not None:
         return table
     arrays = [array for array in rows.inputs if array.dtype.kind in "biuf"]
     if len(arrays) != 1 or len(rows.inputs) != 1 or arrays[0].ndim < 3:
-        raise NotApplicable("the inputs are neither a table nor pictures")
+        raise NotApplicable("the inputs are neither a table nor images")
     flat = arrays[0].reshape(len(arrays[0]), -1)
     if flat.shape[1] > MAX_COLUMNS:
         flat = _averaged(arrays[0]).reshape(len(flat), -1)
@@ -193,7 +193,7 @@ def classes(targets: Array | None, subject: Subject) -> Array:
         known = subject.task == "classes" or distinct.size <= max(2, len(flat) // 10)
         if (whole and known) or (flat.dtype.kind == "f" and set(distinct.tolist()) <= {0.0, 1.0}):
             return flat.astype(np.int64)
-    raise NotApplicable("the targets of the data set are no class numbers")
+    raise NotApplicable("the targets of the dataset are not class numbers")
 
 
 def numbers(targets: Array | None, subject: Subject) -> Array:
@@ -204,7 +204,7 @@ def numbers(targets: Array | None, subject: Subject) -> Array:
     """
     flat = None if targets is None else _one_number_each(targets)
     if flat is None or subject.task != "numbers":
-        raise NotApplicable("the targets of the data set are neither class numbers nor numbers")
+        raise NotApplicable("the targets of the dataset are not numbers")
     return flat.astype(float)
 
 

@@ -62,7 +62,7 @@ class Biased(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Look for a mean residual that is not 0."""
         if subject.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         for name, target_R, prediction_R in _targets(subject):
             residual_R, spread = target_R - prediction_R, float(target_R.std())
             if not spread:

@@ -52,7 +52,7 @@ class EnsembleHelps(Probe):
         """Compare the means of two models with both."""
         judged = subject.judged
         if judged.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         found = {}
         for kind in KINDS:
             other = simple_answers(subject, kind)

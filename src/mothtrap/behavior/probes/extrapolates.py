@@ -58,7 +58,7 @@ class Extrapolates(Probe):
         """Move rows away from the data."""
         numbers = [c for c in subject.table.columns if c.is_number and c.distinct() > MAX_DISTINCT]
         if not numbers or subject.reading.form == "labels":
-            raise NotApplicable("needs columns of numbers, and numbers or probabilities as answers")
+            raise NotApplicable("needs numeric columns, and numbers or probabilities as outputs")
         rows = some_rows(subject, ROWS)
         answers = [subject.ask(self._moved(rows, numbers, share)) for share in BEYOND]
         names = tuple(c.name for c in numbers[:4])

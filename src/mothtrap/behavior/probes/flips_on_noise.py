@@ -104,7 +104,7 @@ class FlipsOnNoise(Probe):
                 spread or float(known.std())
             )
         if not new:
-            raise NotApplicable("no column holds numbers to which noise can be added")
+            raise NotApplicable("no column is numeric, so no noise can be added")
         return rows.replaced(new)
 
 

@@ -60,7 +60,7 @@ class Miscalibrated(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Compare probabilities with outcomes."""
         if not subject.reading.has_probabilities:
-            raise NotApplicable("the model gives no probabilities")
+            raise NotApplicable("the model returns no probabilities")
         judged = subject.judged
         sure_R = judged.scores.max(axis=1)
         right_R = 1 - judged.wrong_R

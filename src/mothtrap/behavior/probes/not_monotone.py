@@ -47,7 +47,7 @@ class NotMonotone(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Follow the output along each named column."""
         if not subject.options.monotone:
-            raise NotApplicable("no direction was stated; pass monotone={column: '+'}")
+            raise NotApplicable("no direction was given; pass monotone={column: '+'}")
         step = max(1, len(subject.asked) // ROWS)
         places = subject.asked[::step][:ROWS]
         for name, sign in subject.options.monotone.items():

@@ -63,7 +63,7 @@ class OutlierRows(Probe):
         """Look for rows with extreme residuals."""
         judged = subject.judged
         if subject.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         if judged.reading.is_regression:
             centred_R = np.abs(judged.residual_R - np.median(judged.residual_R))
             spread = FOR_NORMAL * float(np.median(centred_R))

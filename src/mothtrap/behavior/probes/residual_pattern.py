@@ -56,7 +56,7 @@ class ResidualPattern(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Fit the residuals."""
         if subject.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         found = pattern_in(subject, subject.judged.residual_R, "residual")
         if found.explained > self.least_explained:
             yield Suspicion(

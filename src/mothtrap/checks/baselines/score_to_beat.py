@@ -80,8 +80,8 @@ class ScoreToBeat(Check):
                 held, x, y = (x[cut:], y[cut:]), x[:cut], y[:cut]
             if len(x) < self.least_rows or len(held[0]) < self.least_held_out:
                 raise NotEnoughData(
-                    f"needs {self.least_rows} rows of training and {self.least_held_out} of "
-                    f"evaluation, read {len(x)} and {len(held[0])}"
+                    f"needs {self.least_rows} training rows and {self.least_held_out} evaluation "
+                    f"rows, read {len(x)} and {len(held[0])}"
                 )
             self._check_columns(x, held[0])
             scores = self._scores(task, (x, y), held, subject)
@@ -115,7 +115,7 @@ class ScoreToBeat(Check):
 
     def _check_columns(self, x: Array, held_out: Array) -> None:
         if x.shape[1] != held_out.shape[1]:
-            raise NotApplicable("samples of training and evaluation differ in shape")
+            raise NotApplicable("training and evaluation samples differ in shape")
 
     def _scores(
         self,

@@ -59,7 +59,7 @@ class ContradictingLabels(Check):
         """Group rows by their digest, and compare labels."""
         train = tables.training_set(subject)
         if train.random:
-            raise NotApplicable("samples change each time that they are read")
+            raise NotApplicable("samples change each time they are read")
         seen = tables.digested(train, subject)
         labels = tables.classes(seen.targets, subject).tolist()
         groups: dict[bytes, list[int]] = defaultdict(list)

@@ -75,7 +75,7 @@ class LabelNoise(Check):
         """Predict each row by a model that did not see it."""
         train = tables.training_set(subject)
         if train.random:
-            raise NotApplicable("samples change each time that they are read")
+            raise NotApplicable("samples change each time they are read")
         with simple_models.one_thread():
             rows = tables.read(train, subject, self.most_rows)
             classes, labels = np.unique(tables.classes(rows.targets, subject), return_inverse=True)

@@ -68,7 +68,7 @@ class LabelShift(Check):
                 decided = True
                 yield from self._compared(train, labels, other)
         if not decided:
-            raise NotEnoughData(f"a data set has fewer than {self.least_rows} rows")
+            raise NotEnoughData(f"a dataset has fewer than {self.least_rows} rows")
 
     def _compared(self, train: Array, labels: Array, other: DataSet) -> Iterable[Found]:
         known = np.union1d(train, labels)

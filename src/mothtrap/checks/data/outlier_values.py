@@ -120,6 +120,6 @@ def _measured(rows: Rows) -> tuple[Array, str]:
         return table, "value"
     arrays = [array for array in rows.inputs if array.dtype.kind == "f" and array.ndim > 1]
     if not arrays:
-        raise NotApplicable("the inputs are no floating-point numbers")
+        raise NotApplicable("the inputs are not floating-point numbers")
     flat = arrays[0].reshape(len(arrays[0]), -1).astype(float)
     return np.sqrt((flat**2).mean(1, keepdims=True)), "size"

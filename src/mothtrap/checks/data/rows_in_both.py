@@ -93,7 +93,7 @@ class RowsInBoth(Check):
         if not trains or not left:
             if len(left) < len(others) or _are_parts(subject):
                 return
-            raise NotEnoughData("samples change each time that they are read")
+            raise NotEnoughData("samples change each time they are read")
         for train in trains:
             known = tables.digested(train, subject)
             for other in left:
@@ -122,7 +122,7 @@ class RowsInBoth(Check):
         ]
         count = len(seen.indices)
         if not count or not known.indices:
-            raise NotEnoughData("a data set has no rows that could be read")
+            raise NotEnoughData("no rows of a dataset could be read")
         subject.figures["rows of training"] = len(known.indices)
         subject.figures["rows of evaluation"] = count
         usual = min(_repeated(known), _repeated(seen) * len(known.indices) / max(1, count))

@@ -76,9 +76,9 @@ class ScalesDiffer(Check):
                 decided = True
                 yield from self._compared(place, pair, other, subject)
         if not decided and _has_numbers(ours):
-            raise NotEnoughData(f"a data set has fewer than {self.least_rows} rows")
+            raise NotEnoughData(f"a dataset has fewer than {self.least_rows} rows")
         if not decided:
-            raise NotApplicable("the inputs are no floating-point numbers")
+            raise NotApplicable("the inputs are not floating-point numbers")
 
     def _compared(
         self, place: int, pair: tuple[Array, Array], other: DataSet, subject: Subject

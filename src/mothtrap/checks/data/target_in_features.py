@@ -63,7 +63,9 @@ class TargetInFeatures(Check):
         rows = tables.read(train, subject)
         table = tables.columns(rows)
         if table is None or table.shape[1] < self.least_columns:
-            raise NotApplicable(f"the inputs are no table of {self.least_columns} columns or more")
+            raise NotApplicable(
+                f"the inputs are not a table of {self.least_columns} or more columns"
+            )
         if len(table) < self.least_rows:
             raise NotEnoughData(f"needs {self.least_rows} rows, read {len(table)}")
         explained = _explained(rows, subject, table)

@@ -59,7 +59,7 @@ class TooFewRows(Check):
         """Count rows, classes, and columns."""
         train = tables.training_set(subject)
         if train.size is None:
-            raise NotApplicable("the number of rows of a stream is not known")
+            raise NotApplicable("the number of rows of a stream is unknown")
         rows = tables.read(train, subject)
         subject.figures["rows"] = train.size
         try:

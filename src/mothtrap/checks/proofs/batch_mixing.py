@@ -65,7 +65,7 @@ class BatchMixing(Check):
         """Report a model that mixes rows."""
         forward = subject.forward
         if forward.rows < 3:
-            raise NotApplicable(f"the batch has {forward.rows} rows; three are needed")
+            raise NotApplicable(f"needs three rows, the batch has {forward.rows}")
         if not forward.kinds.isdisjoint(GRAPHS):
             raise NotApplicable("the batch is one graph, whose nodes belong together")
         changed = _others_alike(forward.inputs, forward.rows)

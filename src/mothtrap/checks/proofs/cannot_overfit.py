@@ -111,9 +111,7 @@ class CannotOverfit(Check):
         """Report a batch that cannot be fitted."""
         step = subject.step
         if step.loss is not None and compares_rows(step.loss):
-            raise NotApplicable(
-                "the loss compares the rows of a batch: its least value is not known"
-            )
+            raise NotApplicable("the loss compares the rows of a batch, so its minimum is unknown")
         limit = min(self.seconds, subject.left_s / 2)
         trial = self._trial(step, Change(), self.steps, limit)
         losses = trial.losses
@@ -212,14 +210,14 @@ class CannotOverfit(Check):
         if len(trial.losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
             raise NotEnoughData(
-                f"the trial made {len(trial.losses)} steps, {self.least_steps} are needed{why}"
+                f"needs {self.least_steps} steps, the trial made {len(trial.losses)}{why}"
             )
         if np.isnan(trial.losses).all():
-            raise NotApplicable("the step has no backward that starts from a number")
+            raise NotApplicable("no backward pass of the step starts from a scalar")
         if not math.isfinite(trial.losses[0]):
             raise NotEnoughData("the loss of the recorded step is not finite")
         if np.nanmin(trial.losses) < 0:
-            raise NotApplicable("the loss is negative: it has no least value that is known")
+            raise NotApplicable("the loss is negative, so its minimum is unknown")
         return trial
 
     def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:

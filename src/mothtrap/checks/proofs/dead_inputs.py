@@ -61,7 +61,7 @@ class DeadInputs(Check):
             if array.dtype.kind == "f" and array.ndim in (2, 4) and len(array) == forward.rows
         }
         if not tables or forward.rows < 2:
-            raise NotApplicable("the model has no floating input with columns or channels")
+            raise NotApplicable("the model has no floating-point input with columns or channels")
         influence = forward.influence()
         for path, array in tables.items():
             reached = influence.get(path)

@@ -59,7 +59,7 @@ class EvaluationRandom(Check):
         forward = subject.forward
         usual, again = forward.outputs(), forward.outputs()
         if not usual:
-            raise NotApplicable("the model has no floating output")
+            raise NotApplicable("the model has no floating-point output")
         if not all(np.isfinite(one).all() for one in usual):
             raise NotEnoughData("an output of the model is not finite")
         noise = max(relative_change(a, b) for a, b in zip(usual, again, strict=True))

@@ -71,7 +71,7 @@ class InitialLoss(Check):
         """Report a first loss that is too high or too low."""
         loss = subject.step.loss
         if loss is None or not math.isfinite(loss.value):
-            raise NotApplicable("no call of a loss function was seen")
+            raise NotApplicable("no call of a loss function was observed")
         if subject.step.loaded:
             raise NotApplicable("weights were loaded before the first step")
         if loss.operation in ("mse_loss", "smooth_l1_loss", "l1_loss", "huber_loss"):
@@ -157,7 +157,7 @@ def _guessing(loss: LossSeen, least_rows: int) -> tuple[float, float]:
             raise NotApplicable(f"{loss.target.size} labels are too few")
         mean = min(max(float(loss.target.mean()), 1e-12), 1 - 1e-12)
         return math.log(2), -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
-    raise NotApplicable(f"the loss of guessing is not known for this call of {loss.operation}")
+    raise NotApplicable(f"the loss of guessing is unknown for this call of {loss.operation}")
 
 
 def _mean_entropy(loss: LossSeen) -> float | None:

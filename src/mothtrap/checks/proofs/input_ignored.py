@@ -71,7 +71,7 @@ class InputIgnored(Check):
         """Report a model that learns as much without its input."""
         loss = subject.step.loss
         if loss is None:
-            raise NotApplicable("no call of a loss function was seen")
+            raise NotApplicable("no call of a loss function was observed")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         forward = subject.step.forward
@@ -111,11 +111,11 @@ class InputIgnored(Check):
         if fall <= self.least_fall * abs(real[0]):
             raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
         if without < 0.9 * _entropy(loss):
-            raise NotApplicable("random numbers of the model tell the rows of a batch apart")
+            raise NotApplicable("random numbers in the model distinguish the rows of a batch")
         if abs(end - without) > self.alike * fall:
             return end, without, fall
         if subject.step.forward is not None and _draws(subject.step.forward):
-            raise NotApplicable("random numbers of the model may tell the rows of a batch apart")
+            raise NotApplicable("random numbers in the model may distinguish the rows of a batch")
         if _is_same_course(real, blind):
             return end, without, fall
         real, blind = self._trials(subject, self.longer * self.steps)
@@ -171,9 +171,9 @@ def _judged(trial: Trial) -> Array:
     losses = trial.losses
     if len(losses) < 20:
         why = f": {trial.ended}" if trial.ended else ""
-        raise NotEnoughData(f"the trial made {len(losses)} steps; 20 are needed{why}")
+        raise NotEnoughData(f"needs 20 steps, the trial made {len(losses)}{why}")
     if np.nanmin(losses) < 0:
-        raise NotApplicable("the loss is negative: a lower one need not be a better one")
+        raise NotApplicable("the loss is negative, so a lower loss need not be better")
     if not np.isfinite(losses).all():
         raise NotEnoughData("a loss of the trial is not finite")
     return losses

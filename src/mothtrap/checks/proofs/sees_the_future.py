@@ -64,7 +64,7 @@ class SeesTheFuture(Check):
         """Report outputs that see the future."""
         forward, loss = subject.forward, subject.step.loss
         if loss is None:
-            raise NotApplicable("no call of a loss function was seen")
+            raise NotApplicable("no call of a loss function was observed")
         path = _shifted(forward, loss)
         tokens = forward.inputs[path]
         length = tokens.shape[1]

@@ -56,17 +56,17 @@ class TargetIgnored(Check):
         """Report a loss that ignores its targets."""
         loss = subject.step.loss
         if loss is None or not loss.target.ndim or len(loss.target) < 2:
-            raise NotApplicable("no call of a loss function with a target for each row was seen")
+            raise NotApplicable("no call of a loss function with one target per row was observed")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         rows = loss.prediction.reshape(len(loss.prediction), -1)
         if np.ptp(rows, axis=0).max(initial=0.0) <= self.alike * np.abs(rows).max(initial=0.0):
-            raise NotEnoughData("the model predicts the same for each row")
+            raise NotEnoughData("the model predicts the same value for each row")
         limit = min(self.seconds, subject.left_s / 2)
         usual = subject.step.train(Change(), 2, limit).losses
         moved = subject.step.train(Change(targets="permuted"), 2, limit).losses
         if len(usual) < 2 or len(moved) < 2:
-            raise NotEnoughData("the trial made no two steps")
+            raise NotEnoughData("the trial made fewer than two steps")
         if np.array_equal(usual, moved) and np.isfinite(usual).all():
             yield Found(
                 step=0,
