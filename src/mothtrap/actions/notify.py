@@ -52,7 +52,7 @@ class Notify:
                 raise DeliveryError(f"{self.label} failed ({type(err).__name__})") from None
         if not sent:
             raise DeliveryError(f"{self.label} did not accept the message")
-        return f"{self.label} took the message"
+        return f"{self.label} accepted the message"
 
 
 def make(settings: object, where: str) -> Sequence[Action]:

@@ -154,8 +154,8 @@ class JaxHandle(BaseHandle):
         self._tells_nothing_to_train = False
         place = f" at {call.location}" if call.location else ""
         self.job.never_stepped(
-            f"the gradient of {call.function}{place} is taken of no parameter: the tree that it is "
-            "given has no array, so check what chooses the parameters (`wrt`, a partition)"
+            f"the gradient of {call.function}{place} is taken with respect to no parameter: the "
+            "tree has no array; check how the parameters are selected (`wrt`, a partition)"
         )
 
     def _eager(self, call: Differentiated) -> None:

@@ -23,7 +23,7 @@ TIMEOUT_S: Final = 120.0
 NO_OPERATION: Final = "no operation was found to be at fault"
 _SOURCE: Final = '''"""{title}
 
-Written by `mothtrap replay --as-test`. In it {kind} gets what it got in that step, from the
+Written by `mothtrap replay --as-test`. In it {kind} gets its inputs of that step, from the
 .npz beside this file.
 """
 

@@ -297,7 +297,7 @@ def _title(found: Localized, step: int) -> str:
     if found.holder:
         verb = "came in with bad values"
     place = f" at {Path(found.location).name}" if found.location else ""
-    text = f"Step {step} of a training: {what} {verb}{place}."
+    text = f"Step {step} of a training run: {what} {verb}{place}."
     return without_secrets(text.replace("\\", "/").replace('"', "'"))[:98]
 
 
