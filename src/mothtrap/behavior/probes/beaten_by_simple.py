@@ -64,7 +64,7 @@ class BeatenBySimple(Probe):
         own, other = float(judged.loss_R[rows_R].mean()), float(others[best].loss_R[rows_R].mean())
         yield Suspicion(
             message=f"{NAMES[best]} is better: its loss is {other:.3g}, "
-            f"that of the model {own:.3g}",
+            f"the loss of the model is {own:.3g}",
             p=p,
             severity=Severity.ERROR if best == "constant" else None,
             evidence={"n": int(rows_R.sum()), "value": own, "reference": other, "model": best},

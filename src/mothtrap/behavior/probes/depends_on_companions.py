@@ -44,7 +44,7 @@ class DependsOnCompanions(Probe):
 
     code = "BEH109"
     severity = Severity.ERROR
-    title = "answers depend on other rows"
+    title = "predictions depend on other rows"
 
     least: float = threshold(0.01, unit="share of the output's range", source="chosen by hand")
 
@@ -62,16 +62,16 @@ class DependsOnCompanions(Probe):
         for places in (odd, even):
             parts[places] = subject.ask(rows.take(places))
         for after, what in (
-            (again, "is asked again"),
-            (reverse, "comes at another place among the same rows"),
-            (parts, "is asked with half of the other rows"),
+            (again, "is predicted again"),
+            (reverse, "is at another place among the same rows"),
+            (parts, "is predicted with half of the other rows"),
         ):
             moved_R = self._moved(subject, before, after)
             if moved_R.any():
                 largest = float(np.nanmax(np.abs(after - before)))
                 yield Suspicion(
-                    message=f"{int(moved_R.sum())} of {count} answers change when the row {what}, "
-                    f"by up to {largest:.3g}",
+                    message=f"{int(moved_R.sum())} of {count} predictions change when the row "
+                    f"{what}, by up to {largest:.3g}",
                     exact=True,
                     evidence={"n": count, "value": largest, "reference": self.least},
                 )

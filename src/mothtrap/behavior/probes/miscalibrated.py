@@ -77,7 +77,7 @@ class Miscalibrated(Probe):
         trial = tried(judged, subject.propose_R, subject.confirm_R)
         yield Suspicion(
             message=f"the model is too {word}: its mean confidence is {sure:.3g}, {right:.3g} of "
-            f"its answers are right, and the calibration error is {error:.3g} (limit "
+            f"its predictions are right, and the calibration error is {error:.3g} (limit "
             f"{self.least_error:g})" + ("" if trial is None else f"; {trial.in_words}"),
             p=p,
             evidence={
