@@ -52,15 +52,15 @@ ASKED: dict[str, Any] = {
 
 
 class Process:
-    """A process whose trainings are recorded in memory, whole.
+    """A process whose training runs are recorded in memory, in full.
 
     Args:
         arrays: the module of `mothtrap.statistics` for its arrays.
-        overhead: 0 = every step is recorded whole; above, as in a job with that budget.
+        overhead: 0 = every step is recorded in full; above, as in a job with that budget.
         **settings: as in the configuration file.
 
     Attributes:
-        job: the one of the process.
+        job: the job of the process.
         said: lines for the user.
         records: of steps and evaluations, in order.
     """
@@ -92,7 +92,7 @@ class Process:
     def watched(
         self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None
     ) -> Iterator[Handle]:
-        """Watch every training of the block with an adapter, and with that which it refines."""
+        """Watch all training in the block with an adapter, and with the adapter that it refines."""
         below = None
         if adapter.refines is not None:
             below = self.adapters.attach(adapters.load(adapter.refines))
@@ -106,7 +106,7 @@ class Process:
             self.end()
 
     def end(self) -> None:
-        """Record what is left to say when no more steps come."""
+        """Record what remains when no more steps follow."""
         self.recorder.hand_on_facts(*self.recorder.looks.end(self.recorder.steps))
 
     def steps(self) -> list[tuple[int, tuple[str, ...]]]:
