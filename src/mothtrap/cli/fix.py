@@ -20,7 +20,14 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--anyway", is_flag=True, help="With --try: run it even if another user recorded the run."
 )
-@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
+@click.option(
+    "--timeout",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait for the patched script.",
+)
 @runs_dir_option
 @click.pass_context
 def command(

@@ -37,7 +37,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--budget", type=float, default=120.0, show_default=True, help="Time limit in seconds."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random choices.")
 @click.option("--build", metavar="MODULE:FUNCTION", help="Function that returns a PyTorch module.")
 @click.option("--weights", metavar="FILE", help="Weights for --build, as safetensors.")
 @click.option("--trust-pickle", is_flag=True, help="Load a pickle file; this runs the code in it.")
