@@ -123,7 +123,7 @@ def _test_event() -> Event:
 
 
 class _NoJob:
-    """Stands for the job where there is none."""
+    """Stand-in for a job that does not exist."""
 
     path = Path()
     is_running = False
@@ -144,7 +144,7 @@ class _NoJob:
 
 
 def _send(config: Config, run: str | None) -> int:
-    """Send what a run's journal holds unconfirmed; return how many are left."""
+    """Send the unconfirmed messages of a run; return the number that is still unsent."""
     from mothtrap.monitor.deliveries import Deliveries
     from mothtrap.monitor.reactions import load_reactions
     from mothtrap.store.find_runs import find_run

@@ -152,7 +152,7 @@ def command(
 
 
 def _rules(config: Config, thresholds: Thresholds) -> tuple[Rule, ...]:
-    """The rules in force; what is wrong with `thresholds` alone is said of --set."""
+    """Return the active rules; report errors in `thresholds` as errors of --set."""
     from mothtrap.core.config import with_thresholds
     from mothtrap.core.errors import ConfigError
     from mothtrap.monitor.catalogue import load_rules
@@ -186,7 +186,7 @@ def _thresholds(settings: Iterable[str]) -> Thresholds:
 
 
 def _value(text: str) -> float | int | str | bool:
-    """A value as TOML writes it; what is none is a text."""
+    """Parse a TOML value; any other text is a string."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

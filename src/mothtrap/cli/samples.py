@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 3
-"""Steps that are shown where neither a step nor a limit is given; a run has many."""
+"""Steps shown if neither a step nor a limit is given."""
 
 
 @click.command(name="samples")
@@ -135,7 +135,7 @@ def _show(form: str, record: object, text: str) -> None:
 def _places(
     run: Run, steps: tuple[int, ...], rules: tuple[str, ...], *, by_loss: bool
 ) -> dict[Place, None]:
-    """Find the steps that are meant: given, of findings, or else bad ones by their numbers."""
+    """Find the selected steps: given ones, steps of findings, or else bad ones by their numbers."""
     from mothtrap.core.steps import Mode
     from mothtrap.reader.samples import suspects
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.worker_states import Workers, WorkerState
 
 EVERY_S = 2.0
-"""Pause between two looks at the run."""
+"""Seconds between two reads of the run."""
 MOST_MISSING = 8
 """Ranks that the first line names; chosen by hand."""
 
