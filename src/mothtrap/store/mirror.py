@@ -267,7 +267,7 @@ def _instead(url: str) -> str:
     runs, name = split(url)
     names = list(open_store(runs).children("").folders) if is_url(runs) else []
     if not names:
-        return "; there is nothing next to it either"
+        return "; the folder above it contains no runs"
     return f"{nearest(name, names)}; `mothtrap ls {runs}` lists the runs that are there"
 
 
