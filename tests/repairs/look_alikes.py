@@ -218,7 +218,7 @@ LOOK_ALIKES = {
         "nonfinite_loss",
         {**ZERO, "message": ZERO["message"].replace("from 0", "from -1")},
         LOG,
-        "negative in places",
+        "arguments are negative",
     ),
     "overflow": (
         "nonfinite_loss",
@@ -242,7 +242,7 @@ LOOK_ALIKES = {
         "optimizer_reset",
         {"location": "train.py:2"},
         "def train(model):\n    opt = Adam(model.parameters())\n",
-        "in no loop",
+        "not in a loop",
     ),
     "two fills": (
         "symmetric_initialization",
@@ -266,7 +266,7 @@ LOOK_ALIKES = {
         "unnormalized_input",
         {"message": "0 (Linear) gets data from 0 to 9812: their root mean square is 122"},
         NET.format("self.out(x)"),
-        "no pixels",
+        "not pixels",
     ),
     "scaled already": (
         "unnormalized_input",
