@@ -76,7 +76,7 @@ def test_what_a_rule_needs_and_the_run_did_not_capture_is_said() -> None:
     told = reasons(analyze("--select", "ZZZ903,ZZZ904", "--format", "json"))
     assert told["ZZZ903"] == (
         "the run has no abs_max, l2 of activation, no l2 of gradient, which the rule needs; a job "
-        "that is started with the rule in force (--rules, select) captures that"
+        "that runs with this rule (--rules, select) captures it"
     )
     assert told["ZZZ904"] == "too few steps were seen"
 
