@@ -135,8 +135,8 @@ def test_a_baseline_leaves_out_what_is_known(folder: Path) -> None:
         (["--set", "ZZZ901.limi=3"], "--set: ZZZ901 has no 'limi' (did you mean 'limit'?)"),
         (["--set", "ZZZ901.limit=high"], "--set: ZZZ901 limit = 'high' is str, expected float"),
         (["--set", "NUM01.foo=3"], "--set: NUM01 names no rule (did you mean 'NUM0"),
-        (["--select", "NOPE", "--set", "ZZZ901.limit=3"], "configuration: select holds 'NOPE'"),
-        (["--select", "NOPE"], "select holds 'NOPE'"),
+        (["--select", "NOPE", "--set", "ZZZ901.limit=3"], "configuration: select contains 'NOPE'"),
+        (["--select", "NOPE"], "select contains 'NOPE'"),
         (["nowhere"], "nowhere"),
     ],
 )

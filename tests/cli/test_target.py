@@ -96,7 +96,7 @@ def test_a_folder_with_a_main_is_a_script(folder: Path) -> None:
         ("trian.py", r"no script 'trian\.py' in .*did you mean 'train\.py'"),
         ("other/train.py", r"no script 'other/train\.py' in /"),
         ("-- nope.py", r"no script 'nope\.py'"),
-        ("-- no-such-program x", "program 'no-such-program' is not on PATH"),
+        ("-- no-such-program x", "program 'no-such-program' is neither on PATH"),
         ("sh x", "to run the program 'sh', write: mothtrap run -- sh"),
         ("-m", "-m needs a module"),
         ("--", "-- needs a command"),

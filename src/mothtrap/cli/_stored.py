@@ -1,4 +1,4 @@
-"""Which runs may be removed, and why others must stay."""
+"""Runs that may be removed, and the reasons why others must stay."""
 
 from __future__ import annotations
 
