@@ -27,7 +27,7 @@ def test_batch_statistics_and_dropout(layer: str, training: bool) -> None:
     found = suspicions(DependsOnCompanions(), predict, X, Y)
     assert len(found) == training
     for one in found:
-        word = "half of the other rows" if layer == "norm" else "asked again"
+        word = "half of the other rows" if layer == "norm" else "predicted again"
         assert word in one.message
         assert one.exact
 
