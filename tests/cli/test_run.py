@@ -62,7 +62,7 @@ def test_a_name_that_exists_is_refused_before_the_script_starts(folder: Path) ->
     done = mothtrap("run", "--name", "a", "echo.py", cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "choose another name with --name, go on with it with --resume" in done.stderr
+    assert "choose another name with --name, continue the run with --resume" in done.stderr
     assert "Traceback" not in done.stderr
 
 

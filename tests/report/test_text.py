@@ -85,9 +85,9 @@ def test_a_finding_is_shown_with_its_line_of_source() -> None:
 def test_the_whole_lists_what_was_not_seen() -> None:
     blind = tuple(Blind(step=0, what=f"layer{i}", reason="compiled") for i in range(7))
     lines = text.state_lines(summary_of(HandMadeRun(blind=blind)))
-    assert "  not seen: layer0: compiled" in lines
-    assert sum(line.startswith("  not seen: layer") for line in lines) == text.MAX_BLIND
-    assert "  not seen: 2 more (mothtrap show --format json --all lists all)" in lines
+    assert "  not observed: layer0: compiled" in lines
+    assert sum(line.startswith("  not observed: layer") for line in lines) == text.MAX_BLIND
+    assert "  not observed: 2 more (mothtrap show --format json --all lists all)" in lines
 
 
 def test_ranks_are_shown_as_ranges() -> None:

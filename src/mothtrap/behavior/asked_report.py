@@ -106,7 +106,7 @@ class ProbeReport:
         """Return the score of a PyTorch module with more and more channels held at their mean.
 
         Raises:
-            NotApplicable: the model is no PyTorch module with hidden layers.
+            NotApplicable: the model is not a PyTorch module with hidden layers.
             NotEnoughData: there are too few rows.
         """
         return pruning_curve(self._subject)

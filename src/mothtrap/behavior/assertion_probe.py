@@ -127,7 +127,7 @@ def assertion_probes(assertions: Sequence[Assertion]) -> tuple[Probe, ...]:
         if not isinstance(each, Assertion):
             raise ConfigError(f"{each!r} is not an assertion; decorate it with @mothtrap.assertion")
         if each.code in found or each.code in taken:
-            raise ConfigError(f"the assertion {each.name} has the code {each.code}, which is taken")
+            raise ConfigError(f"the assertion {each.name} has the code {each.code}, already in use")
         made = type(
             each.name,
             (AssertionHolds,),

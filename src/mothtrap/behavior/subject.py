@@ -199,7 +199,7 @@ class Subject:
                 return self._predict(table.data)
         except Exception as err:  # whatever the model raises
             rows = f"{len(table)} row{'s' * (len(table) != 1)}"
-            raise Refused(f"the model refused {rows}: {in_one_line(err)}") from err
+            raise Refused(f"the model failed on {rows}: {in_one_line(err)}") from err
 
     def output(self, scores: Floats) -> Floats:
         """Return one number for each row (R,): the prediction, or the probability of class 1.

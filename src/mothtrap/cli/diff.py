@@ -19,7 +19,7 @@ from mothtrap.cli._options import format_option, runs_dir_option
     type=click.FloatRange(0),
     metavar="X",
     help="Relative tolerance, as a share of the larger number [default: 0, which "
-    "compares bits; 0.001 between runs with different numbers of workers].",
+    "compares bit for bit; 0.001 between runs with different numbers of workers].",
 )
 @click.option(
     "--atol",
@@ -48,10 +48,10 @@ def command(
 ) -> None:
     """Find the first step and tensor at which two runs differ.
 
-    A and B are paths or names of runs. In order of execution, the command compares weights,
-    batches, random states, targets, activations, losses, gradients, and optimizer settings, as far
-    as both runs captured them. Runs recorded with `digests = true` can be compared tensor by tensor
-    at every step.
+    A and B are paths or names of runs. In order of execution, the command compares the weights,
+    batches, random states, targets, activations, losses, gradients, and optimizer settings that
+    both runs captured. Runs recorded with `digests = true` can be compared tensor by tensor at
+    every step.
 
     Exit code 0: the steps of both runs are the same. 1: they differ. 2: nothing could be compared.
 

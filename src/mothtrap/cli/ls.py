@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """List the runs, newest last: when each was started, how it ended, and its verdict.
 
-    A terminal cuts each line at its width; a pipe and JSON get the full verdict. DIR is where runs
-    are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
+    On a terminal, each line is cut at its width; a pipe and JSON get the full verdict. DIR is where
+    the runs are stored: a folder, or a URL such as s3://bucket/runs [default: ./runs].
 
     \b
     mothtrap ls --where 'lr > 1e-3 and GRD101'

@@ -37,7 +37,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--budget", type=float, default=120.0, show_default=True, help="Time limit in seconds."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random choices.")
 @click.option("--build", metavar="MODULE:FUNCTION", help="Function that returns a PyTorch module.")
 @click.option("--weights", metavar="FILE", help="Weights for --build, as safetensors.")
 @click.option("--trust-pickle", is_flag=True, help="Load a pickle file; this runs the code in it.")
@@ -146,9 +146,7 @@ def _labels(text: str | None, y: object) -> tuple[object, ...]:
         try:
             return tuple(int(word) for word in words)
         except ValueError as err:
-            raise Refusal(
-                f"--classes {text!r}: expected whole numbers, as the targets are"
-            ) from err
+            raise Refusal(f"--classes {text!r}: expected whole numbers, like the targets") from err
     return words
 
 

@@ -30,7 +30,7 @@ from mothtrap.core.run_names import check_name
 @click.option(
     "--overhead",
     metavar="SHARE",
-    help="Limit of mothtrap's cost, as a share of the training time, below 1; 0 = no "
+    help="Limit of mothtrap's overhead, as a share of the training time, below 1; 0 = no "
     "limit [default: 0.02, which is 2 %].",
 )
 @rule_files_option
@@ -43,7 +43,7 @@ from mothtrap.core.run_names import check_name
 @click.option(
     "--invariants",
     metavar="FILE",
-    help="Invariants of healthy runs: a file of `mothtrap learn`, or `pytorch`.",
+    help="Invariants of healthy runs: a file from `mothtrap learn`, or `pytorch`.",
 )
 @click.option(
     "--on-nonfinite",
@@ -68,7 +68,7 @@ from mothtrap.core.run_names import check_name
     "--recheck",
     is_flag=True,
     default=None,
-    help="Recompute the first bad step while the job runs: does it give the same bits?",
+    help="Recompute the first bad step while the job runs, and compare the results bit for bit.",
 )
 @click.option(
     "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
@@ -105,7 +105,7 @@ def command(
         raise Refusal(f"{option} needs the name of the run to {aim}; give it with --name")
     if resume and join:
         raise Refusal(
-            "--resume and --join exclude each other: --resume starts a new attempt of a run, "
+            "--resume and --join cannot be combined: --resume starts a new attempt of a run, "
             "--join joins the current one"
         )
     arguments = command_of(ctx.meta[TARGET])

@@ -292,7 +292,7 @@ class RunFacts:
         steps = min((each.steps for each in outside), default=0)
         return (
             f"Rules were evaluated only in the first {steps} of {self.steps} steps: the monitor "
-            "was interrupted; `mothtrap monitor RUN` goes on."
+            "was interrupted; `mothtrap monitor RUN` continues."
         )
 
     @property

@@ -190,12 +190,12 @@ def _unjudged(summary: RunSummary, style: Style, state: RuleState) -> list[str]:
 
 def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     lines = [
-        f"  not seen: {style.safe(blind.what)}: {style.safe(blind.reason)}"
+        f"  not observed: {style.safe(blind.what)}: {style.safe(blind.reason)}"
         for blind in summary.blind[:MAX_BLIND]
     ]
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
-        lines.append(f"  not seen: {more} more (mothtrap show --format json --all lists all)")
+        lines.append(f"  not observed: {more} more (mothtrap show --format json --all lists all)")
     return lines
 
 

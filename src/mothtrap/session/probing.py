@@ -71,8 +71,8 @@ def probe(
         X: held-out rows: a data frame, an array, or a mapping of columns.
         y: targets of the rows, shape (R,).
         train: training rows and targets, to compare with the held-out rows.
-        new: rows that the model was asked about later, or a tuple of rows and targets. They are
-            compared with the training rows, or without those with the held-out rows.
+        new: rows that the model predicted later, or a tuple of rows and targets. They are
+            compared with the training rows, or with the held-out rows if there are none.
         task: "classification" or "regression", if the model's output does not show it.
         classes: class labels in the order of the output's columns.
         monotone: "+" or "-" by column: the output must not decrease, or increase, as the column

@@ -242,7 +242,7 @@ class Worker:
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
-                "mothtrap: watch: nothing was recorded, because no step was seen; did you pass "
+                "mothtrap: watch: nothing was recorded, because no step was observed; did you pass "
                 "the optimizer that trains? (without an optimizer, call dbg.step() after each "
                 "step)"
             )

@@ -45,7 +45,7 @@ class DependsOnCompanions(Probe):
 
     code = "BEH109"
     severity = Severity.ERROR
-    title = "answers depend on other rows"
+    title = "predictions depend on other rows"
 
     least: float = threshold(0.01, unit="share of the output's range", source="chosen by hand")
 
@@ -71,8 +71,8 @@ class DependsOnCompanions(Probe):
             if moved_R.any():
                 largest = float(np.nanmax(np.abs(after - before)))
                 yield Suspicion(
-                    message=f"{int(moved_R.sum())} of {count} answers change when the row {what}, "
-                    f"by up to {largest:.3g}",
+                    message=f"{int(moved_R.sum())} of {count} predictions change when the row "
+                    f"{what}, by up to {largest:.3g}",
                     exact=True,
                     evidence={"n": count, "value": largest, "reference": self.least},
                 )

@@ -64,7 +64,7 @@ class InvalidAnswers(Probe):
             ]
             if bad:
                 yield Suspicion(
-                    message=f"the model answers with NaN where {', '.join(bad[:5])} "
+                    message=f"the model returns NaN where {', '.join(bad[:5])} "
                     f"{'have' if len(bad) > 1 else 'has'} {kind}",
                     features=tuple(bad),
                     severity=None if kind == UNSEEN_KIND else Severity.INFO,
@@ -79,7 +79,7 @@ class InvalidAnswers(Probe):
         except Exception as err:  # whatever the model raises
             _reraise_own(err)
             yield Suspicion(
-                message=f"a single row gets no answer: {err}",
+                message=f"the model fails on a single row: {err}",
                 exact=True,
                 evidence={"value": str(err)},
             )
@@ -100,8 +100,8 @@ class InvalidAnswers(Probe):
         if answer is not None and not np.isfinite(answer).all():
             count = int((~np.isfinite(answer).all(axis=1)).sum())
             yield Suspicion(
-                message=f"{count:,} of {len(rows):,} unusual combinations of usual values are "
-                "answered with NaN or infinity",
+                message=f"{count:,} of {len(rows):,} unusual combinations of usual values get "
+                "NaN or infinity",
                 exact=True,
                 evidence={"n": len(rows), "value": count},
             )

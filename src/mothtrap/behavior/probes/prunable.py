@@ -57,7 +57,7 @@ class Prunable(Probe):
         what = "mean squared error" if curve.is_regression else "accuracy"
         yield Suspicion(
             message=f"{percent(curve.kept)} of the {curve.units:,} hidden channels can be removed: "
-            f"the {what} is {after:.4g}, with all channels {curve.scores[0]:.4g}",
+            f"the {what} is then {after:.4g}, with all channels {curve.scores[0]:.4g}",
             exact=True,
             evidence={
                 "n": curve.units,

@@ -115,7 +115,7 @@ class ScoreToBeat(Check):
 
     def _check_columns(self, x: Array, held_out: Array) -> None:
         if x.shape[1] != held_out.shape[1]:
-            raise NotApplicable("samples of training and evaluation differ in shape")
+            raise NotApplicable("training and evaluation samples differ in shape")
 
     def _scores(
         self,

@@ -61,7 +61,7 @@ class TargetIgnored(Check):
             raise NotApplicable("all targets of the batch are equal")
         rows = loss.prediction.reshape(len(loss.prediction), -1)
         if np.ptp(rows, axis=0).max(initial=0.0) <= self.alike * np.abs(rows).max(initial=0.0):
-            raise NotEnoughData("the model predicts the same for each row")
+            raise NotEnoughData("the model predicts the same value for each row")
         limit = min(self.seconds, subject.left_s / 2)
         usual = subject.step.train(Change(), 2, limit).losses
         moved = subject.step.train(Change(targets="permuted"), 2, limit).losses

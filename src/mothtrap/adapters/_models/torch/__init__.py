@@ -73,7 +73,7 @@ def _evaluating(model: Any) -> Iterator[None]:
 def load(path: Path) -> Any:
     """Refuse weights without a module; see `with_weights`."""
     raise ConfigError(
-        f"{path} holds weights alone; give the function that makes the module: "
+        f"{path} contains only weights; give the function that creates the module: "
         f"--build package.module:make_model --weights {path}"
     )
 
