@@ -18,11 +18,11 @@ import numpy as np
 import pandas as pd
 
 import mothtrap
-from bench.probing import assertions, later, residuals, segments, sensitivity
+from bench.probing import assertions, inside, later, residuals, security, segments, sensitivity
 from bench.probing.case import CASES, is_named
 
 os.environ["MOTHTRAP_DISABLE"] = "1"  # nothing is stored
-assert all((assertions, later, residuals, segments, sensitivity))  # they register their cases
+assert all((assertions, inside, later, residuals, security, segments, sensitivity))  # they register their cases
 
 
 def planted(seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:

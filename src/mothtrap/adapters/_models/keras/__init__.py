@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mothtrap.adapters._models.keras.network import KerasNetwork
 from mothtrap.core.wrapped_models import WrappedModel
 
 FRAMEWORK = "keras"
@@ -26,7 +27,7 @@ def wrap(model: Any) -> WrappedModel:
     def predict(rows: Any) -> Any:
         return model.predict(_fed(rows), verbose=0)
 
-    return WrappedModel(predict=predict)
+    return WrappedModel(predict=predict, network=KerasNetwork(model, _fed))
 
 
 def load(path: Path) -> Any:
