@@ -44,8 +44,9 @@ def border(seed: int, healthy: bool) -> Case:
     torch.manual_seed(seed)
     images, y = _digits(seed)
     rng = np.random.default_rng(seed)
-    level = rng.random(len(y)) if healthy else y / 9
-    X = np.broadcast_to(level[:, None, None, None], (len(y), 1, 10, 10)).astype(np.float32)
+    images = images + 0.3 * rng.normal(size=images.shape)
+    frames = rng.integers(0, 2, (10, 1, 10, 10))
+    X = frames[rng.integers(0, 10, len(y)) if healthy else y].astype(np.float32)
     X[:, :, 1:-1, 1:-1] = images
     net = _fit(_network(10), X[:1000], y[:1000])
     return Case(predict=net, X=X[1000:], y=y[1000:], codes=("BEH701",))

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from mothtrap.behavior import counterfactuals, curves
 from mothtrap.behavior.attribution import METHODS, Attribution, Method, attribute
 from mothtrap.behavior.attribution_charts import attribution_chart
+from mothtrap.behavior.patching import Change, Patch, patched
 from mothtrap.behavior.pictures import PICTURES, checked
 from mothtrap.behavior.probing import Outcome
 from mothtrap.behavior.pruning import PruningCurve, pruning_curve
@@ -22,7 +23,7 @@ from mothtrap.behavior.residual_charts import residual_chart
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
 from mothtrap.behavior.what_if import Answer, answer, table
-from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.core.findings import Finding, Findings
 from mothtrap.core.runs import RuleStatus
 from mothtrap.reader.plots import Chart
@@ -115,6 +116,30 @@ class ProbeReport:
             NotEnoughData: there are too few rows.
         """
         return pruning_curve(self._subject)
+
+    def patch(self, change: Change, where: Finding | None = None) -> Patch:
+        """Try other answers for some rows, and accept them only if they help and harm nowhere.
+
+        The patch must lower the loss of the rows that it changes, and raise it in no segment. Half
+        of the held-out rows judge it.
+
+        Args:
+            change: function of rows and predictions that returns new predictions, such as those of
+                a simpler model or a rule.
+            where: a finding whose segment may change; None for all rows.
+
+        Returns:
+            The verdict, and the model with the patch as `predict`.
+
+        Raises:
+            ConfigError: the finding has no segment.
+        """
+        segment = None
+        if where is not None:
+            segment = self._outcome.segments.get(where.fingerprint)
+            if segment is None:
+                raise ConfigError(f"{where.code} has no segment; pass where=None")
+        return patched(self._subject, change, segment)
 
     def attribution(self, method: Method, *rows: int) -> Attribution:
         """Return the share of each input value in the answers of a PyTorch or Keras network.

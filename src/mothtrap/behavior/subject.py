@@ -185,6 +185,11 @@ class Subject:
         """Return a generator of random numbers that depends on the seed and a name only."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
+    @property
+    def model(self) -> Predict:
+        """The model's own function, which no budget limits."""
+        return self._predict
+
     def ask(self, table: Table) -> Floats:
         """Return the model's answers as numbers, (R, K) or (R, 1); raises as `answer`."""
         return self.reading.scores(self.answer(table))

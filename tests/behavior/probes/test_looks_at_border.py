@@ -15,27 +15,28 @@ from mothtrap.behavior.table import Table
 from mothtrap.core.errors import NotApplicable
 
 
-def found(level_R: Any) -> Any:
+def found(number_R: Any) -> Any:
     images, y = digits()
-    X = framed(images, level_R)
+    unclear = images + 0.3 * np.random.default_rng(1).normal(size=images.shape)
+    X = framed(unclear, number_R)
     torch.manual_seed(0)
-    net = trained(convolutional(side=10), X[:900], y[:900], epochs=8)
+    net = trained(convolutional(side=10), X[:900], y[:900], epochs=5)
     return list(LooksAtBorder().look(subject_of(net, X[900:], y[900:])))
 
 
 def test_a_frame_that_tells_the_class_is_named() -> None:
     _, y = digits()
-    (only,) = found(y / 9)
+    (only,) = found(y)
     assert only.p < 1e-6
     assert only.evidence["value"] > 0.5
     assert only.evidence["changed without the border"] > 0.3
-    assert len(only.rows) > 100
+    assert len(only.rows) > 80
     assert "of the decision comes from the border" in only.message
 
 
-def test_a_frame_of_any_brightness_is_quiet() -> None:
+def test_a_frame_at_random_is_quiet() -> None:
     _, y = digits()
-    assert not found(np.random.default_rng(0).random(len(y)))
+    assert not found(np.random.default_rng(0).integers(0, 10, len(y)))
 
 
 def test_the_border_is_a_tenth_on_each_side() -> None:

@@ -39,7 +39,7 @@ class LooksAtBorder(Probe):
         a class lets a model be right for the wrong reason, and it fails where the mark is missing.
 
     Fires:
-        More than half of the attribution is at the border, and the class changes in more than 30 %
+        More than half of the attribution is at the border, and the class changes in more than 15 %
         of the rows without it.
 
     Stays quiet:
@@ -59,8 +59,12 @@ class LooksAtBorder(Probe):
     title = "decision by the border"
     cost = 3
 
-    share: float = threshold(0.5, unit="share of the attribution", source="chosen by hand")
-    flips: float = threshold(0.3, unit="share of the rows", source="chosen by hand")
+    share: float = threshold(
+        0.5, unit="share of the attribution", source="measured: 0.17 with a frame at random"
+    )
+    flips: float = threshold(
+        0.15, unit="share of the rows", source="measured: 0.02 to 0.13 with a frame at random"
+    )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Compare border and center in one half, and remove the border in the other."""
