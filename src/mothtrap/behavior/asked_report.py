@@ -15,7 +15,9 @@ import numpy.typing as npt
 from mothtrap.behavior import counterfactuals, curves
 from mothtrap.behavior.attribution import METHODS, Attribution, Method, attribute
 from mothtrap.behavior.attribution_charts import attribution_chart
+from mothtrap.behavior.augmentation import Augmentation, augmentations
 from mothtrap.behavior.patching import Change, Patch, patched
+from mothtrap.behavior.transformations import Kind
 from mothtrap.behavior.pictures import PICTURES, checked
 from mothtrap.behavior.probing import Outcome
 from mothtrap.behavior.pruning import PruningCurve, pruning_curve
@@ -140,6 +142,25 @@ class ProbeReport:
             if segment is None:
                 raise ConfigError(f"{where.code} has no segment; pass where=None")
         return patched(self._subject, change, segment)
+
+    def augmentations(
+        self, kind: Kind | None = None, *, trials: bool = True
+    ) -> tuple[Augmentation, ...]:
+        """Return transformations of training rows, tested on this model.
+
+        Only a finding about noise, a weak segment, or memorized rows asks for them; without one the
+        result is empty. A transformation is safe if the model and the nearest neighbors keep 90 %
+        of their correct answers. With training rows and `refit`, the model is trained with and
+        without the transformed rows.
+
+        Args:
+            kind: "image", "table", "sound", or "text"; by default by the shape of the rows.
+            trials: train the model anew.
+
+        Raises:
+            NotApplicable: the model predicts numbers, or the rows have no known kind.
+        """
+        return augmentations(self._subject, self.findings, kind, trials)
 
     def attribution(self, method: Method, *rows: int) -> Attribution:
         """Return the share of each input value in the answers of a PyTorch or Keras network.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior.attribution import Attribution, Method, attribute
-from mothtrap.behavior.inside import Floats, channel_axis, in_plane
+from mothtrap.behavior.inside import Floats, channel_axis, in_plane, network_of
 from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.png import encode, pixels
@@ -43,6 +43,7 @@ def attribution_chart(subject: Subject, method: Method, rows: Any = None) -> Cha
     Raises:
         NotApplicable: the model is no network, or the method does not apply to its inputs.
     """
+    network_of(subject)
     data = subject.table.data
     shape = getattr(data, "shape", ())
     if len(shape) in (3, 4) and not hasattr(data, "columns"):

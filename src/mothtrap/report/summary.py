@@ -18,7 +18,6 @@ from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.masking import shareable
-from mothtrap.core.probed import UNIT
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_off
 from mothtrap.reader.run_facts import CHECKED_BYTES, NOT_EVALUATED, damage_first
@@ -274,10 +273,8 @@ def _without_steps(run: Run) -> str:
 
 def counted(run: Run) -> tuple[int, str]:
     """Return what was judged and its unit: the number of steps, or of rows and predictions."""
-    if run.probed is not None:
-        return run.probed.judged, UNIT
-    if run.served is not None:
-        return run.served.rows, "prediction"
+    if run.probed is not None or run.served is not None:
+        return run.judged_size
     return run.steps, unit_of(run)
 
 

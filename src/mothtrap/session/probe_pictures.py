@@ -8,6 +8,7 @@ from pathlib import Path
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import Blind
+from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.reader.plots import Chart
 from mothtrap.session.record.keeper import RecordKeeper
 from mothtrap.session.unobserved import store_facts
@@ -43,4 +44,5 @@ def store_pictures(
         keeper.figure(name, chart)
     for name, reason in missing.items():
         facts.blind(0, f"picture {name}", reason)
-    store_facts(worker, facts.found)
+    ended = WorkerEnded(step=0, steps=0, own_s=0.0, wall_s=0.0)
+    store_facts(worker, [*facts.found, ended])

@@ -53,15 +53,16 @@ def subject() -> Subject:
 def test_the_gradient_is_that_of_the_outputs(subject: Subject) -> None:
     network = subject.options.network
     assert network is not None
-    rows = subject.table.data[:3]
-    weights = np.random.default_rng(0).normal(size=(3, 10))
-    found = network.gradient(rows, weights)
+    rows = subject.table.data[:8]
+    output = network.outputs(rows)
+    margin = Margin.of(subject, output)
+    found = network.gradient(rows, margin.weights(output))
     assert found.shape == rows.shape
-    change = np.random.default_rng(1).normal(size=rows.shape).astype("float32")
-    step = 1e-2 * change
-    higher = (network.outputs(rows + step) * weights).sum()
-    lower = (network.outputs(rows - step) * weights).sum()
-    assert (higher - lower) / 2 == pytest.approx(float((found * step).sum()), rel=0.05)
+    step = 1e-2 * np.sign(found)
+    higher = margin.values(network.outputs(rows + step))
+    lower = margin.values(network.outputs(rows - step))
+    wanted = (found * step).reshape(8, -1).sum(axis=1)
+    assert np.allclose((higher - lower) / 2, wanted, rtol=0.1)
 
 
 def test_the_gradient_at_a_layer_explains_the_outputs(subject: Subject) -> None:
@@ -75,7 +76,7 @@ def test_the_gradient_at_a_layer_explains_the_outputs(subject: Subject) -> None:
     maps = next(each for each in layers if each.name.endswith("maps"))
     assert maps.values.shape == (4, 8, 8, 8)
     output = network.outputs(rows)
-    margin = Margin("probabilities", output.argsort(axis=1)[:, -1], output.argsort(axis=1)[:, -2])
+    margin = Margin.of(subject, output)
     slope = network.gradient(rows, margin.weights(output), maps.name)
     assert slope.shape == maps.values.shape
     last = subject.options.network._model.layers[-1].get_weights()  # type: ignore[union-attr]
