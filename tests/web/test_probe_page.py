@@ -71,7 +71,7 @@ def test_the_view_shows_findings_pictures_and_what_is_missing(browser: Any, aske
     row = page.get_by_role("row", name="BEH201 Weak segment")
     assert "kind = c" in str(row.text_content())
     page.get_by_role("heading", name="Residuals").wait_for()
-    page.get_by_text("picture grad_cam: the model is not a PyTorch or Keras network").wait_for()
+    page.get_by_text("picture grad_cam was not drawn: the model is not a PyTorch or Keras network").wait_for()
     page.get_by_text("residuals in order: ").wait_for()  # a probe that needs times
     if folder := os.environ.get("PICTURES"):
         page.wait_for_timeout(3000)

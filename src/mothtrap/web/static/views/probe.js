@@ -60,7 +60,8 @@ function Weaknesses({ found }) {
 
 function Pictures({ of, notes, served }) {
   if (served) return null;
-  const lacking = notes.filter((note) => note.includes("picture "));
+  const lacking = notes.filter((note) => note.startsWith("picture "))
+    .map((note) => note.replace(" was not observed", " was not drawn"));
   return html`<section aria-labelledby="pictures"><h2 id="pictures">Pictures</h2>
     ${!of.length && html`<p class="muted">None were stored. Store them with ${" "}
       <code>mothtrap probe ... --pictures all</code>.</p>`}
