@@ -68,13 +68,15 @@ def test_the_view_shows_findings_pictures_and_what_is_missing(browser: Any, aske
     page.goto(asked.url("#/probe?run=asked"))
     page.get_by_text("Probed 1,200 rows with 5 columns.").wait_for()
     page.get_by_text("probed 1,200 rows", exact=True).wait_for()
-    row = page.get_by_role("row", name="BEH201 Weak segment")
-    assert "kind = c" in str(row.text_content())
+    found = page.get_by_role("listitem").filter(has_text="BEH201 Weak segment")
+    text = str(found.text_content())
+    assert "where kind = c" in text
+    assert "rows)" in text
     page.get_by_role("heading", name="Residuals").wait_for()
     page.get_by_text("picture grad_cam was not drawn: the model is not a PyTorch or Keras network").wait_for()
     page.get_by_text("residuals in order: ").wait_for()  # a probe that needs times
     if folder := os.environ.get("PICTURES"):
-        page.wait_for_timeout(3000)
+        page.frame_locator("iframe").first.get_by_role("img").wait_for()
         page.screenshot(path=str(Path(folder) / "probe.png"), full_page=True)
     page.goto(asked.url("#/overview?run=asked"))
     page.get_by_role("heading", name="Weak segment").first.wait_for()

@@ -84,8 +84,8 @@ def command(
 
     MODEL is a model file of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.cbm), Keras
     (.keras), ONNX, or skops, or a function that takes rows and returns predictions
-    (package.module:predict). DATA is a CSV, Parquet, Arrow, or JSON-lines file. The findings are
-    stored as a run.
+    (package.module:predict). DATA is a CSV, Parquet, Arrow, or JSON-lines file, or a safetensors
+    file with arrays, such as images. The findings are stored as a run.
 
     \b
     mothtrap probe model.ubj held_out.parquet --target y --train train.parquet

@@ -46,16 +46,11 @@ function Said({ about }) {
 
 function Weaknesses({ found }) {
   const all = Object.values(found.findings).map((each) => each.finding);
-  if (!all.length) return html`<section><h2>Findings</h2><p class="muted">None.</p></section>`;
-  return html`<section><h2>Findings</h2><div class="scroll" tabindex="0" role="region" aria-label="Findings">
-    <table class="list"><thead><tr><th scope="col">Finding</th><th scope="col">Where</th>
-      <th scope="col" class="number">Rows</th><th scope="col">Message</th></tr></thead>
-    <tbody>${all.map((each) => html`<tr key=${each.fingerprint}>
-      <th scope="row"><a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
-        <${Status} of=${each.severity} quiet /> ${each.code} ${named(each)}</a></th>
-      <td>${each.evidence.segment ?? each.layers.map((name) => name.replace(/^input:/, "")).join(", ")}</td>
-      <td class="number">${each.evidence.rows ? number(each.evidence.rows) : ""}</td>
-      <td>${each.message}</td></tr>`)}</tbody></table></div></section>`;
+  return html`<section><h2>Findings</h2>${!all.length && html`<p class="muted">None.</p>`}
+    <ul class="others">${all.map((each) => html`<li key=${each.fingerprint}>
+      <a href=${href("findings", { run: run.value, finding: each.fingerprint })}>
+        <${Status} of=${each.severity} quiet /> ${each.code} ${named(each)}</a>: ${each.message}${
+          each.evidence.rows ? ` (${counted(each.evidence.rows, "row")})` : ""}</li>`)}</ul></section>`;
 }
 
 function Pictures({ of, notes, served }) {
