@@ -22,7 +22,8 @@ from bench.probing import assertions, inside, later, residuals, security, segmen
 from bench.probing.case import CASES, is_named
 
 os.environ["MOTHTRAP_DISABLE"] = "1"  # nothing is stored
-assert all((assertions, inside, later, residuals, security, segments, sensitivity))  # they register their cases
+# They register their cases.
+assert all((assertions, inside, later, residuals, security, segments, sensitivity))
 
 
 def planted(seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -38,7 +38,9 @@ def unseen_pattern(seed: int, healthy: bool) -> Case:
     dark = np.broadcast_to(np.linspace(0, 1, 16), (2000, 1, 16, 16))
     spread = height * rng.normal(0, 1, dark.shape) / 3
     X = (0.2 + 0.6 * dark + height * patterns[y] + spread).astype(np.float32)
-    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(256), torch.nn.Linear(256, 10))
+    net = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.BatchNorm1d(256), torch.nn.Linear(256, 10)
+    )
     optimizer = torch.optim.Adam(net.parameters(), 0.01)
     inputs, targets = torch.tensor(X[:1200]), torch.tensor(y[:1200])
     for _ in range(30):

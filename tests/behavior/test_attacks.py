@@ -29,7 +29,7 @@ def test_changes_stay_within_the_radius_and_the_range_and_hurt_in_order() -> Non
     for attack in (noise, fgsm, pgd):
         found = attack(subject, of, 0.1)
         assert np.abs(found - X[1000:][of]).max() <= 0.1 + 1e-6
-        assert 0 <= found.min()
+        assert found.min() >= 0
         assert found.max() <= 1
         scores[attack.__name__] = accuracy(subject, found, of)
     assert scores["pgd"] <= scores["fgsm"] + 0.02 < scores["noise"]

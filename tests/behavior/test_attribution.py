@@ -110,9 +110,7 @@ def test_pictures_are_drawn_as_svg_and_png(subject: Subject) -> None:
 
 
 def test_whole_numbers_have_no_gradient() -> None:
-    net = torch.nn.Sequential(
-        torch.nn.Embedding(5, 4), torch.nn.Flatten(), torch.nn.Linear(8, 2)
-    )
+    net = torch.nn.Sequential(torch.nn.Embedding(5, 4), torch.nn.Flatten(), torch.nn.Linear(8, 2))
     X = np.random.default_rng(0).integers(0, 5, size=(60, 2))
     subject = subject_of(net, X, (X[:, 0] > 2).astype(int))
     with pytest.raises(NotApplicable):

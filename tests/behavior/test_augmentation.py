@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,17 @@ from sklearn.neighbors import KNeighborsClassifier
 from tests.behavior.asking import labels, people, subject_of, sure
 
 from mothtrap.behavior.augmentation import augmentations
-from mothtrap.behavior.probing import run_probes
 from mothtrap.behavior.probes.weak_segment import WeakSegment
+from mothtrap.behavior.probing import run_probes
 from mothtrap.behavior.transformations import MENUS, autoencoded, interpolated
 from mothtrap.core.errors import NotApplicable
 
 RNG = np.random.default_rng(0)
 
 
-class Asked:
+def asked(code: str) -> Any:
     """A finding by its code."""
-
-    def __init__(self, code: str) -> None:
-        self.code = code
+    return SimpleNamespace(code=code)
 
 
 def on_digits(code: str = "BEH201", **more: Any) -> Any:
@@ -38,7 +37,7 @@ def on_digits(code: str = "BEH201", **more: Any) -> Any:
     subject = subject_of(
         fitted(X[:1000], y[:1000]), X[1000:], y[1000:], train=(X[:1000], y[:1000]), refit=fitted
     )
-    found = augmentations(subject, [Asked(code)], **more)  # type: ignore[list-item]
+    found = augmentations(subject, [asked(code)], **more)
     return {each.name: each for each in found}
 
 
@@ -65,7 +64,7 @@ def test_without_a_finding_there_is_no_advice() -> None:
     X = people(400)
     subject = subject_of(sure, X, labels(X, 0.1))
     assert augmentations(subject, []) == ()
-    assert augmentations(subject, [Asked("BEH206")]) == ()  # type: ignore[list-item]
+    assert augmentations(subject, [asked("BEH206")]) == ()
 
 
 def test_a_weak_segment_asks_for_more_rows_of_a_table() -> None:
@@ -83,10 +82,10 @@ def test_a_weak_segment_asks_for_more_rows_of_a_table() -> None:
 def test_rows_of_no_known_kind_and_numbers_are_refused() -> None:
     X = people(300)
     with pytest.raises(NotApplicable, match="kind="):
-        augmentations(subject_of(sure, X, labels(X, 0.1)), [Asked("BEH201")])  # type: ignore[list-item]
+        augmentations(subject_of(sure, X, labels(X, 0.1)), [asked("BEH201")])
     numbers = subject_of(lambda rows: rows.x0.to_numpy() * 1.5, X, X.x0.to_numpy())
     with pytest.raises(NotApplicable, match="predicts numbers"):
-        augmentations(numbers, [Asked("BEH201")])  # type: ignore[list-item]
+        augmentations(numbers, [asked("BEH201")])
 
 
 def test_generated_rows_lie_between_rows_of_their_class() -> None:
@@ -127,7 +126,7 @@ def test_text_is_transformed_where_it_is_named() -> None:
         return np.stack([1 - one, one], axis=1)
 
     subject = subject_of(reads, X, y)
-    found = {a.name: a for a in augmentations(subject, [Asked("BEH201")], "text")}  # type: ignore[list-item]
+    found = {a.name: a for a in augmentations(subject, [asked("BEH201")], "text")}
     assert found["lower case"].is_safe
     assert found["swap two words"].is_safe
     assert not found["leave out a word"].is_safe  # it is the word that counts

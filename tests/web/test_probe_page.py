@@ -73,7 +73,9 @@ def test_the_view_shows_findings_pictures_and_what_is_missing(browser: Any, aske
     assert "where kind = c" in text
     assert "rows)" in text
     page.get_by_role("heading", name="Residuals").wait_for()
-    page.get_by_text("picture grad_cam was not drawn: the model is not a PyTorch or Keras network").wait_for()
+    page.get_by_text(
+        "picture grad_cam was not drawn: the model is not a PyTorch or Keras network"
+    ).wait_for()
     page.get_by_text("residuals in order: ").wait_for()  # a probe that needs times
     if folder := os.environ.get("PICTURES"):
         page.frame_locator("iframe").first.get_by_role("img").wait_for()
@@ -90,7 +92,9 @@ def test_the_view_shows_findings_pictures_and_what_is_missing(browser: Any, aske
     page.close()
 
 
-def test_the_tab_is_there_for_probe_and_serve_runs_only(browser: Any, asked: Site, site: Site) -> None:
+def test_the_tab_is_there_for_probe_and_serve_runs_only(
+    browser: Any, asked: Site, site: Site
+) -> None:
     page = browser.new_page()
     page.goto(asked.url("#/overview?run=asked"))
     page.get_by_role("link", name="Probe", exact=True).wait_for()

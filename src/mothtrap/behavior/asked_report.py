@@ -17,13 +17,13 @@ from mothtrap.behavior.attribution import METHODS, Attribution, Method, attribut
 from mothtrap.behavior.attribution_charts import attribution_chart
 from mothtrap.behavior.augmentation import Augmentation, augmentations
 from mothtrap.behavior.patching import Change, Patch, patched
-from mothtrap.behavior.transformations import Kind
 from mothtrap.behavior.pictures import PICTURES, checked
 from mothtrap.behavior.probing import Outcome
 from mothtrap.behavior.pruning import PruningCurve, pruning_curve
 from mothtrap.behavior.residual_charts import residual_chart
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
+from mothtrap.behavior.transformations import Kind
 from mothtrap.behavior.what_if import Answer, answer, table
 from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.core.findings import Finding, Findings

@@ -128,7 +128,9 @@ def _colored(values: Floats, shape: tuple[int, ...], *, signed: bool) -> npt.NDA
     most = float(np.abs(values).max()) or 1.0
     level = np.clip(values / most, -1, 1) if signed else np.clip(np.abs(values) / most, 0, 1)
     high, wide = shape
-    up = level[np.arange(high) * level.shape[0] // high][:, np.arange(wide) * level.shape[1] // wide]
+    up = level[np.arange(high) * level.shape[0] // high][
+        :, np.arange(wide) * level.shape[1] // wide
+    ]
     for_it, against = np.clip(up, 0, 1), np.clip(-up, 0, 1)
     red, green, blue = 1 - against, 1 - for_it - against, 1 - for_it
     return _enlarged((255 * np.stack([red, green, blue], axis=-1) + 0.5).astype(np.uint8))

@@ -67,7 +67,9 @@ class Augmentation:
         verdict = "helps" if self.gain > 2 * self.error else "is not worth it"
         if self.gain < -2 * self.error:
             verdict = "harms"
-        return f"{self.name}: keeps the label and {verdict}: gain {self.gain:.3g} ± {self.error:.2g}"
+        return (
+            f"{self.name}: keeps the label and {verdict}: gain {self.gain:.3g} ± {self.error:.2g}"
+        )
 
 
 def augmentations(

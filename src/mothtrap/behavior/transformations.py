@@ -206,10 +206,14 @@ MENUS: dict[Kind, tuple[Transformation, ...]] = {
         Transformation("shift by 1 pixel", _shift, "transforms.RandomAffine(0, (1 / width,) * 2)"),
         Transformation("brightness", _brightness, "transforms.ColorJitter(brightness=0.1)"),
         Transformation("erase a fifth", _erase, "transforms.RandomErasing(scale=(0.04, 0.04))"),
-        Transformation("noise of 2 %", _noise(0.02), "X + 0.02 * np.ptp(X) * rng.normal(size=X.shape)"),
+        Transformation(
+            "noise of 2 %", _noise(0.02), "X + 0.02 * np.ptp(X) * rng.normal(size=X.shape)"
+        ),
     ),
     "table": (
-        Transformation("noise of 5 %", _noise(0.05), "X + 0.05 * X.std(0) * rng.normal(size=X.shape)"),
+        Transformation(
+            "noise of 5 %", _noise(0.05), "X + 0.05 * X.std(0) * rng.normal(size=X.shape)"
+        ),
         Transformation("interpolation", interpolated, "SMOTE().fit_resample(X, y)"),
         Transformation("autoencoder", autoencoded, "transformations.autoencoded(X, y, rng)"),
     ),
@@ -217,7 +221,9 @@ MENUS: dict[Kind, tuple[Transformation, ...]] = {
         Transformation("shift in time", _later, "np.roll(X, shift, axis=-1)"),
         Transformation("volume", _louder, "X * rng.uniform(0.7, 1.4, (len(X), 1))"),
         Transformation("speed", _faster, "transforms.SpeedPerturbation(rate, [0.95, 1.05])"),
-        Transformation("noise of 2 %", _noise(0.02), "X + 0.02 * X.std() * rng.normal(size=X.shape)"),
+        Transformation(
+            "noise of 2 %", _noise(0.02), "X + 0.02 * X.std() * rng.normal(size=X.shape)"
+        ),
     ),
     "text": (
         Transformation("one typo", _each_text(_typo), "swap two neighboring letters"),

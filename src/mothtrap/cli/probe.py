@@ -150,8 +150,12 @@ def _files(
     words: tuple[str, ...], weights: str | None, train: str | None, new: str | None
 ) -> dict[str, str]:
     """Return the files that a command names, by role; a function is none."""
-    named: dict[str, str | None] = {"model": weights or words[0], "data": words[-1], "training data": train}
-    named["new data"] = new
+    named: dict[str, str | None] = {
+        "model": weights or words[0],
+        "data": words[-1],
+        "training data": train,
+        "new data": new,
+    }
     if weights is None and len(words) == 1:
         named["model"] = None
     return {role: path for role, path in named.items() if path and Path(path).exists()}

@@ -35,4 +35,3 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     is_same: bool
     user: str = ""
     started_s: float = 0.0
-

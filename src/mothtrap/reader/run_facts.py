@@ -137,7 +137,7 @@ class RunFacts:
 
     @property
     def judged_size(self) -> tuple[int, str]:
-        """Number of steps, or of the rows of a probe or predictions of a serve run, and the unit."""
+        """Number of steps, of probed rows, or of served predictions, and the unit."""
         if self.probed is not None:
             return self.probed.judged, probed.UNIT
         if self.served is not None:

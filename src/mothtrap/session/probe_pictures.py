@@ -21,7 +21,7 @@ class _Facts:
     def __init__(self) -> None:
         self.found: list[Fact] = []
 
-    def observe(self, observation: Fact, *, may_be_next: bool = False) -> None:
+    def observe(self, observation: Fact, *, may_be_next: bool = False) -> None:  # noqa: ARG002
         """Add a fact."""
         self.found.append(observation)
 
@@ -30,9 +30,7 @@ class _Facts:
         self.found.append(Blind(step=step, what=what, reason=reason))
 
 
-def store_pictures(
-    attempt: Path, charts: Mapping[str, Chart], missing: Mapping[str, str]
-) -> None:
+def store_pictures(attempt: Path, charts: Mapping[str, Chart], missing: Mapping[str, str]) -> None:
     """Write charts by name, and why others are missing, into an attempt; raises OSError."""
     if not charts and not missing:
         return

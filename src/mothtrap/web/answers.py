@@ -55,8 +55,8 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
     `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. The `steps` of a probe
     or serve run are rows or predictions. `size` says how many there are, in words. `gaps` are
-    stretches of steps that were not watched, `guarded` says what the guard did. `losses` are curves;
-    metrics in a run that has no loss.
+    stretches of steps that were not watched, `guarded` says what the guard did. `losses` are
+    curves; metrics in a run that has no loss.
     """
 
     name: str

@@ -20,7 +20,7 @@ from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.layout import intact, sealed
 from mothtrap.store.remote import cache_folder
 
-FORMAT = 6
+FORMAT = 7
 """Grows when rows of the same mothtrap would be made differently."""
 RULES = "mothtrap.rules"
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"

@@ -94,7 +94,10 @@ class NotRobust(Probe):
                 attacked = attack(subject, rows, radius * span).astype(data.dtype)
                 curves[name].append(_accuracy(subject, attacked, rows))
         for place, radius in enumerate(RADII):
-            attacked, calm = min(curves["PGD"][place], curves["FGSM"][place]), curves["noise"][place]
+            attacked, calm = (
+                min(curves["PGD"][place], curves["FGSM"][place]),
+                curves["noise"][place],
+            )
             if attacked <= self.half and calm >= self.calm:
                 yield self._found(radius, place, curves, len(rows))
                 return
@@ -128,9 +131,9 @@ class NotRobust(Probe):
         if flips <= self.flips or chance >= flips / 3:
             return
         yield Suspicion(
-            message=f"changing two numbers by at most {percent(TABLE_SHARE)} of their range changes "
-            f"the class of {percent(flips)} of {len(rows):,} rows (limit {percent(self.flips)}), "
-            f"random changes of this size that of {percent(chance)}",
+            message=f"changing two numbers by at most {percent(TABLE_SHARE)} of their range "
+            f"changes the class of {percent(flips)} of {len(rows):,} rows (limit "
+            f"{percent(self.flips)}), random changes of this size that of {percent(chance)}",
             rows=subject.judged.rows_R[rows[flipped_R]],
             evidence={
                 "attack": "greedy change of two columns",
