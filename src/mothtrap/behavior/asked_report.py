@@ -111,10 +111,10 @@ class ProbeReport:
         return curves.curve(self._subject, kind, column)
 
     def pruning_curve(self) -> PruningCurve:
-        """Return the score of a PyTorch module with more and more channels held at their mean.
+        """Return the score of a network with more and more channels held at their mean.
 
         Raises:
-            NotApplicable: the model is no PyTorch module with hidden layers.
+            NotApplicable: the model is no network with hidden layers.
             NotEnoughData: there are too few rows.
         """
         return pruning_curve(self._subject)

@@ -18,6 +18,7 @@ from mothtrap.behavior.attribution import attribute
 from mothtrap.behavior.inside import Margin
 from mothtrap.behavior.latent import latent_chart
 from mothtrap.behavior.probes.idle_units import IdleUnits
+from mothtrap.behavior.pruning import pruning_curve
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.subjects import Request, make_subject
 
@@ -26,7 +27,8 @@ ROWS = np.arange(10)
 
 def subject_of(model: Any, X: Any, y: Any) -> Subject:
     found = wrap(model)
-    return make_subject(found.predict, X, y, None, Request(network=found.network))[0]
+    inside = Request(network=found.network, units=found.units)
+    return make_subject(found.predict, X, y, None, inside)[0]
 
 
 @pytest.fixture(scope="module")
@@ -95,6 +97,15 @@ def test_attributions_and_maps_of_a_keras_model(subject: Subject) -> None:
     assert maps.randomized < 0.7
     assert np.array_equal(subject.ask(subject.table), before)
     assert len(latent_chart(subject)["data"]["values"]) == len(subject.judged)
+
+
+def test_the_channels_that_matter_least_are_held_first(subject: Subject) -> None:
+    before = subject.ask(subject.table)
+    curve = pruning_curve(subject)
+    assert curve.units == 16
+    assert curve.scores[0] > 0.85
+    assert curve.scores[1] > curve.scores[-1] + 0.3
+    assert np.array_equal(subject.ask(subject.table), before)
 
 
 def test_dead_channels_of_a_keras_model_are_named() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
 from mothtrap.behavior.subject import Subject
@@ -29,8 +31,8 @@ class ResidualPattern(Probe):
         What is left in the residuals is signal that the model could use.
 
     Fires:
-        R2 above 0.1 in the confirming half, and the correlation is not chance. The message names
-        the columns, and whether one column is curved or columns act together.
+        R2 above 0.1 in the confirming half, the correlation is not chance, and the predicted
+        residuals vary by more than 0.02. The message names the columns, and whether one column is curved or columns act together.
 
     Stays quiet:
         Noise, however large. Models that answer with labels only.
@@ -53,12 +55,22 @@ class ResidualPattern(Probe):
         0.1, unit="R2", source="measured: default boosting on friedman1 leaves 0.05"
     )
 
+    least_size: float = threshold(
+        0.02,
+        unit="deviation of the predicted residuals, as a probability or in deviations of the target",
+        source="chosen by hand: a model that is right everywhere has tiny residuals with a pattern",
+    )
+
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Fit the residuals."""
         if subject.reading.form == "labels":
             raise NotApplicable("the model answers with labels, not with probabilities")
         found = pattern_in(subject, subject.judged.residual_R, "residual")
-        if found.explained > self.least_explained:
+        residual_R = subject.judged.residual_R[subject.confirm_R]
+        size = float(np.sqrt(max(found.explained, 0.0)) * residual_R.std())
+        if subject.reading.is_regression:
+            size /= max(float(subject.judged.target_R.std()), 1e-300)
+        if found.explained > self.least_explained and size > self.least_size:
             yield Suspicion(
                 message=f"{percent(found.explained)} of the variance of the residuals"
                 + f" can be predicted from the inputs: {_shape(found)}",

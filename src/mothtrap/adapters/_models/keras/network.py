@@ -40,10 +40,10 @@ class KerasNetwork:
                 seen[layer] = output
             return output
 
-        with self._hooked(keep):
+        with self.hooked(keep):
             self._answer(self._feed(rows))
         return [
-            LayerOutput(name=_name(layer), kind=_kind(layer), values=_last(layer, _array(output)))
+            LayerOutput(name=name_of(layer), kind=_kind(layer), values=_last(layer, _array(output)))
             for layer, output in seen.items()
         ]
 
@@ -57,14 +57,14 @@ class KerasNetwork:
         fed = np.asarray(self._feed(rows), np.float32)
         if not layer:
             return _array(_gradient(lambda x: keras.ops.sum(self._answer(x) * weights), fed))
-        chosen = next(each for each in self._leaves() if _name(each) == layer)
+        chosen = next(each for each in self._leaves() if name_of(each) == layer)
         seen: list[Any] = []
 
         def of_change(change: Any) -> Any:
             def add(each: Any, output: Any) -> Any:
                 return output + change if each is chosen else output
 
-            with self._hooked(add):
+            with self.hooked(add):
                 return keras.ops.sum(self._answer(fed) * weights)
 
         def keep(each: Any, output: Any) -> Any:
@@ -72,7 +72,7 @@ class KerasNetwork:
                 seen.append(output)
             return output
 
-        with self._hooked(keep):
+        with self.hooked(keep):
             self._answer(fed)
         nothing = np.zeros(tuple(seen[-1].shape), np.float32)
         return _last(chosen, _array(_gradient(of_change, nothing)))
@@ -80,7 +80,7 @@ class KerasNetwork:
     @contextmanager
     def shuffled(self, layers: Sequence[str], rng: np.random.Generator) -> Iterator[None]:
         """Shuffle the weights of some layers while a block runs."""
-        chosen = [each for each in self._leaves() if _name(each) in layers]
+        chosen = [each for each in self._leaves() if name_of(each) in layers]
         before = [each.get_weights() for each in chosen]
         try:
             for layer, weights in zip(chosen, before, strict=True):
@@ -107,7 +107,7 @@ class KerasNetwork:
         ]
 
     @contextmanager
-    def _hooked(self, act: Callable[[Any, Any], Any]) -> Iterator[None]:
+    def hooked(self, act: Callable[[Any, Any], Any]) -> Iterator[None]:
         """Replace the output of each layer without parts by what a function returns for it."""
 
         def acting(layer: Any) -> Callable[..., Any]:
@@ -140,7 +140,8 @@ def _gradient(function: Callable[[Any], Any], values: npt.NDArray[np.float32]) -
     return gradient(function, values)
 
 
-def _name(layer: Any) -> str:
+def name_of(layer: Any) -> str:
+    """Return the name of a layer with those of the models that it is part of."""
     return str(getattr(layer, "path", "") or layer.name)
 
 
