@@ -162,7 +162,8 @@ def _scatter(dots: list[dict[str, Any]], is_number: bool, side: int = 420) -> di
     encoding: dict[str, Any] = {"x": {"field": "x", **axis}, "y": {"field": "y", **axis}}
     if "class" in dots[0]:
         kind = "quantitative" if is_number else "nominal"
-        scheme = "viridis" if is_number else "tableau20"
+        many = len({dot["class"] for dot in dots}) > 10
+        scheme = "viridis" if is_number else "tableau20" if many else "tableau10"
         title = "target" if is_number else "class"
         encoding["color"] = {
             "field": "class",

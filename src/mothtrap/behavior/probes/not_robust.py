@@ -45,7 +45,7 @@ class NotRobust(Probe):
 
     Fires:
         Warning: PGD with 1/255 halves the accuracy, and random changes of the same size lower it by
-        less than a tenth. Note: PGD with 8/255 does, or two columns of a table change 30 % of the
+        less than a tenth. Note: PGD with 8/255 does, or two columns of a table change half of the
         classes, and random changes of the same size less than a third of that.
 
     Stays quiet:
@@ -68,7 +68,7 @@ class NotRobust(Probe):
 
     half: float = threshold(0.5, unit="times the accuracy", source="chosen by hand")
     calm: float = threshold(0.9, unit="times the accuracy", source="chosen by hand")
-    flips: float = threshold(0.3, unit="share of the rows", source="chosen by hand")
+    flips: float = threshold(0.5, unit="share of the rows", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Attack rows that the model gets right."""

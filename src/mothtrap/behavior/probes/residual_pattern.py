@@ -32,7 +32,8 @@ class ResidualPattern(Probe):
 
     Fires:
         R2 above 0.1 in the confirming half, the correlation is not chance, and the predicted
-        residuals vary by more than 0.02. The message names the columns, and whether one column is curved or columns act together.
+        residuals vary by more than 0.02 (a probability, or a deviation of the target). The message
+        names the columns, and whether one column is curved or columns act together.
 
     Stays quiet:
         Noise, however large. Models that answer with labels only.
@@ -57,8 +58,8 @@ class ResidualPattern(Probe):
 
     least_size: float = threshold(
         0.02,
-        unit="deviation of the predicted residuals, as a probability or in deviations of the target",
-        source="chosen by hand: a model that is right everywhere has tiny residuals with a pattern",
+        unit="deviation of the predicted residuals, for numbers in deviations of the target",
+        source="chosen by hand: a model that is right has tiny residuals with a pattern",
     )
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
