@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -111,8 +113,6 @@ def command(
         from mothtrap.report.formats import form_of
 
         form_of(report)  # a name without a format is refused before the job
-    import psutil
-
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
@@ -136,9 +136,27 @@ def command(
             report=report,
             after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
-            began_s=psutil.Process().create_time(),
+            began_s=time.time() - age_s(),
         )
     )
+
+
+def age_s() -> float:
+    """Return the seconds since this process was started; 0 where that is unknown.
+
+    On Linux a start is known in ticks since the boot. `psutil` makes a Unix time of it with the
+    time of the boot in whole seconds, so it is wrong by up to a second.
+    """
+    import psutil
+
+    try:
+        if not sys.platform.startswith("linux"):
+            return time.time() - float(psutil.Process().create_time())
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
+    except (OSError, ValueError, IndexError, psutil.Error):
+        return 0.0
 
 
 def _replay(run: Path) -> None:

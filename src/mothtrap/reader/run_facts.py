@@ -334,7 +334,7 @@ class RunFacts:
     @property
     def overhead(self) -> Overhead:
         """Cost of mothtrap over all workers; estimated from steps if a worker crashed."""
-        own_s = capture_s = asked_s = wall_s = start_s = beside_s = 0.0
+        own_s = capture_s = asked_s = wall_s = start_s = beside_s = close_s = 0.0
         gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
@@ -346,6 +346,7 @@ class RunFacts:
                 wall_s += sum(end.wall_s for end in ends)
                 start_s += sum(end.start_s for end in ends)
                 beside_s += sum(end.beside_s for end in ends)
+                close_s += sum(end.close_s for end in ends)
             else:
                 all_ended = False
                 own_s += self._sum(rank, "own_s")
@@ -363,9 +364,10 @@ class RunFacts:
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
             unwatched=sum(gap.count for gap in gaps),
-            added_seconds=(own_s - asked_s + start_s + beside_s) / workers + launcher_s,
+            added_seconds=(own_s - asked_s + start_s + beside_s + close_s) / workers + launcher_s,
             start_seconds=start_s,
             beside_seconds=beside_s,
+            close_seconds=close_s,
             launcher_seconds=launcher_s,
             wall_seconds=wall_s / workers,
         )
