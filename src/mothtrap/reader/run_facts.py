@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from mothtrap.core import diagnosis
+from mothtrap.core import diagnosis, probed, served
 from mothtrap.core.collections import Collection
 from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import DamagedDataError
@@ -135,6 +135,15 @@ class RunFacts:
         """Number of predictions of an asserted function; None for other kinds of runs."""
         return self._span.latest.served
 
+    @property
+    def judged_size(self) -> tuple[int, str]:
+        """Number of steps, of probed rows, or of served predictions, and the unit."""
+        if self.probed is not None:
+            return self.probed.judged, probed.UNIT
+        if self.served is not None:
+            return self.served.rows, served.UNIT
+        return self.steps, "step"
+
     def failing_rows(self, code: str = "") -> list[FailingRow]:
         """Return the recorded rows whose predictions broke an assertion, in the order of time.
 
@@ -258,7 +267,8 @@ class RunFacts:
         Damage and switched-off rules are reported first, if there are any.
         """
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
-        text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
+        count, unit = self.judged_size
+        text = diagnosis.verdict(found, steps=count, unit=unit, others=bool(off))
         text = f"{off} {text}" if off else text
         if lack := self.unevaluated:
             text = lack if lack == NOT_EVALUATED else f"{lack} {text}"

@@ -68,6 +68,8 @@ def state_lines(
     lines += failure_lines(
         summary.failures, summary.snapshots, summary.called or summary.run.id, style
     )
+    for text in summary.files:
+        lines += wrapped(f"  {style.safe(text)}", indent="    ")
     lines += _traceback(summary, style, everything=everything)
     lines += guarded_lines(summary.guarded, style)
     lines += ignored_lines(summary.ignored, style)

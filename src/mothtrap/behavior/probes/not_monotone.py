@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,9 @@ from mothtrap.behavior.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
+
+MOST_NAMES = 20
+"""Columns up to which a constraint is shown as a list; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class NotMonotone(Probe):
                 features=(name,),
                 rows=subject.judged.rows_R[places[bad]],
                 exact=True,
+                code=(_constraint(name, sign, subject.table.names),),
                 evidence={
                     "n": len(output_RG),
                     "value": float(worst_R[row]),
@@ -81,3 +85,16 @@ class NotMonotone(Probe):
                     "to": float(grid_G[end]),
                 },
             )
+
+
+def _constraint(name: str, sign: int, names: Sequence[str]) -> str:
+    """Return how the libraries of boosted trees are told a direction."""
+    by_name = f"{{{name!r}: {sign}}}"
+    text = (
+        f"Fit with the constraint: `monotonic_cst={by_name}` in HistGradientBoosting of "
+        f"scikit-learn, `monotone_constraints={by_name}` in XGBoost"
+    )
+    if len(names) <= MOST_NAMES:
+        by_place = [sign if each == name else 0 for each in names]
+        text += f", `monotone_constraints={by_place}` in LightGBM"
+    return f"{text}."

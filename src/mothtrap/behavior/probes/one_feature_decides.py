@@ -85,6 +85,7 @@ class OneFeatureDecides(Probe):
             + " of the model's gain over a constant prediction",
             p=mean_above(rises[first])[0],
             features=(name,),
+            code=(f"Train without the column: `X = X.drop(columns=[{name!r}])`.",),
             evidence={"n": len(rows), "value": share, "reference": self.least_share, "tree": score},
         )
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
 from mothtrap.behavior.subject import Subject
@@ -29,9 +31,10 @@ class ResidualPattern(Probe):
         The residuals contain information that the model could use.
 
     Fires:
-        When R2 is above 0.1 in the confirming half, and the correlation is significant. The
-        message names the columns, and says whether one column has a nonlinear effect or columns
-        interact.
+        When R2 is above 0.1 in the confirming half, the correlation is significant, and the
+        predicted residuals vary by more than 0.02 (a probability, or a deviation of the target).
+        The message names the columns, and says whether one column has a nonlinear effect or
+        columns interact.
 
     Stays quiet:
         Noise, however large. Models that return only labels.
@@ -54,12 +57,22 @@ class ResidualPattern(Probe):
         0.1, unit="R2", source="measured: default boosting on friedman1 leaves 0.05"
     )
 
+    least_size: float = threshold(
+        0.02,
+        unit="deviation of the predicted residuals, for numbers in deviations of the target",
+        source="chosen by hand: a model that is right has tiny residuals with a pattern",
+    )
+
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Fit the residuals."""
         if subject.reading.form == "labels":
             raise NotApplicable("the model returns labels, not probabilities")
         found = pattern_in(subject, subject.judged.residual_R, "residual")
-        if found.explained > self.least_explained:
+        residual_R = subject.judged.residual_R[subject.confirm_R]
+        size = float(np.sqrt(max(found.explained, 0.0)) * residual_R.std())
+        if subject.reading.is_regression:
+            size /= max(float(subject.judged.target_R.std()), 1e-300)
+        if found.explained > self.least_explained and size > self.least_size:
             yield Suspicion(
                 message=f"{percent(found.explained)} of the variance of the residuals"
                 + f" can be predicted from the inputs: {_shape(found)}",

@@ -113,6 +113,10 @@ class WeakSegment(Probe):
             features=segment.columns,
             segment=segment,
             severity=Severity.INFO if is_hard else Severity.WARNING,
+            code=(
+                f'Give the segment more weight: `weight = np.where(X.eval("{segment.as_code()}"), '
+                "3, 1)`, then `model.fit(X, y, sample_weight=weight)`.",
+            ),
             evidence={
                 "n": gap.rows,
                 "value": gap.inside,

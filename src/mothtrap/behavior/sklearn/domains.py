@@ -62,7 +62,7 @@ def domain_score(first: Table, second: Table, rng: np.random.Generator) -> Domai
             mixed_RF = judged_RF.copy()
             mixed_RF[:, place] = rng.permutation(mixed_RF[:, place])
             losses.append(auc - area_under(model.predict_proba(mixed_RF)[:, 1], truth_R))
-    error = _error(auc, int(truth_R.sum()), int((~truth_R).sum()))
+    error = area_error(auc, int(truth_R.sum()), int((~truth_R).sum()))
     order = np.argsort(losses)[::-1]
     named = tuple(encoder.names[i] for i in order if losses[i] > 0.2 * (auc - 0.5))
     p = math.erfc((auc - 0.5) / error / math.sqrt(2)) / 2
@@ -80,7 +80,7 @@ def area_under(score_R: npt.NDArray[np.float64], truth_R: npt.NDArray[np.bool_])
     return (ranks - ones * (ones + 1) / 2) / (ones * zeros)
 
 
-def _error(auc: float, ones: int, zeros: int) -> float:
+def area_error(auc: float, ones: int, zeros: int) -> float:
     """Return the standard error of an AUC (Hanley and McNeil, 1982)."""
     first, second = auc / (2 - auc), 2 * auc * auc / (1 + auc)
     variance = auc * (1 - auc) + (ones - 1) * (first - auc**2) + (zeros - 1) * (second - auc**2)

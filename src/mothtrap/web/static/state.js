@@ -5,6 +5,7 @@ export const VIEWS = [
   { id: "runs", title: "Runs", key: "r", run: false },
   { id: "overview", title: "Overview", key: "o", run: true },
   { id: "findings", title: "Findings", key: "f", run: true },
+  { id: "probe", title: "Probe", key: "b", run: true, kinds: ["probe", "serve"] },
   { id: "curves", title: "Curves", key: "c", run: true },
   { id: "layers", title: "Layers", key: "l", run: true },
   { id: "tensors", title: "Tensors", key: "t", run: true },

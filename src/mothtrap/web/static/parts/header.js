@@ -12,7 +12,8 @@ import { Status } from "./status.js";
 const stopping = signal(null);
 
 export function Header() {
-  const known = VIEWS.filter((each) => !each.run || run.value);
+  const known = VIEWS.filter((each) => (!each.run || run.value)
+    && (!each.kinds || each.kinds.includes(runAnswer.value.value?.kind)));
   const found = findingsAnswer.value.value;
   const told = found ? Object.values(found.findings).map((each) => each.finding.severity)
     .filter((each) => each !== "info") : [];
@@ -51,7 +52,7 @@ function Alive() {
   const added = about.cost ? duration(about.overhead.added_seconds) : "";
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
-    <span>${about.unit} ${number(now.steps)}</span>
+    <span>${about.probed || about.served ? about.size : `${about.unit} ${number(now.steps)}`}</span>
     ${about.gaps.length > 0 && html`<span class="muted"
       title="The other steps were not observed: observing every step would exceed the overhead budget.">
       watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}

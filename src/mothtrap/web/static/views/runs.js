@@ -88,7 +88,7 @@ function Table({ rows, ticked }) {
         row.kind && row.kind !== "train" ? html` <span class="tag">${row.kind}</span>` : ""}${
         row.tags.map((tag) => html` <span class="tag" key=${tag}>${tag}</span>`)}</th>
       <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${signOf(row)} quiet /> ${row.verdict}`}</div></td>
-      <td class="number">${number(row.steps)}</td>
+      <td class="number">${row.kind === "probe" || row.kind === "serve" ? row.size : number(row.steps)}</td>
       <td>${moment(row.started_s)}</td>
       <td>${row.active_s ? `${duration(Date.now() / 1000 - row.active_s)} ago` : ""}</td>
       <td>${row.script}</td><td><code>${row.commit}</code></td></tr>`)}</tbody></table></div>`;
@@ -99,7 +99,8 @@ function signOf(row) {
   if (row.pending) return "pending";
   if (row.severity) return row.severity;
   if (row.state === "crashed") return "crashed";
-  return row.steps && row.evaluated ? "ok" : "not_enough_data";
+  const measured = row.steps || row.kind === "probe" || row.kind === "serve";
+  return measured && row.evaluated ? "ok" : "not_enough_data";
 }
 
 function Pages({ page }) {
