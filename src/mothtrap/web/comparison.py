@@ -24,7 +24,7 @@ MOST_KEPT = 1000
 
 
 class _Found(NamedTuple):
-    """The curve of a run, why it has none, and the options of its command line."""
+    """The curve of a run, why it has none, and the parameters of the run."""
 
     buckets: Buckets
     note: str
@@ -87,6 +87,7 @@ def _read(path: Path, scalar: str, most: int) -> _Found:
     run = open_run(path)
     names = scalar_names(run)
     options = parameters_of(run.info.command) if run.info else {}
+    options |= {name: str(value) for name, value in run.record.parameters.items()}
     chosen = [key for name, key in names.items() if name == scalar or _plain(name) == scalar]
     if not chosen:
         return _Found(_nothing(most), f"{run.id} has no {scalar}", options)

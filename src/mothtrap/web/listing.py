@@ -24,6 +24,7 @@ from mothtrap.store.objects import is_url
 from mothtrap.store.run_fingerprint import fingerprint
 from mothtrap.web.row_cache import Kept, ListedRun, Row, RowCache
 from mothtrap.web.row_reading import read_listed
+from mothtrap.web.run_columns import Column, columns_of, in_order
 
 PAGE_ROWS = 200
 MOST_ASSOCIATIONS = 30
@@ -42,7 +43,10 @@ KEPT_AT_ONCE = 100
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of the table, the latest start first; `pending` counts those to be asked again."""
+    """Some rows of the table; `pending` counts those to be asked again.
+
+    `columns` are the parameters and metrics of all rows that match.
+    """
 
     folder: str
     total: int
@@ -50,6 +54,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     begin: int
     rows: list[Row]
     pending: int
+    columns: tuple[Column, ...] = ()
 
 
 class RunsFolder:
@@ -103,28 +108,37 @@ class RunsFolder:
             find_runs.find_run(f"{self.where}/{name}", self.where) if is_url(self.where) else path
         )
 
-    def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "") -> Page:
+    def page(
+        self, begin: int = 0, count: int = PAGE_ROWS, query: str = "", sort: str = ""
+    ) -> Page:
         """Return rows from `begin` on, of archived runs only where the query says `archived`.
 
         A query with a sign of comparison is an expression (see `core.run_filter`), any other one
         words that occur in name, verdict, state, script, findings, tags or group.
 
+        Args:
+            begin: first row.
+            count: rows, at most `PAGE_ROWS`.
+            query: which runs; empty means all.
+            sort: column to sort by, see `run_columns.in_order`; empty means the latest first.
+
         Raises:
-            QueryError: the expression cannot be read.
+            QueryError: the expression cannot be read, or there is no such column.
         """
         names = self._names()
         begin, count = max(0, begin), min(count, PAGE_ROWS)
-        if not (filtered := bool(query.split()) or self._has_archived()):
+        if not (filtered := bool(query.split()) or bool(sort) or self._has_archived()):
             self._read(names[begin : begin + count])
             filtered = self._has_archived()
         if filtered:
             self._read([name for name in names if self._is_unread(name)])
             rows = [self._row(name) for name in names]
-            matching = matching_rows(rows, query)
+            matching = in_order(matching_rows(rows, query), sort)
             shown, found = matching[begin : begin + count], len(matching)
             self._read([row.name for row in shown])
             pending = sum(row.pending for row in rows)
         else:
+            matching = [read.row for name, read in [*self._rows.items()] if name in self._started]
             shown, found = [self._row(name) for name in names[begin : begin + count]], len(names)
             pending = sum(row.pending for row in shown)
         return Page(
@@ -134,6 +148,7 @@ class RunsFolder:
             begin=begin,
             rows=shown,
             pending=pending,
+            columns=columns_of(matching),
         )
 
     def csv(self, query: str = "") -> str:

@@ -14,6 +14,14 @@ export const VIEWS = [
   { id: "logs", title: "Logs", key: "u", run: true },
 ];
 
+/** Views that some runs have no data for. */
+const MAY_BE_EMPTY = ["curves", "layers", "tensors", "samples", "logs"];
+
+/** The views that are shown for a run: those that it has data for, and the one that is open.
+ * @param {string[] | undefined} filled of `/api/run`; undefined as long as it is unknown */
+export const viewsOf = (filled) => VIEWS.filter((each) => !each.run || (run.value &&
+  (each.id === view.value || !MAY_BE_EMPTY.includes(each.id) || (filled ?? MAY_BE_EMPTY).includes(each.id))));
+
 const address = signal(location.hash);
 window.addEventListener("hashchange", () => { address.value = location.hash; });
 

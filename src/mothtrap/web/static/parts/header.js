@@ -4,7 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
 import { duration, number } from "../format.js";
 import { html } from "../html.js";
-import { VIEWS, help, href, run, view } from "../state.js";
+import { help, href, run, view, viewsOf } from "../state.js";
+import { Alerts } from "./alerts.js";
 import { Ask } from "./ask.js";
 import { Status } from "./status.js";
 
@@ -12,7 +13,7 @@ import { Status } from "./status.js";
 const stopping = signal(null);
 
 export function Header() {
-  const known = VIEWS.filter((each) => !each.run || run.value);
+  const known = viewsOf(runAnswer.value.value?.views);
   const found = findingsAnswer.value.value;
   const told = found ? Object.values(found.findings).map((each) => each.finding.severity)
     .filter((each) => each !== "info") : [];
@@ -22,7 +23,7 @@ export function Header() {
     <div class="bar">
       <a class="brand" href=${href("runs")}><img src="./icon.svg" alt="" width="22" height="22" />
         mothtrap</a>
-      ${run.value && html`<${Alive} />`}
+      ${run.value && html`<${Alive} /><${Alerts} />`}
       <button class="plain" onClick=${() => { help.value = true; }} aria-haspopup="dialog">
         Keys <kbd>?</kbd></button>
     </div>

@@ -2,8 +2,10 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
+import { LineChart } from "../charts/line.js";
+import { isSpread } from "../charts/scale.js";
 import { runAnswer, source, ticks } from "../data.js";
-import { number } from "../format.js";
+import { number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Legend } from "../parts/legend.js";
 import { TickList } from "../parts/list.js";
@@ -157,13 +159,27 @@ function AtStep({ found, kind, name }) {
         Samples of step ${number(found.step)}</a></p>`}</section></div>`;
 }
 
+/** A statistic of the tensor over all steps. */
+function Course({ name }) {
+  const worker = value("worker");
+  const answer = useAnswer((signal) => source.series(run.value, { name: [name], px: 800, worker }, signal),
+    JSON.stringify([run.value, name, worker]), ticks.step.value);
+  const curves = answer.value?.curves ?? [];
+  return html`<${Notice} found=${answer} what="the curve" />
+    ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${quantity(name)}
+      scale=${isSpread(curves) ? "log" : "linear"} height=${200} at=${whole(value("at"))} onAt=${(step) => change({ at: step })}
+      saves />`}`;
+}
+
 /** A limit on a statistic of the tensor. */
 function Rules({ kind, name, statistics, found }) {
   const trial = useTrial();
   const stat = statistics.includes(value("stat")) ? value("stat") : statistics.includes("l2") ? "l2" : statistics[0];
   if (!stat) return null;
-  return html`<section><p class="tools"><${Pick} label="statistic" name="stat" now=${stat}
+  return html`<section><h3>Statistic over steps</h3>
+    <p class="tools"><${Pick} label="statistic" name="stat" now=${stat}
       choices=${statistics.map((each) => [each, each.replaceAll("_", " ")])} /></p>
+    <${Course} name=${`${value("mode", "train")}/${kind}.${stat}/${name}`} />
     <${RuleOfThis} chosen=${[`train/${kind}.${stat}/${name}`]} trial=${trial}
       atValue=${Number.isFinite(found.statistics[stat]) ? found.statistics[stat] : null} /></section>`;
 }
