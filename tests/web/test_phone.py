@@ -39,9 +39,8 @@ def phone(browser: Any, site: Site) -> Iterator[Any]:
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_wider_than_the_screen(phone: Any, site: Site, view: str) -> None:
     phone.goto(site.url(f"#/{view}"))
-    phone.locator("main").wait_for()
+    phone.locator("main .verdict, main table, main .chart, main .detail, main .heat, main .rows").first.wait_for()
     phone.get_by_text("Reading", exact=False).first.wait_for(state="detached")
-    phone.wait_for_load_state("networkidle")
     wide = phone.evaluate(
         """() => [...document.querySelectorAll("main *")].filter((each) =>
             each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(".scroll, nav, .uplot")

@@ -7,8 +7,8 @@ import { even, smoothed, splits } from "./scale.js";
 const [WIDTH, HEIGHT] = [900, 420];
 const EDGE = { left: 80, right: 20, top: 30, bottom: 40 };
 
-/** @param {Blob} blob @param {string} name */
-function save(blob, name) {
+/** @param {Blob} blob @param {string} name of the file */
+export function save(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
   link.download = name.replace(/[^\w.-]+/g, "_");
