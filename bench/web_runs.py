@@ -56,7 +56,7 @@ DRAWN = """async () => {
     const frame = () => new Promise((done) => requestAnimationFrame(done));
     const began = performance.now();
     document.querySelector('[aria-label="Tick all of this page"]').click();
-    const there = () => document.querySelector('[role=img][aria-label*="of 200 runs"][data-buckets]');
+    const there = () => document.querySelector('[role=img][aria-label*="of 200 runs"]');
     while (!there()) await frame();
     await frame();
     return performance.now() - began;
@@ -82,7 +82,10 @@ def main(words: Sequence[str] | None = None) -> None:
             if browser is None:
                 print("no browser: Chromium or playwright is missing")
                 return
-            say("all runs listed, read for the first time, ms", listed(browser, url, arguments.runs)[1])
+            say(
+                "all runs listed, read for the first time, ms",
+                listed(browser, url, arguments.runs)[1],
+            )
             time.sleep(SETTLES_S)  # until the last rows are written
         with served(runs, Path(folder)) as (url, _), chromium() as browser:
             taken: dict[str, list[float]] = {}
@@ -91,7 +94,10 @@ def main(words: Sequence[str] | None = None) -> None:
                     taken.setdefault(name, []).append(value)
             for name, values in taken.items():
                 goal = GOALS_MS.get(name)
-                say(f"{name}, ms{f' (wanted: {goal})' if goal else ''}", statistics.median(values[1:]))
+                say(
+                    f"{name}, ms{f' (wanted: {goal})' if goal else ''}",
+                    statistics.median(values[1:]),
+                )
 
 
 def write(folder: Path, steps: int, number: int) -> None:

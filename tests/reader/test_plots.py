@@ -39,7 +39,9 @@ def test_an_axis_is_logarithmic_only_over_powers_of_ten_and_ends_with_the_run(
     store_run(tmp_path / "long", steps=2000)
     store_run(tmp_path / "short", steps=5)
     for name, kind in (("long", "log"), ("short", None)):
-        encoding = mothtrap.open_run(tmp_path / name).plot.loss()["layer"][0]["layer"][0]["encoding"]
+        encoding = mothtrap.open_run(tmp_path / name).plot.loss()["layer"][0]["layer"][0][
+            "encoding"
+        ]
         assert encoding["y"]["scale"].get("type") == kind
         assert encoding["x"]["scale"]["nice"] is False
 

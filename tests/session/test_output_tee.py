@@ -1,4 +1,4 @@
-"""`mothtrap run --keep-output` keeps what goes to a terminal or a pipe; the script sees no change."""
+"""`mothtrap run --keep-output` keeps output to a terminal or a pipe; the script sees no change."""
 
 from __future__ import annotations
 
@@ -98,11 +98,7 @@ def test_a_reader_that_goes_ends_the_script_as_without_mothtrap(tmp_path: Path) 
 
 
 def test_a_process_that_outlives_the_job_is_not_waited_for(tmp_path: Path) -> None:
-    text = (
-        "import subprocess\n"
-        "print(subprocess.Popen(['sleep', '100']).pid)\n"
-        "print('done')\n"
-    )
+    text = "import subprocess\nprint(subprocess.Popen(['sleep', '100']).pid)\nprint('done')\n"
     words = command(tmp_path, text)
     with subprocess.Popen(
         words, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

@@ -86,6 +86,8 @@ def test_a_chart_is_saved_as_csv_svg_and_png(page: Any, tmp_path: Path) -> None:
     assert {row["curve"] for row in rows} == {LOSS}
     assert float(rows[0]["last"]) == pytest.approx(2.28)
     picture = ElementTree.parse(tmp_path / "SVG").getroot()
-    lines = [path.get("d", "").count("L") for path in picture.iter("{http://www.w3.org/2000/svg}path")]
+    lines = [
+        path.get("d", "").count("L") for path in picture.iter("{http://www.w3.org/2000/svg}path")
+    ]
     assert max(lines) == STEPS - 1
     assert (tmp_path / "PNG").read_bytes().startswith(SIGNATURE)

@@ -39,11 +39,14 @@ def phone(browser: Any, site: Site) -> Iterator[Any]:
 @pytest.mark.parametrize("view", VIEWS)
 def test_nothing_is_wider_than_the_screen(phone: Any, site: Site, view: str) -> None:
     phone.goto(site.url(f"#/{view}"))
-    phone.locator("main .verdict, main table, main .chart, main .detail, main .heat, main .rows").first.wait_for()
+    phone.locator(
+        "main .verdict, main table, main .chart, main .detail, main .heat, main .rows"
+    ).first.wait_for()
     phone.get_by_text("Reading", exact=False).first.wait_for(state="detached")
     wide = phone.evaluate(
         """() => [...document.querySelectorAll("main *")].filter((each) =>
-            each.getBoundingClientRect().right > innerWidth + 1 && !each.closest(".scroll, nav, .uplot")
+            each.getBoundingClientRect().right > innerWidth + 1
+            && !each.closest(".scroll, nav, .uplot")
         ).slice(0, 3).map((each) => each.outerHTML.slice(0, 120))"""
     )
     assert phone.evaluate("document.scrollingElement.scrollWidth") <= WIDTH, wide

@@ -66,7 +66,13 @@ class AttentionCollapse(Rule):
         Need(facts=(AttentionLook,)),
         Need(scalars=("loss",), optional=True),
     )
-    proof = Proof(title="Relative entropy of the attention weights (largest head)", fact=AttentionLook, field="entropies", subject="number", reference=("limit",))
+    proof = Proof(
+        title="Relative entropy of the attention weights (largest head)",
+        fact=AttentionLook,
+        field="entropies",
+        subject="number",
+        reference=("limit",),
+    )
     explains = ("loss_not_decreasing",)
 
     narrow: float = threshold(0.05, unit="relative entropy", source="chosen by hand")

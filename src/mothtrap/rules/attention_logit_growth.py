@@ -71,7 +71,13 @@ class AttentionLogitGrowth(Rule):
 
     code = "ACT206"
     needs = (Need(facts=(AttentionLook,)),)
-    proof = Proof(title="Largest attention score", fact=AttentionLook, field="largest_logit", subject="number", scale="log")
+    proof = Proof(
+        title="Largest attention score",
+        fact=AttentionLook,
+        field="largest_logit",
+        subject="number",
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "attention_collapse",

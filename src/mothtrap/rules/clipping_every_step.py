@@ -78,7 +78,12 @@ class ClippingEveryStep(Rule):
         Need(scalars=("loss", "lr"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
     )
-    proof = Proof(title="Gradient norm before clipping", scalars=("gradient_norm",), reference=("clip_limit",), scale="log")
+    proof = Proof(
+        title="Gradient norm before clipping",
+        scalars=("gradient_norm",),
+        reference=("clip_limit",),
+        scale="log",
+    )
     explains = ("learning_rate_too_low", "loss_not_decreasing")
     passes = True
 

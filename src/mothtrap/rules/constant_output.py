@@ -62,7 +62,15 @@ class ConstantOutput(Rule):
 
     code = "ACT203"
     needs = (Need(facts=(OutputSpread,)),)
-    proof = Proof(title="Spread of the outputs between rows, relative to their size", fact=OutputSpread, field="spread", over="rms", subject="root", reference=("limit",), scale="log")
+    proof = Proof(
+        title="Spread of the outputs between rows, relative to their size",
+        fact=OutputSpread,
+        field="spread",
+        over="rms",
+        subject="root",
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "too_good_to_be_true",

@@ -82,7 +82,9 @@ class DeadUnits(Rule):
         Need(scalars=("loss",), optional=True),
         Need(kinds=("gradient",), statistics=("nan",), optional=True),
     )
-    proof = Proof(title="Share of inactive units", statistic="activation.inactive", reference=("limit",))
+    proof = Proof(
+        title="Share of inactive units", statistic="activation.inactive", reference=("limit",)
+    )
     explains = (
         "gradient_missing",
         *UNLEARNED,

@@ -118,7 +118,14 @@ class ExplodingGradient(Rule):
         Need(facts=(ClippedLate,), each_step=True, optional=True),
         Need(facts=(LossCall,), optional=True),
     )
-    proof = Proof(title="Gradient norm", scalars=("gradient_norm",), statistic="gradient.l2", joint=True, reference=("reference", "limit"), scale="log")
+    proof = Proof(
+        title="Gradient norm",
+        scalars=("gradient_norm",),
+        statistic="gradient.l2",
+        joint=True,
+        reference=("reference", "limit"),
+        scale="log",
+    )
     explains = (
         *NOT_FINITE,
         *UNLEARNED,

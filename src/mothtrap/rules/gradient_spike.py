@@ -80,7 +80,14 @@ class GradientSpike(Rule):
         Need(facts=(ClippedLate,), each_step=True, optional=True),
         Need(facts=(LossCall,), optional=True),
     )
-    proof = Proof(title="Gradient norm", scalars=("gradient_norm",), statistic="gradient.l2", joint=True, reference=("median", "limit"), scale="log")
+    proof = Proof(
+        title="Gradient norm",
+        scalars=("gradient_norm",),
+        statistic="gradient.l2",
+        joint=True,
+        reference=("median", "limit"),
+        scale="log",
+    )
     explains = ("loss_spike",)
 
     robust_z: float = threshold(

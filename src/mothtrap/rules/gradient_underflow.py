@@ -57,7 +57,13 @@ class GradientUnderflow(Rule):
 
     code = "NUM006"
     needs = (Need(facts=(HalfPrecision,)),)
-    proof = Proof(title="Share of values below the smallest normal number", fact=HalfPrecision, field="small", subject="tensor", reference=("limit",))
+    proof = Proof(
+        title="Share of values below the smallest normal number",
+        fact=HalfPrecision,
+        field="small",
+        subject="tensor",
+        reference=("limit",),
+    )
     explains = (
         "class_imbalance",
         "confusion",

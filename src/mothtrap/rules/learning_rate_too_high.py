@@ -94,7 +94,12 @@ class LearningRateTooHigh(Rule):
         Need(scalars=("loss", "lr")),
         Need(facts=(OptimizerFacts,), optional=True),
     )
-    proof = Proof(title="Change of the weights by a step, relative to their norm", statistic="weight.update_ratio", reference=("limit",), scale="log")
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        reference=("limit",),
+        scale="log",
+    )
     passes = True
     explains = (
         *NOT_FINITE,

@@ -67,7 +67,11 @@ class LearningRateTooLow(Rule):
         Need(scalars=("loss", "lr")),
         Need(facts=(OptimizerFacts,), optional=True),
     )
-    proof = Proof(title="Change of the weights by a step, relative to their norm", statistic="weight.update_ratio", scale="log")
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        scale="log",
+    )
     passes = True
     explains = (
         *UNLEARNED,

@@ -55,7 +55,14 @@ class OverflowRisk(Rule):
 
     code = "NUM007"
     needs = (Need(facts=(HalfPrecision,)),)
-    proof = Proof(title="Largest absolute value", fact=HalfPrecision, field="largest", subject="tensor", reference=("limit",), scale="log")
+    proof = Proof(
+        title="Largest absolute value",
+        fact=HalfPrecision,
+        field="largest",
+        subject="tensor",
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         "nonfinite_activation",
         "nonfinite_gradient",

@@ -55,7 +55,14 @@ class PosteriorCollapse(Rule):
 
     code = "LOS417"
     needs = (Need(facts=(OutputSpread,)),)
-    proof = Proof(title="Size of the outputs (root mean square)", fact=OutputSpread, field="rms", subject="root", reference=("limit",), scale="log")
+    proof = Proof(
+        title="Size of the outputs (root mean square)",
+        fact=OutputSpread,
+        field="rms",
+        subject="root",
+        reference=("limit",),
+        scale="log",
+    )
     explains = (*UNLEARNED, "constant_output", "overtraining", "disconnected_parameter")
     passes = True
 

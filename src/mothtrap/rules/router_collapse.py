@@ -54,7 +54,13 @@ class RouterCollapse(Rule):
 
     code = "ACT207"
     needs = (Need(facts=(RouterLoad,)),)
-    proof = Proof(title="Share of the busiest expert", fact=RouterLoad, field="shares", subject="router", reference=("limit",))
+    proof = Proof(
+        title="Share of the busiest expert",
+        fact=RouterLoad,
+        field="shares",
+        subject="router",
+        reference=("limit",),
+    )
 
     busiest_share: float = threshold(0.9, unit="share of the rows", source="chosen by hand")
     persisting_looks: int = threshold(

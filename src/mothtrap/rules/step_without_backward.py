@@ -10,8 +10,8 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import GradientsCleared
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
-from mothtrap.core.records import GradientState
 from mothtrap.core.proof import Proof
+from mothtrap.core.records import GradientState
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Ints, Series, Window

@@ -56,7 +56,12 @@ class Straggler(Rule):
 
     code = "DST952"
     needs = (Need(facts=(WorkerPace, WorkerStarted)),)
-    proof = Proof(title="Time of a step outside backward (s)", fact=WorkerPace, field="own_s", reference=("others",))
+    proof = Proof(
+        title="Time of a step outside backward (s)",
+        fact=WorkerPace,
+        field="own_s",
+        reference=("others",),
+    )
     compares = True
 
     ratio: float = threshold(1.5, unit="times the median of the others", source="chosen by hand")

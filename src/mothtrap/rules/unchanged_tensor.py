@@ -88,7 +88,10 @@ class UnchangedTensor(Rule):
         GRADIENTS,
         Need(scalars=("loss", "lr"), optional=True),
     )
-    proof = Proof(title="Change of the weights by a step, relative to their norm", statistic="weight.update_ratio")
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+    )
     explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")

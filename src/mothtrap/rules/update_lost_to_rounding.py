@@ -61,7 +61,14 @@ class UpdateLostToRounding(Rule):
         Need(facts=(RoundedUpdates, OptimizerFacts)),
         Need(scalars=("lr",), optional=True),
     )
-    proof = Proof(title="Share of weights that an update leaves unchanged", fact=RoundedUpdates, field="unchanged", over="elements", subject="optimizer", reference=("limit",))
+    proof = Proof(
+        title="Share of weights that an update leaves unchanged",
+        fact=RoundedUpdates,
+        field="unchanged",
+        over="elements",
+        subject="optimizer",
+        reference=("limit",),
+    )
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",

@@ -63,7 +63,12 @@ class UpdateRatio(Rule):
         GRADIENTS,
         Need(scalars=("lr",), optional=True),
     )
-    proof = Proof(title="Change of the weights by a step, relative to their norm", statistic="weight.update_ratio", reference=("limit",), scale="log")
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        reference=("limit",),
+        scale="log",
+    )
 
     large_threshold: float = threshold(
         10.0, unit="of the norm", source="WeightUpdateRatio of SageMaker Debugger"

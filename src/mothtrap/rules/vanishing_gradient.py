@@ -117,7 +117,13 @@ class VanishingGradient(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(DataTaken, OptimizerFacts), optional=True),
     )
-    proof = Proof(title="Gradient norm of the first and of the last layer", statistic="gradient.l2", beside=("first_layer", "last_layer"), reference=("limit",), scale="log")
+    proof = Proof(
+        title="Gradient norm of the first and of the last layer",
+        statistic="gradient.l2",
+        beside=("first_layer", "last_layer"),
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "activation_growth",

@@ -52,7 +52,13 @@ class WeightGrowth(Rule):
 
     code = "WGT306"
     needs = WEIGHTS
-    proof = Proof(title="Norm of all weights", statistic="weight.l2", joint=True, reference=("first", "limit"), scale="log")
+    proof = Proof(
+        title="Norm of all weights",
+        statistic="weight.l2",
+        joint=True,
+        reference=("first", "limit"),
+        scale="log",
+    )
     explains = ("activation_growth", "overflow_risk", "saturated_activation")
 
     growth_ratio: float = threshold(20.0, unit="times the first norm", source="chosen by hand")

@@ -117,9 +117,7 @@ def launch(
     beside = BesideJob(attempt, config, compacts=uploader is None, before_s=before_s)
     with OutputKeeper(attempt), OutputTee(attempt, keeps_output) as tee:
         environ = child_environment(attempt, config) | dict(variables(attempt))
-        code = run_command(
-            command, environ, descriptors, beside.children, tee.streams, tee.started
-        )
+        code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
         beside.job_ended()
     from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 

@@ -35,9 +35,7 @@ def code_differences(
     return tuple(_differences(first, second)) if first and second else None
 
 
-def _differences(
-    first: Mapping[str, str], second: Mapping[str, str]
-) -> Iterator[CodeDifference]:
+def _differences(first: Mapping[str, str], second: Mapping[str, str]) -> Iterator[CodeDifference]:
     left = MOST_LINES
     for file in sorted(first.keys() | second.keys()):
         one, other = first.get(file, ""), second.get(file, "")

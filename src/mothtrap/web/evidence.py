@@ -93,7 +93,7 @@ def chart_of(
     proof = rule.proof if rule is not None and issubclass(rule, Rule) else None
     curves = _proven(opened, finding, proof, by_layer) if proof is not None else ()
     if proof is not None and curves:
-        lines = tuple(_lines(opened, finding, proof, curves, by_layer))
+        lines = tuple(_lines(finding, proof, curves, by_layer))
         return EvidenceChart(title=proof.title, curves=curves, scale=proof.scale, lines=lines)
     named = tuple(layer_curves(finding, rule, by_layer))[:MOST_CURVES]
     if named:
@@ -122,9 +122,7 @@ def layer_curves(
     yield from found
 
 
-def _proven(
-    opened: OpenRun, finding: Finding, proof: Proof, by_layer: ByLayer
-) -> tuple[str, ...]:
+def _proven(opened: OpenRun, finding: Finding, proof: Proof, by_layer: ByLayer) -> tuple[str, ...]:
     if proof.beside is not None:
         ends = [_end(finding, name, proof, by_layer) for name in proof.beside]
         return tuple(_curve(proof, end, finding) for end in ends if end is not None)
@@ -189,7 +187,6 @@ def _can_join(opened: OpenRun, kind: str) -> bool:
 
 
 def _lines(
-    opened: OpenRun,
     finding: Finding,
     proof: Proof,
     curves: Sequence[str],

@@ -108,9 +108,7 @@ class RunsFolder:
             find_runs.find_run(f"{self.where}/{name}", self.where) if is_url(self.where) else path
         )
 
-    def page(
-        self, begin: int = 0, count: int = PAGE_ROWS, query: str = "", sort: str = ""
-    ) -> Page:
+    def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "", sort: str = "") -> Page:
         """Return rows from `begin` on, of archived runs only where the query says `archived`.
 
         A query with a sign of comparison is an expression (see `core.run_filter`), any other one

@@ -72,10 +72,7 @@ def compared(paths: Sequence[Path], names: Sequence[str]) -> Compared:
 
 
 def _compared(runs: Sequence[Run], names: Sequence[str]) -> Compared:
-    options = {
-        name: _parameters(run)
-        for name, run in zip(names, runs, strict=True)
-    }
+    options = {name: _parameters(run) for name, run in zip(names, runs, strict=True)}
     every = dict.fromkeys(option for each in options.values() for option in each)
     differing = {
         option: {name: each.get(option, "") for name, each in options.items()}

@@ -8,7 +8,6 @@ import { html } from "../html.js";
 import { spoken } from "../state.js";
 import { color, seriesColor } from "./colors.js";
 import { Drawing } from "./drawing.js";
-import { saveCsv, savePng, saveSvg } from "./saving.js";
 import { nearest, splits, xRange, yRange } from "./scale.js";
 
 const DISTRIBUTIONS = { linear: 1, log: 3, symlog: 4 };
@@ -20,10 +19,10 @@ const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples
  *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
  *   label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
  *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean,
- *   xs?: [number, number], gaps?: [number, number][], near?: boolean, saves?: boolean, lines?: {label: string, value: number | null,
+ *   xs?: [number, number], gaps?: [number, number][], near?: boolean, saves?: any, lines?: {label: string, value: number | null,
  *   of: string, times: number}[]}} props `xs`: the ends of x; `gaps`: steps that were not watched,
- *   where lines break; `near`: names of the curves at the pointer are shown; `saves`: has
- *   buttons that save it; `lines`: reference lines, at a value or at so many times a curve */
+ *   where lines break; `near`: names of the curves at the pointer are shown; `saves`: the
+ *   component with buttons that save it; `lines`: reference lines, at a value or at so many times a curve */
 export function LineChart(props) {
   const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
   const room = useRef(null);
@@ -99,10 +98,7 @@ export function LineChart(props) {
         <li><i class="bad"></i>not finite</li>`}
       <li><button class="plain" aria-expanded=${table} onClick=${() => setTable(!table)}>
         Table</button></li>
-      ${props.saves && html`<li class="saves">Save
-        ${" "}<button class="plain" onClick=${() => savePng(chart.current, title)}>PNG</button>
-        <button class="plain" onClick=${() => saveSvg(chart.current, latest.current)}>SVG</button>
-        <button class="plain" onClick=${() => saveCsv(curves, title)}>CSV</button></li>`}</ul>`}
+      ${props.saves && html`<${props.saves} plot=${() => chart.current} wanted=${() => latest.current} />`}</ul>`}
     ${curves.map((curve) => curve.note && html`<p class="muted" key=${curve.name}>${curve.note}</p>`)}
     ${table && html`<${ChartTable} curves=${curves} />`}
   </figure>`;

@@ -1,20 +1,13 @@
 /** Saves a chart as PNG, SVG or CSV. */
 import { number, shortCurve, ticks } from "../format.js";
+import { html } from "../html.js";
+import { save } from "../parts/save.js";
 import { color } from "./colors.js";
 import { breaks } from "./drawing.js";
 import { even, smoothed, splits } from "./scale.js";
 
 const [WIDTH, HEIGHT] = [900, 420];
 const EDGE = { left: 80, right: 20, top: 30, bottom: 40 };
-
-/** @param {Blob} blob @param {string} name of the file */
-export function save(blob, name) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = name.replace(/[^\w.-]+/g, "_");
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
-}
 
 /** The canvas as it is seen, on the color of the page. */
 export function savePng(plot, title) {
@@ -90,3 +83,10 @@ const escaped = (text) => String(text).replaceAll("&", "&amp;").replaceAll("<", 
 
 export const saveSvg = (plot, wanted) =>
   save(new Blob([svgOf(plot, wanted)], { type: "image/svg+xml" }), `${wanted.title}.svg`);
+
+/** Buttons that save a chart. @param {{plot: () => import("uplot").default, wanted: () => any}} props */
+export function Saves({ plot, wanted }) {
+  return html`<li>Save ${" "}<button class="plain" onClick=${() => savePng(plot(), wanted().title)}>PNG</button>
+    ${" "}<button class="plain" onClick=${() => saveSvg(plot(), wanted())}>SVG</button>
+    ${" "}<button class="plain" onClick=${() => saveCsv(wanted().curves, wanted().title)}>CSV</button></li>`;
+}

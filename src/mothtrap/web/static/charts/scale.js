@@ -49,7 +49,10 @@ export function yRange(curves, kind, robust, also = []) {
   values.sort((a, b) => a - b);
   const cut = robust ? Math.floor(values.length / 100) : 0;
   const [low, high] = [values[cut], values[values.length - 1 - cut]];
-  if (kind === "log") return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
+  if (kind === "log") {
+    const share = low === high ? 2 : (high / low) ** 0.05;
+    return [low / share, high * share];
+  }
   const room = high === low ? Math.abs(high) * 0.1 || 1 : (high - low) * 0.05;
   return [low - room, high + room];
 }

@@ -1,6 +1,7 @@
 /** Curves: a chart for each unit, over steps, time, epochs or samples. */
 import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
+import { Saves } from "../charts/saving.js";
 import { isSpread, nearest } from "../charts/scale.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, number, shortCurve } from "../format.js";
@@ -93,7 +94,7 @@ function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
     <${Notice} found=${answer} what="the curves" />
     ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)}
       axis=${wish.x} scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0")) || 0}
-      height=${height} marks=${[...marks(wish.from, wish.to), ...firingMarks(trial)]} at=${whole(value("at"))} saves
+      height=${height} marks=${[...marks(wish.from, wish.to), ...firingMarks(trial)]} at=${whole(value("at"))} saves=${Saves}
       limit=${trial.value && value("limit") !== "" && names.includes(value("of")) ? Number(value("limit")) : null}
       onAt=${(step) => change({ at: step })}
       onZoom=${(begin, end) => change({ from: begin, to: end }, false)} />

@@ -1,12 +1,12 @@
 /** Logs: the last lines that the job wrote. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { save } from "../charts/saving.js";
 import { source, ticks } from "../data.js";
 import { counted } from "../format.js";
 import { html } from "../html.js";
 import { Prose } from "../parts/finding.js";
 import { Rows } from "../parts/list.js";
 import { Empty } from "../parts/notice.js";
+import { save } from "../parts/save.js";
 import { change, run, value } from "../state.js";
 
 const MOST = 10_000;

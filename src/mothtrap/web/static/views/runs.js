@@ -3,12 +3,12 @@ import { useEffect, useState } from "preact/hooks";
 import { source, ticks } from "../data.js";
 import { counted, duration, moment, number } from "../format.js";
 import { html } from "../html.js";
+import { Deep } from "../parts/deep.js";
 import { TickList } from "../parts/list.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
 import { useAnswer, useKept } from "../parts/use.js";
 import { change, href, value, values } from "../state.js";
-import { Compared } from "./selected.js";
 
 const MOST = 200;
 
@@ -29,7 +29,7 @@ export function Runs() {
         page.pending ? `, ${number(page.pending)} not read yet` : ""}` : ""}</span>
       ${page && page.matching > 0 && html`<a href=${source.csvUrl(query)} download="runs.csv">CSV</a>`}</p>
     <${Notice} found=${{ ...answer, value: page }} what="the runs" />
-    ${ticked.length > 0 && html`<${Compared} names=${ticked.slice(0, MOST)} />`}
+    ${ticked.length > 0 && html`<${Deep} name="selected" props=${{ names: ticked.slice(0, MOST) }} />`}
     ${page && !page.total && html`<${Empty}>There are no runs in ${page.folder}. Start one:
       ${" "}<code>mothtrap run train.py</code></${Empty}>`}
     ${page && page.total > 0 && !page.matching && html`<${Empty}>No run matches.</${Empty}>`}

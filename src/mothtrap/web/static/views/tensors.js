@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
 import { LineChart } from "../charts/line.js";
+import { Saves } from "../charts/saving.js";
 import { isSpread } from "../charts/scale.js";
 import { runAnswer, source, ticks } from "../data.js";
 import { number, quantity } from "../format.js";
@@ -168,7 +169,7 @@ function Course({ name }) {
   return html`<${Notice} found=${answer} what="the curve" />
     ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${quantity(name)}
       scale=${isSpread(curves) ? "log" : "linear"} height=${200} at=${whole(value("at"))} onAt=${(step) => change({ at: step })}
-      saves />`}`;
+      saves=${Saves} />`}`;
 }
 
 /** A limit on a statistic of the tensor. */
