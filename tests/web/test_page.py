@@ -128,11 +128,11 @@ def test_the_whole_way_by_keyboard(watched: Watched, site: Site) -> None:
     press("c")
     page.get_by_role("img", name=re.compile("train.loss")).focus()
     press("Home")
-    page.get_by_text("step 40", exact=True).wait_for()
+    page.get_by_text("step 40", exact=True).first.wait_for()
     press("ArrowRight")
-    page.get_by_text("step 41", exact=True).wait_for()
+    page.get_by_text("step 41", exact=True).first.wait_for()
     press("Shift+ArrowRight")
-    page.get_by_text("step 51", exact=True).wait_for()
+    page.get_by_text("step 51", exact=True).first.wait_for()
     assert "at step 51: NaN" in page.locator("[aria-live=polite]").inner_text()
     press("t")
     page.get_by_role("region", name="Values of the chart").wait_for()
@@ -160,7 +160,7 @@ def test_a_link_opens_what_it_was_copied_from(watched: Watched, site: Site) -> N
     drawn = re.compile(r"gradient\.l2.blocks\.1\.weight, steps 30 to 49")
     page.get_by_role("img", name=drawn).wait_for()
     assert page.get_by_label(re.compile("^y axis")).input_value() == "log"
-    page.get_by_text("step 40", exact=True).wait_for()
+    page.get_by_text("step 40", exact=True).first.wait_for()
 
 
 def test_ten_thousand_tensors_are_a_list_of_the_rows_in_sight(watched: Watched, site: Site) -> None:

@@ -65,8 +65,15 @@ export function words(name) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** A curve's name without the folder of a script in it. @param {string} name */
+/** A curve's name in words, without the folder of a script in it. @param {string} name */
 export function shortCurve(name) {
+  const [mode, what, ...rest] = name.split("/");
+  if (mode === "fact") {
+    const field = what.slice(what.indexOf(".") + 1).replaceAll("_", " ").replace("÷", " ÷ ");
+    return `${field}, ${rest.join("/").replace(/^\w+=/, "")}`;
+  }
+  if (mode === "machine") return `${what.replaceAll("_", " ")} ${rest.join("/")}`.trim();
+  if (rest.length === 1 && rest[0] === "*") return `${mode}/${what} of all tensors`;
   return name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2");
 }
 
@@ -79,5 +86,5 @@ export function shortPlace(location) {
 /** What a curve shows, without whose it is: `gradient norm`, `loss`. @param {string} name */
 export function quantity(name) {
   const [, what, of] = name.split("/", 3);
-  return of && !what.includes(":") ? what.replace(".", " ") : (what ?? name).split(":")[0];
+  return of && !what.includes(":") ? what.replace(".l2", " norm").replace(".", " ") : (what ?? name).split(":")[0];
 }

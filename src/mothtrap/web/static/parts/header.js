@@ -8,6 +8,7 @@ import { help, href, run, view, viewsOf } from "../state.js";
 import { Alerts } from "./alerts.js";
 import { Ask } from "./ask.js";
 import { Status } from "./status.js";
+import { watchedSteps } from "./watched.js";
 
 /** The step before which the workers have agreed to stop, once they have. */
 const stopping = signal(null);
@@ -61,9 +62,6 @@ function Alive() {
     ${added && html`<span class="muted" title=${about.cost}>mothtrap added ${added}</span>`}
     <${Job} about=${about} state=${now.state} />`;
 }
-
-const watchedSteps = (about) =>
-  about.gaps.reduce((left, [first, last]) => left - (Math.min(last, about.steps - 1) + 1 - first), about.steps);
 
 /** What is asked of the job: a snapshot, and its end, which is asked for, agreed on, and then there. */
 function Job({ about, state }) {

@@ -77,7 +77,7 @@ function Detail({ told, found }) {
       <${SourceLines} run=${run.value} fingerprint=${finding.fingerprint} />
       <${OpenInEditor} location=${finding.location} />`}
     ${finding.why && html`<h3>Why it matters</h3><p><${Prose} text=${finding.why} /></p>`}
-    <h3>Evidence</h3>
+    <h3>Numbers</h3>
     <p class="muted">${seenIn(finding)}; confidence ${finding.confidence}</p>
     <${Evidence} finding=${finding} />
     <${AboutRule} finding=${finding} rule=${told.rule} />

@@ -6,6 +6,7 @@ import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, duration, hasStep, moment, named, number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
+import { watchedSteps } from "../parts/watched.js";
 import { Prose, Said, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
@@ -44,7 +45,8 @@ function Verdict({ about, found }) {
   return html`<section class="verdict ${first.severity}" aria-label="Verdict">
     <${Title} finding=${finding} severity=${first.severity} level=${1} />
     <${Said} finding=${finding} />
-    <${Where} finding=${finding} />
+    <${Where} finding=${finding} sure />
+    <${Watched} about=${about} />
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
     ${finding.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${finding.fixes[0]} /></p>`}
     ${effects.length > 0 && html`<p class="muted">Led to: ${effects.slice(0, 5).map((each, place) => html`
@@ -78,7 +80,7 @@ function Healthy({ about, found }) {
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${title}</h1>
     ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
-    <${Ending} about=${about} /><${Guarded} about=${about} />
+    <${Watched} about=${about} /><${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
         ${counted(notes, "note")}</a>`}</p>
@@ -102,6 +104,13 @@ function Ending({ about }) {
     <p><${Prose} text=${failure.sentence} /></p>
     ${failure.location && html`<p class="where">at <code>${failure.location}</code></p>`}
     ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
+}
+
+/** How much of the run the verdict rests on, if not all of it. */
+function Watched({ about }) {
+  if (!about.gaps.length) return null;
+  return html`<p>Watched ${number(watchedSteps(about))} of ${counted(about.steps, about.unit)}: the others were too
+    short to observe within the overhead budget.</p>`;
 }
 
 /** What the guard did with steps that were not sound. */
