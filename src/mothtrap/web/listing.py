@@ -17,14 +17,17 @@ from mothtrap.core.errors import RunNotFoundError, nearest
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.run_filter import Facts, read_filter
 from mothtrap.monitor.stored.associations import Association, associations
+from mothtrap.reader.run import Run
 from mothtrap.reader.run_columns import as_csv
 from mothtrap.store import find_runs, layout
 from mothtrap.store.labels import FOLDER as LABELS
 from mothtrap.store.objects import is_url
 from mothtrap.store.run_fingerprint import fingerprint
+from mothtrap.web.curve_cache import CurveCache, FoundCurve
 from mothtrap.web.row_cache import Kept, ListedRun, Row, RowCache
 from mothtrap.web.row_reading import read_listed
 from mothtrap.web.run_columns import Column, columns_of, in_order
+from mothtrap.web.run_curve import USUAL_BUCKETS, USUAL_SCALAR, about, curve_of
 
 PAGE_ROWS = 200
 MOST_ASSOCIATIONS = 30
@@ -62,6 +65,9 @@ class RunsFolder:
 
     Args:
         where: a folder, the URL of an object store, or the folder of a single run.
+
+    Attributes:
+        curves: curves of runs that have ended.
     """
 
     def __init__(self, where: str) -> None:
@@ -71,6 +77,7 @@ class RunsFolder:
         if self.single:
             self.where = str(Path(self.where).parent)
         self._cache = RowCache(self.where)
+        self.curves = CurveCache(self.where)
         kept = self._cache.read()
         self._rows = {
             name: _Read(found.signature, float("-inf"), found.listed.row)
@@ -227,11 +234,16 @@ class RunsFolder:
 
     def _read_on(self) -> None:
         ended: list[Kept] = []
+        curves: list[tuple[str, str, FoundCurve]] = []
         while True:
             name = self._wanted.get()
             started_s, path = self._started.get(name, (0.0, Path(name)))
             look = fingerprint(path)
-            listed = read_listed(name, path, started_s, look)
+
+            def keep(run: Run, name: str = name, digest: str = look.digest) -> None:
+                curves.append((name, digest, curve_of(run, USUAL_SCALAR, USUAL_BUCKETS)))
+
+            listed = read_listed(name, path, started_s, look, keep)
             with self._changed:
                 self._rows[name] = _Read(look.digest, time.monotonic(), listed.row)
                 self._waiting.discard(name)
@@ -240,7 +252,9 @@ class RunsFolder:
                 ended.append(Kept(look.digest, listed))
             if ended and (self._wanted.empty() or len(ended) >= KEPT_AT_ONCE):
                 self._cache.write(ended)
+                self.curves.write(about(USUAL_SCALAR, USUAL_BUCKETS), curves)
                 ended.clear()
+                curves.clear()
 
 
 class _Read(NamedTuple):

@@ -10,9 +10,6 @@ import numpy as np
 
 from mothtrap.core.errors import UnknownNameError
 from mothtrap.core.window import Floats, Ints
-from mothtrap.reader.run import Run
-from mothtrap.store import layout
-from mothtrap.store.machine_log import MachineReader
 from mothtrap.web.opened import OpenRun
 
 PREFIX = "machine/"
@@ -36,19 +33,18 @@ def machine_rows(opened: OpenRun, name: str) -> tuple[Ints, Floats]:
 
 
 def _curves(opened: OpenRun) -> dict[str, tuple[Ints, Floats]]:
-    return opened.remembered("machine curves", lambda: _read(opened.run))
+    return opened.remembered("machine curves", lambda: _read(opened))
 
 
-def _read(run: Run) -> dict[str, tuple[Ints, Floats]]:
+def _read(opened: OpenRun) -> dict[str, tuple[Ints, Floats]]:
+    run = opened.run
     found: dict[str, list[tuple[Ints, Floats]]] = {}
     for part in run.parts() if run.workers else []:
         row_N = part.commits("train")
         step_N, wall_N = part.view.commits.steps[row_N], part.view.commits.wall_s[row_N]
         if not len(step_N):
             continue
-        reader = MachineReader(layout.attempt_folder(run.path, part.attempt))
-        reader.poll()
-        for (name, of), series in reader.series.items():
+        for (name, of), series in opened.machine_series(part.attempt).items():
             inside = (series.times_s >= wall_N[0]) & (series.times_s <= wall_N[-1])
             place = np.searchsorted(wall_N, series.times_s[inside], side="left")
             rows = step_N[place].astype(np.int64), series.values[inside].astype(np.float64)
