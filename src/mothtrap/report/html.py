@@ -76,8 +76,7 @@ def _page(document: Document, effects: int, *, evidence: bool, pictures: bool) -
         f"{count_of(run.steps, run.unit)}{workers}</h1>"
         f"{_verdict(document)}</header>"
         f"{_losses(document)}{left}{_stories(document, effects, evidence=evidence)}"
-    healthy = "‼" if crashed else STATE_GLYPHS[RuleState.OK]
-    symbol = SEVERITY_GLYPHS[worst] if worst is not None and kind else healthy
+        f"{_rules(document)}{boosted}{recorded}{_ignored(document)}{_blind(document)}{_machine(document)}{_conditions(document)}"
         f'<footer><p class="soft">Made by mothtrap on {made}.{overhead}</p></footer>'
         "</main></body></html>\n"
     )
@@ -88,13 +87,8 @@ def _verdict(document: Document) -> str:
     worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     kind = worst.value if worst not in (None, Severity.INFO) else ""
     crashed = summary.run.state == "crashed"
-    symbol = (
-        SEVERITY_GLYPHS[worst]
-        if worst is not None and kind
-        else "‼"
-        if crashed
-        else STATE_GLYPHS[RuleState.OK]
-    )
+    healthy = "‼" if crashed else STATE_GLYPHS[RuleState.OK]
+    symbol = SEVERITY_GLYPHS[worst] if worst is not None and kind else healthy
     kind = kind or ("error" if crashed else "")
     parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
     parts += [f"<p>Damaged: {_safe(text)}</p>" for text in summary.damage]
