@@ -95,12 +95,13 @@ def test_findings_are_stories_with_their_curves(site: Site) -> None:
     (story,) = found["stories"]
     root = found["findings"][story["root"]]
     assert root["finding"]["code"] == "GRD101"
-    assert root["curves"] == [
+    assert root["chart"]["curves"] == [
+        "train/gradient.l2/*",
         "train/gradient.l2/blocks.1.weight",
         "train/gradient.l2/blocks.0.weight",
     ]
     (effect,) = story["effects"]
-    assert found["findings"][effect]["curves"] == [LOSS]
+    assert found["findings"][effect]["chart"]["curves"] == [LOSS]
     assert [row["layer"] for row in found["worst"]] == ["blocks.1.weight", "blocks.0.weight"]
 
 

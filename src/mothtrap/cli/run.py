@@ -73,6 +73,12 @@ from mothtrap.core.run_names import check_name
 @click.option(
     "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
 )
+@click.option(
+    "--keep-output",
+    "keeps_output",
+    is_flag=True,
+    help="Keep the end of the output in the run, also of a terminal or a pipe.",
+)
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print only findings.")
 @click.pass_context
 def command(
@@ -83,6 +89,7 @@ def command(
     join: bool,
     report: str | None,
     no_rules: bool,
+    keeps_output: bool,
     **overrides: Any,
 ) -> None:
     """Run a training script, unchanged, and watch it.
@@ -137,6 +144,7 @@ def command(
             after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
             began_s=time.time() - age_s(),
+            keeps_output=keeps_output,
         )
     )
 

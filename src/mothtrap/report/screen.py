@@ -16,9 +16,8 @@ from rich.text import Text
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Floats, Matrix
-from mothtrap.report.chart import SYMBOLS
 from mothtrap.report.machine import MachineRow
-from mothtrap.report.style import Style, count_of
+from mothtrap.report.style import SEVERITY_GLYPHS, Style, count_of
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -119,7 +118,7 @@ def _findings(summary: RunSummary, chosen: int) -> Table:
     for index, finding in enumerate(summary.in_story_order()[first : first + MAX_STORIES], first):
         mark = ">" if index == chosen else " "
         table.add_row(
-            Text(f"{mark}{SYMBOLS[finding.severity]}", style=_COLORS[finding.severity]),
+            Text(f"{mark}{SEVERITY_GLYPHS[finding.severity]}", style=_COLORS[finding.severity]),
             Text(f"{finding.code} {_safe(fault_name(finding))}"),
             Text(f"step {finding.step:,}"),
             Text(_safe(finding.message), no_wrap=True, overflow="ellipsis"),

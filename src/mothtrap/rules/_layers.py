@@ -93,6 +93,13 @@ def front_to_back(rms_SL: Floats) -> Floats:
     return ratio_S
 
 
+def strongest_ends(modules: tuple[str, ...], level_L: Floats) -> dict[str, str]:
+    """Return the layers that `front_to_back` compares, as evidence of a finding."""
+    quarter = max(1, len(modules) // 4)
+    first, last = int(np.argmax(level_L[:quarter])), int(np.argmax(level_L[-quarter:]))
+    return {"first_layer": modules[first], "last_layer": modules[-quarter:][last]}
+
+
 def rank_correlation(values_L: Floats) -> float:
     """Return Spearman's correlation of values with their order."""
     ranks = np.argsort(np.argsort(values_L)).astype(np.float64)

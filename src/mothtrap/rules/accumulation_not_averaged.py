@@ -11,6 +11,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trainers import UndividedLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -69,6 +70,7 @@ class AccumulationNotAveraged(Rule):
         Need(scalars=("lr",), optional=True),
         Need(facts=(UndividedLoss,), optional=True),
     )
+    proof = Proof(title="Micro-batches per step", scalars=("micro_batches",))
     explains = (
         "dead_units",
         "learning_rate_too_high",

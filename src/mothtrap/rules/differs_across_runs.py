@@ -11,6 +11,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
+from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series, Window
@@ -69,6 +70,7 @@ class DiffersAcrossRuns(Rule):
     code = "RUN902"
     title = "difference across runs"
     needs = (*any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("loss",))),)
+    proof = LOSS
 
     tolerance: float = threshold(
         1e-3, unit="of the larger value", source="chosen by hand: far above float32 rounding"

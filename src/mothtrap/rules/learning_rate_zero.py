@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -84,6 +85,7 @@ class LearningRateZero(Rule):
         Need(scalars=("lr",)),
         Need(facts=(OptimizerFacts,), scalars=("loss",), optional=True),
     )
+    proof = Proof(title="Learning rate", scalars=("lr",))
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",

@@ -11,6 +11,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
@@ -75,6 +76,7 @@ class LossNotDecreasing(Rule):
         Need(scalars=("lr",), optional=True),
         Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("early",))
     explains = ("overtraining",)
 
     num_steps: int = threshold(

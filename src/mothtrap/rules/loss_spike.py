@@ -11,6 +11,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -80,6 +81,7 @@ class LossSpike(Rule):
         Need(scalars=("lr",), optional=True),
         Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("median", "limit"), scale="log")
     explains = ("loss_not_decreasing", "loss_diverging")
 
     z: float = threshold(

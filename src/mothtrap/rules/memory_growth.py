@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -63,6 +64,7 @@ class MemoryGrowth(Rule):
         *any_of(Need(scalars=("memory_bytes",)), Need(facts=(LossesKept,))),
         Need(facts=(EvaluationGraphsKept,), optional=True),
     )
+    proof = Proof(title="Memory (bytes)", scalars=("memory_bytes",), reference=("before",))
 
     increase: float = threshold(20.0, unit="percent", source="chosen by hand")
     window: int = threshold(200, unit="steps", source="chosen by hand")

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._weights import WEIGHTS
@@ -72,6 +73,7 @@ class NonfiniteWeight(Rule):
             for need in WEIGHTS
         ),
     )
+    proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -85,6 +86,7 @@ class StuckAtChance(Rule):
         Need(facts=(LossCall,), scalars=("loss",)),
         Need(scalars=("lr",), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("guessing",))
     explains = (
         "loss_not_decreasing",
         "overtraining",

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -58,6 +59,7 @@ class TooGoodToBeTrue(Rule):
 
     code = "LOS409"
     needs = (Need(facts=(LossCall,), scalars=("loss",)),)
+    proof = LOSS
 
     calls: int = threshold(
         2, unit="sampled batches", source="chosen by hand: one batch may agree by chance"

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
@@ -86,6 +87,10 @@ class UnchangedTensor(Rule):
         *WEIGHTS,
         GRADIENTS,
         Need(scalars=("loss", "lr"), optional=True),
+    )
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
     )
     explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
 

@@ -8,6 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -59,6 +60,14 @@ class UpdateLostToRounding(Rule):
     needs = (
         Need(facts=(RoundedUpdates, OptimizerFacts)),
         Need(scalars=("lr",), optional=True),
+    )
+    proof = Proof(
+        title="Share of weights that an update leaves unchanged",
+        fact=RoundedUpdates,
+        field="unchanged",
+        over="elements",
+        subject="optimizer",
+        reference=("limit",),
     )
     explains = (
         *UNLEARNED,

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -61,6 +62,12 @@ class UpdateRatio(Rule):
         *WEIGHTS,
         GRADIENTS,
         Need(scalars=("lr",), optional=True),
+    )
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        reference=("limit",),
+        scale="log",
     )
 
     large_threshold: float = threshold(

@@ -13,6 +13,7 @@ from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -22,6 +23,7 @@ from mothtrap.rules._layers import (
     front_to_back,
     layer_gradients,
     rank_correlation,
+    strongest_ends,
 )
 from mothtrap.rules._losses import finite_part, has_players
 from mothtrap.rules._weights import optimizer_facts
@@ -115,6 +117,13 @@ class VanishingGradient(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(DataTaken, OptimizerFacts), optional=True),
     )
+    proof = Proof(
+        title="Gradient norm of the first and of the last layer",
+        statistic="gradient.l2",
+        beside=("first_layer", "last_layer"),
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "activation_growth",
@@ -199,6 +208,7 @@ class VanishingGradient(Rule):
                 "limit": self.ratio_limit,
                 "first": float(level_L[0]),
                 "last": float(level_L[-1]),
+                **strongest_ends(group.modules, level_L),
                 "layers": len(group.modules),
                 "detached_before": cut.layer if cut is not None else None,
             },

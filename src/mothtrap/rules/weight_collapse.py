@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -70,6 +71,7 @@ class WeightCollapse(Rule):
         Need(scalars=("loss",)),
         Need(facts=(LossCall,), optional=True),
     )
+    proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     passes = True
     explains = (
         "constant_output",

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Window
@@ -68,6 +69,7 @@ class WeightDecayDominates(Rule):
         Need(facts=(OptimizerFacts,), scalars=("lr",)),
         Need(scalars=("loss",), optional=True),
     )
+    proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     passes = True
     explains = (
         "cannot_overfit",

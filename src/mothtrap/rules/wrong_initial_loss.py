@@ -11,6 +11,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -56,6 +57,7 @@ class WrongInitialLoss(Rule):
 
     code = "LOS408"
     needs = (Need(facts=(LossCall,), scalars=("loss",)),)
+    proof = Proof(title="Loss", scalars=("loss",), reference=("guessing",))
 
     steps: int = threshold(5, unit="losses from the first", source="chosen by hand")
     ratio: float = threshold(

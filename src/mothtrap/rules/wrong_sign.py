@@ -12,6 +12,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -88,6 +89,7 @@ class WrongSign(Rule):
         Need(scalars=("loss",)),
         Need(facts=(LossCall, UpdateDirection), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("first",))
     explains = (
         "activation_growth",
         "class_imbalance",
