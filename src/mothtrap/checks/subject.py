@@ -49,6 +49,7 @@ class DataSet(Protocol):
         shuffled: its loader draws samples in random order.
         base: number of the data set that the samples lie in; parts of one have the same number.
         places: index of each sample in that data set; None = the same index.
+        handed: rows of each watched batch, as the loader handed them over; empty if not known.
     """
 
     name: str
@@ -60,6 +61,7 @@ class DataSet(Protocol):
     shuffled: bool
     base: int
     places: Sequence[int] | None
+    handed: Sequence[Rows]
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.

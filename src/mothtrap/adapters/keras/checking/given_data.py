@@ -41,6 +41,7 @@ class StreamSet:
         self.name, self.role, self.location = name, role, location
         self.size: int | None = None
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(batches)
         self.places: Sequence[int] | None = None

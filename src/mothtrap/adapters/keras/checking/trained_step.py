@@ -55,6 +55,8 @@ class KerasStep:
         self.loaded, self.watched = loaded, len(batches)
         self.forward: Forward | None = None
         self.loss: LossSeen | None = None
+        self.peak_rate = _rate(model.optimizer)
+        self.rates: Sequence[float] = (self.peak_rate,) * self.watched if self.peak_rate else ()
         self._plain = names.has_plain_step(model)
         if self._plain:
             self.forward = KerasForward(model, batches[0][0], location)
@@ -62,6 +64,7 @@ class KerasStep:
                 initial.restore()
             self.loss = self._loss_of(batches[0])
             self._state.restore()
+        self.target = None if self.loss is None else self.loss.target
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
     @classmethod
@@ -99,6 +102,8 @@ class KerasStep:
                     ended = f"it made {number} of {steps} steps in {seconds:.0f} s"
                     break
                 self._state.restore_random(everywhere=not number)
+                if change.sweep != 1.0 and number:
+                    _scaled(self._model.optimizer, change.sweep)
                 losses.append(self._made(batches[number % len(batches)]))
             seen = self._loss_of(batches[0]) if losses and self._plain else None
         right = math.nan if seen is None else share_right(seen)
@@ -119,7 +124,8 @@ class KerasStep:
         self._state.restore()
         rates = [(one, one.rate) for one in model._flatten_layers() if _drops(one)]
         decay = getattr(optimizer, "weight_decay", None)
-        possible = change.scheduled
+        sweeps = change.sweep != 1.0
+        possible = change.scheduled or (sweeps and _scaled(optimizer, 1.0))
         if change.adam:
             model.optimizer = keras.optimizers.Adam(ADAM_RATE)
         elif change.rate != 1.0:
@@ -234,6 +240,11 @@ def _alike(array: Any) -> Any:
 
 def _drops(layer: Any) -> bool:
     return "Dropout" in type(layer).__name__ and hasattr(layer, "rate")
+
+
+def _rate(optimizer: Any) -> float:
+    """Return the learning rate; 0 for a schedule, whose rate trials cannot change."""
+    return float(np.asarray(optimizer.learning_rate)) if _scaled(optimizer, 1.0) else 0.0
 
 
 def _scaled(optimizer: Any, factor: float) -> bool:

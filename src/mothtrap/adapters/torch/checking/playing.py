@@ -156,7 +156,8 @@ class Playing:
         for place, group in enumerate(groups):
             kept: dict[str, Any] = {k: group[k] for k in ("lr", "weight_decay") if k in group}
             self._saved.append((group, kept))
-            group["lr"] = self._rate(optimizer, place, group["lr"]) * self._change.rate
+            rate = self._rate(optimizer, place, group["lr"])
+            group["lr"] = rate * self._change.rate * self._change.sweep**self._made
             if not self._change.regularized and "weight_decay" in group:
                 group["weight_decay"] = 0.0
 

@@ -17,7 +17,7 @@ from mothtrap.adapters.torch.checking.forwarding import RecordedCall, RecordedFo
 from mothtrap.adapters.torch.checking.recording import Iteration, Recording
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.checks.step import Array, Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import NotApplicable
 
 
@@ -33,6 +33,9 @@ class RecordedStep:
         self.forward: Forward | None = forward_of(recording.last)
         self.loss = _loss_seen(recording.first)
         self._parts = _parts_of_a_mean(recording.first, self.loss)
+        self.target = _target_of(recording.last)
+        self.rates: Sequence[float] = tuple(recording.rates)
+        self.peak_rate = _peak_rate(recording.last)
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
@@ -114,6 +117,21 @@ def _loss_seen(turn: Iteration) -> LossSeen | None:
     given, location = turn.losses[0]
     roots = (*turn.roots, *(turn.backwards * root for root in turn.roots))
     return loss_seen(given, location, roots)
+
+
+def _target_of(turn: Iteration) -> Array | None:
+    target = turn.targets[0] if turn.targets else None
+    return None if target is None else trees.array_of(target)
+
+
+def _peak_rate(turn: Iteration) -> float:
+    """Return the largest learning rate that schedules note in the groups of an optimizer."""
+    return max(
+        float(group.get(name, 0.0))
+        for optimizer in turn.optimizers.values()
+        for group in optimizer.param_groups
+        for name in ("lr", "initial_lr", "max_lr")
+    )
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:
