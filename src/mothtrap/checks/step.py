@@ -31,6 +31,7 @@ class Change:
         regularized: False switches weight decay off and dropout to evaluation mode.
         scheduled: False keeps the learning rate of the recorded step.
         adam: replace the optimizer by Adam with a learning rate of 0.001.
+        predictions: `free` trains the outputs of the model in the place of its weights.
         batches: batches that are used in turn; 1 repeats one batch.
     """
 
@@ -42,6 +43,7 @@ class Change:
     regularized: bool = True
     scheduled: bool = True
     adam: bool = False
+    predictions: Literal["", "free"] = ""
     batches: int = 1
 
 

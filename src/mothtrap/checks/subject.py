@@ -5,13 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy.typing as npt
 
 from mothtrap.checks.step import Forward, Step
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
+
+if TYPE_CHECKING:
+    from mothtrap.checks.parts import PartSeen
 
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
@@ -83,6 +86,7 @@ class Subject:
         task: `classes` for integer targets of a classification loss, `numbers` for regression.
         missing: why a source is not available, in one sentence.
         deadline: monotonic seconds at which the check's time ends.
+        part: how the one part of the script ran that is checked; None without one.
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
@@ -91,6 +95,7 @@ class Subject:
     task: Literal["classes", "numbers", ""] = ""
     missing: Mapping[Source, str] = field(default_factory=dict)
     deadline: float = float("inf")
+    part: PartSeen | None = None
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
 

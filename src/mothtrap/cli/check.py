@@ -19,6 +19,7 @@ from mothtrap.core.run_names import check_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mothtrap.core.check_plan import Part
     from mothtrap.core.config import Config
     from mothtrap.report.summary import RunSummary
     from mothtrap.session.check import CheckOptions
@@ -48,6 +49,19 @@ if TYPE_CHECKING:
 @click.option(
     "--restart", is_flag=True, help="Start the script again for each trial, rather than copy it."
 )
+@click.option(
+    "--part",
+    type=click.Choice(["data", "model", "loss", "callbacks"]),
+    help="Check one part alone; recorded values take the place of the others.",
+)
+@click.option(
+    "--dummy-loss",
+    is_flag=True,
+    help="Replace the loss by the mean square of the model's output, to check the model alone.",
+)
+@click.option(
+    "--cut", default="", metavar="LAYER", help="End the network at this layer, with a dummy loss."
+)
 @click.option("--network", is_flag=True, help="Allow the script to connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report to this file, e.g. report.html.")
@@ -66,6 +80,9 @@ def command(
     steps: int,
     select: str | None,
     restart: bool,
+    part: Part | None,
+    dummy_loss: bool,
+    cut: str,
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
@@ -117,6 +134,9 @@ def command(
         budget_s=budget,
         restarts=restart,
         network=network,
+        part=part,
+        dummy_loss=dummy_loss,
+        cut=cut,
         name=name,
         report=report,
     )

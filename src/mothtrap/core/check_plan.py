@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from mothtrap.core import jsonable
+
+Part = Literal["data", "model", "loss", "callbacks"]
+"""Parts of a script that can be checked alone."""
 
 CHECK_VARIABLE = "MOTHTRAP_CHECK"
 """Environment variable that holds the path of the plan, in a process that is checked."""
@@ -42,6 +45,9 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         network: connections to other machines are allowed.
         began_s: Unix time at which the check began.
         restarts: trials start the script again, also where its process could be copied.
+        dummy_loss: the mean square of the model's output takes the place of the loss.
+        cut: layer at which the network ends; empty = nowhere. It has a dummy loss then.
+        part: the one part to check; None = all.
         trial: for a script that was started again: the trial; None = all checks are made.
     """
 
@@ -53,6 +59,9 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     began_s: float = 0.0
     restarts: bool = False
+    dummy_loss: bool = False
+    cut: str = ""
+    part: Part | None = None
     trial: TrialOrder | None = None
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.checks.fitted_tables import TablesSeen
+from mothtrap.checks.parts import of_part
 from mothtrap.core.check_plan import read_plan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.monitor.catalogue import load_checks
@@ -69,7 +70,7 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         return
     left = plan.budget_s - (time.time() - plan.began_s)
     _end_by_force(max(0.0, left) + max(SPARE_S, SPARE_SHARE * plan.budget_s))
-    checks = load_checks(worker.config)
+    checks = of_part(load_checks(worker.config), plan.part)
     if adapter.tables is not None:
         _collect_tables(adapter, plan, checks, worker, close)
     if adapter.check is None:

@@ -22,12 +22,21 @@ from mothtrap.core.errors import NotApplicable
 
 
 class RecordedStep:
-    """The latest turn of the script's loop; see `checks.step.Step`."""
+    """The latest turn of the script's loop; see `checks.step.Step`.
 
-    def __init__(self, recording: Recording, engine: Engine, *, loaded: bool) -> None:
+    Args:
+        recording: of the watched steps.
+        engine: makes trials.
+        loaded: weights were loaded before the first step.
+        free: all trials train the predictions in the place of weights.
+    """
+
+    def __init__(
+        self, recording: Recording, engine: Engine, *, loaded: bool, free: bool = False
+    ) -> None:
         assert recording.last is not None  # a turn is complete
         assert recording.first is not None
-        self._recording, self._engine = recording, engine
+        self._recording, self._engine, self._free = recording, engine, free
         self.number, self.watched = recording.turns - 1, recording.turns
         self.loaded = loaded
         self.forward: Forward | None = forward_of(recording.last)
@@ -46,6 +55,8 @@ class RecordedStep:
             NotApplicable: the losses of several optimizers depend on one another.
         """
         turn = self._recording.last
+        if self._free:
+            change = dataclasses.replace(change, predictions="free")
         if turn is not None and len(turn.optimizers) > 1 and turn.backwards > 1:
             raise NotApplicable("several optimizers step in turn, each for its own loss")
         data, in_time = self._engine.played(change, steps, seconds)
