@@ -10,6 +10,8 @@ from mothtrap.core.check_plan import Part
 
 ALONE = "PRE601"
 """Code of the check that reports how a part ran."""
+RESUMES = "PRE203"
+"""Code of the check that resumes the script."""
 BELONG: dict[Part, tuple[str, ...]] = {
     "data": (ALONE, "PRE3", "PRE401"),
     "model": ("PRE101", "PRE102", "PRE104", "PRE106", "PRE108", "PRE109", "PRE110", "PRE202",
@@ -49,8 +51,17 @@ class PartSeen:
     ended: str = ""
 
 
-def of_part(checks: Sequence[Check], part: Part | None) -> tuple[Check, ...]:
-    """Return the checks of a part; all but the one that reports a part if it is None."""
-    if part is None:
-        return tuple(check for check in checks if check.code != ALONE)
-    return tuple(check for check in checks if check.code.startswith(BELONG[part]))
+def chosen(
+    checks: Sequence[Check], part: Part | None = None, *, resumes: bool = False
+) -> tuple[Check, ...]:
+    """Return the checks to make.
+
+    Args:
+        checks: those that the settings select.
+        part: the one part to check; None = all.
+        resumes: a command that resumes the script is known.
+    """
+    if part is not None:
+        return tuple(check for check in checks if check.code.startswith(BELONG[part]))
+    without = (ALONE,) if resumes else (ALONE, RESUMES)
+    return tuple(check for check in checks if check.code not in without)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -15,6 +15,7 @@ from mothtrap.core.facts.checks import LayerRow
 
 if TYPE_CHECKING:
     from mothtrap.checks.parts import PartSeen
+    from mothtrap.checks.resumed import Resumed
 
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
@@ -87,6 +88,7 @@ class Subject:
         missing: why a source is not available, in one sentence.
         deadline: monotonic seconds at which the check's time ends.
         part: how the one part of the script ran that is checked; None without one.
+        resume: runs the script until its checkpoint, and resumes it; None if it is not known how.
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
@@ -96,6 +98,7 @@ class Subject:
     missing: Mapping[Source, str] = field(default_factory=dict)
     deadline: float = float("inf")
     part: PartSeen | None = None
+    resume: Callable[[], Resumed] | None = None
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
 

@@ -62,6 +62,12 @@ if TYPE_CHECKING:
 @click.option(
     "--cut", default="", metavar="LAYER", help="End the network at this layer, with a dummy loss."
 )
+@click.option(
+    "--resume-command",
+    default="",
+    metavar="COMMAND",
+    help='Compare with a training that is resumed: "python train.py --resume last.pt".',
+)
 @click.option("--network", is_flag=True, help="Allow the script to connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report to this file, e.g. report.html.")
@@ -83,6 +89,7 @@ def command(
     part: Part | None,
     dummy_loss: bool,
     cut: str,
+    resume_command: str,
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
@@ -137,6 +144,7 @@ def command(
         part=part,
         dummy_loss=dummy_loss,
         cut=cut,
+        resume_command=resume_command,
         name=name,
         report=report,
     )

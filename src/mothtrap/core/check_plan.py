@@ -33,6 +33,18 @@ class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
 
 
+class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """What a script that is started again for its checkpoint shall note.
+
+    Attributes:
+        results: file that gets the state of the training.
+        resumes: the script goes on from the checkpoint; else it shall write one.
+    """
+
+    results: str
+    resumes: bool = False
+
+
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Orders for a process that is checked.
 
@@ -48,7 +60,9 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         dummy_loss: the mean square of the model's output takes the place of the loss.
         cut: layer at which the network ends; empty = nowhere. It has a dummy loss then.
         part: the one part to check; None = all.
+        resume_command: starts the script from its checkpoint; empty if it was not given.
         trial: for a script that was started again: the trial; None = all checks are made.
+        resume: for a script that was started again: what it shall note of its checkpoint.
     """
 
     steps: int
@@ -62,7 +76,9 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     dummy_loss: bool = False
     cut: str = ""
     part: Part | None = None
+    resume_command: str = ""
     trial: TrialOrder | None = None
+    resume: ResumeOrder | None = None
 
 
 def is_checked(environ: Mapping[str, str]) -> bool:

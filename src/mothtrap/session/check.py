@@ -31,6 +31,7 @@ class CheckOptions:
         dummy_loss: the mean square of the model's output takes the place of the loss.
         cut: layer at which the network ends; empty = nowhere.
         part: the one part to check; None = all.
+        resume_command: starts the script from its checkpoint; empty = this is not checked.
         name: of the run; None = script and time.
         report: file to which a report is written.
     """
@@ -42,6 +43,7 @@ class CheckOptions:
     dummy_loss: bool = False
     cut: str = ""
     part: Part | None = None
+    resume_command: str = ""
     name: str | None = None
     report: str | None = None
 
@@ -81,6 +83,7 @@ def check(
                 restarts=options.restarts,
                 dummy_loss=options.dummy_loss or bool(options.cut) or options.part == "model",
                 part=options.part,
+                resume_command=options.resume_command,
                 cut=options.cut,
                 began_s=began_s,
             )

@@ -21,6 +21,7 @@ from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
 from mothtrap.adapters.torch.checking.part_alone import PartAlone
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.resuming import resumed
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.shortened import Shortened
 from mothtrap.adapters.torch.checking.switch import Switch
@@ -30,6 +31,7 @@ from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.limit import TooLong, limited
 from mothtrap.checks.parts import PartSeen
+from mothtrap.checks.resumed import Resumed
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
@@ -267,6 +269,17 @@ class Checking:
             missing=missing,
             deadline=deadline,
             part=self._part_seen,
+            resume=self._resume(deadline),
+        )
+
+    def _resume(self, deadline: float) -> Callable[[], Resumed] | None:
+        """Return what resumes the script from its checkpoint; None without a command for it."""
+        command = self._plan.resume_command
+        if not command:
+            return None
+        engine = RestartEngine(self._plan, self._command, self._recording, deadline)
+        return lambda: resumed(
+            command, self._plan, engine, lambda: deadline - SPARE_S - time.monotonic()
         )
 
     def _unmade(self, check: Check, why: str) -> CheckResult:
