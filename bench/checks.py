@@ -21,7 +21,7 @@ from pathlib import Path
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from bench.faults import HERE, HEALTHY, say_progress
+from bench.faults import HEALTHY, HERE, say_progress
 from bench.runs_of_programs import WARNING_OR_WORSE, Outcome, Program, run_all
 
 CASES = HERE / "checking"

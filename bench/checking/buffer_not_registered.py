@@ -1,5 +1,4 @@
 import torch
-import torch.nn.functional as F
 from _start import digits, fit, loaders, start
 from torch import nn
 

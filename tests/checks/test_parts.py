@@ -23,7 +23,7 @@ def test_an_error_at_the_end_of_an_epoch_is_found_early(tmp_path: Path) -> None:
         if one["code"] == "PRE601"
     ]
     assert "KeyError: 'folder'" in found["message"]
-    assert found["location"].endswith("parts.py:55")
+    assert found["location"].endswith("parts.py:54")
 
 
 def test_the_code_around_the_steps_runs_to_its_end(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_loss_that_predictions_lower_passes(tmp_path: Path) -> None:
 
 def test_a_model_is_checked_with_a_dummy_loss(tmp_path: Path) -> None:
     options = ("--part", "model", "--select", "PRE101,PRE104,PRE107")
-    outcome = checked(tmp_path, "parts.py", "--fault", "loss", options=options)
+    outcome = checked(tmp_path, "parts.py", options=options)
     assert outcome.returncode == 0, outcome.stderr
     assert "2 passed" in outcome.stderr
 

@@ -27,7 +27,7 @@ def sgd(model: nn.Module, rate: float = 0.05) -> torch.optim.Optimizer:
 def test_columns_of_other_sizes_are_named() -> None:
     x, y = numbers()
     model = nn.Linear(4, 1)
-    found = finding(CODE, model, [(x * SCALES, y)], nn.MSELoss(), sgd(model))
+    found = finding(CODE, model, [(x * SCALES, y)], nn.MSELoss(), optimizer=sgd(model))
     assert found.severity == "warning"
     assert "columns of the input differ in size" in found.message
     own = LinearRegression().fit(x, y)
@@ -43,7 +43,7 @@ def test_a_linear_model_at_its_optimum_is_no_fault() -> None:
 def test_weight_decay_that_keeps_the_weights_small_is_named() -> None:
     model = nn.Linear(4, 1)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05, weight_decay=1.0)
-    found = finding(CODE, model, [numbers()], nn.MSELoss(), optimizer)
+    found = finding(CODE, model, [numbers()], nn.MSELoss(), optimizer=optimizer)
     assert "without weight decay" in found.message
 
 

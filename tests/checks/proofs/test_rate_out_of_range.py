@@ -14,7 +14,7 @@ LOSS = torch.nn.CrossEntropyLoss()
 def test_a_rate_that_is_far_off_is_named(rate: float, word: str) -> None:
     model = network()
     optimizer = torch.optim.SGD(model.parameters(), lr=rate, momentum=0.9)
-    found = finding(CODE, model, table(), LOSS, optimizer)
+    found = finding(CODE, model, table(), LOSS, optimizer=optimizer)
     assert found.severity == "warning"
     assert found.fixes[0].startswith(word)
     assert found.evidence["rate"] == pytest.approx(rate)

@@ -184,9 +184,7 @@ def _is_linear(forward: Forward) -> bool:
     return True
 
 
-def _optimum(
-    forward: Forward, x: Array, target: Array, loss: LossSeen
-) -> tuple[float, float, str]:
+def _optimum(forward: Forward, x: Array, target: Array, loss: LossSeen) -> tuple[float, float, str]:
     """Return the least loss, that of the best constant, and the name of the model that has it.
 
     Raises:

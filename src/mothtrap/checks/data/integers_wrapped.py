@@ -103,7 +103,7 @@ def _levels(rows: Rows) -> Array | None:
     quantum = 1.0 if values.dtype.kind in "biu" else _quantum(values)
     levels = pictures[0].astype(float) / quantum
     whole = np.rint(levels)
-    in_range = -LEVELS // 2 <= whole.min() and whole.max() < LEVELS // 2
+    in_range = whole.min() >= -LEVELS // 2 and whole.max() < LEVELS // 2
     return whole if in_range and np.abs(levels - whole).max() < 0.05 else None
 
 

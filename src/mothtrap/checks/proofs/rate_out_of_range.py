@@ -39,8 +39,9 @@ class RateOutOfRange(Check):
         Warning when the loss, after `steps` steps on the recorded batches, is above `stays` times
         the first loss, and with `lower` times the rate below `falls` times the first loss and half
         of the other. Warning when it falls by less than `hardly` of the first loss, and with
-        `higher` times the rate below half of it. For the band, three sweeps raise the rate in each step. It
-        begins where the loss has fallen by `slow`, and ends where it is `diverged` times the first.
+        `higher` times the rate, or a quarter of that, below half of it. For the band, three sweeps
+        raise the rate in each step. It begins where the loss has fallen by `slow`, and ends where
+        it is `diverged` times the first.
 
     Stays quiet:
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
@@ -72,7 +73,7 @@ class RateOutOfRange(Check):
     hardly: float = threshold(0.05, unit="of the first loss", source="chosen by hand")
     slow: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     lower: float = threshold(0.03, unit="of the rate", source="chosen by hand")
-    higher: float = threshold(30.0, unit="times the rate", source="chosen by hand")
+    higher: float = threshold(100.0, unit="times the rate", source="chosen by hand")
     diverged: float = threshold(2.0, unit="times the first loss", source="chosen by hand")
     agree: float = threshold(30.0, unit="times", source="chosen by hand")
     seconds: float = threshold(15.0, unit="seconds", source="chosen by hand")
@@ -114,10 +115,14 @@ class RateOutOfRange(Check):
         factor = max(1.0, step.peak_rate / rate)
         if factor > 1:
             level = _level(self._trial(subject, Change(batches=ORDERS[0], rate=factor)))
-        change = Change(batches=ORDERS[0], rate=factor * self.higher)
-        other = _level(self._trial(subject, change))
-        if level > (1 - self.hardly) * first and other < 0.5 * first:
-            yield self._found(subject, rate * factor, self.higher, (first, level, other))
+        if level <= (1 - self.hardly) * first:
+            return
+        for higher in (self.higher, self.higher / 4):
+            change = Change(batches=ORDERS[0], rate=factor * higher)
+            other = _level(self._trial(subject, change))
+            if other < 0.5 * first:
+                yield self._found(subject, rate * factor, higher, (first, level, other))
+                return
 
     def _found(
         self, subject: Subject, rate: float, factor: float, losses: tuple[float, float, float]

@@ -81,7 +81,8 @@ class ResumeDiffers(Check):
         return Found(
             step=0,
             severity=severity,  # type: ignore[arg-type]  # one of three literals
-            message=f"resumed from {seen.before.checkpoint}, the training differs in {what}{losses}",
+            message=f"resumed from {seen.before.checkpoint}, the training differs in {what}"
+            + losses,
             evidence={"before": list(seen.before.losses), "after": list(seen.after.losses)},
         )
 

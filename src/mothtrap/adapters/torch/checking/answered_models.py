@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from torch import nn
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.forwarding import RecordedCall
@@ -51,6 +50,10 @@ class AnsweredModels:
         leaf = tensor.detach().clone().requires_grad_()
         self._leaves.append(leaf)
         return leaf
+
+    def owns(self, optimizer: torch.optim.Optimizer) -> bool:
+        """Return whether an optimizer trains the free outputs."""
+        return optimizer is self._adam
 
     def step(self) -> None:
         """Change the free outputs by their gradient."""

@@ -158,6 +158,8 @@ class Playing:
 
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
         """Change the options of the optimizer for one step."""
+        if self._models is not None and self._models.owns(optimizer):
+            return
         self._in_step = True
         if self._models is not None:
             self._models.step()
@@ -178,6 +180,8 @@ class Playing:
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """Write the loss of a step when all its optimizers are done."""
+        if self._models is not None and self._models.owns(optimizer):
+            return
         while self._saved:
             group, kept = self._saved.pop()
             group.update(kept)
