@@ -38,8 +38,9 @@ class RateOutOfRange(Check):
     Fires:
         Warning when the loss, after `steps` steps on the recorded batches, is above `stays` times
         the first loss, and with `lower` times the rate below `falls` times the first loss and half
-        of the other. Warning when it falls by less than `hardly` of the first loss, and with
-        `higher` times the rate, or a quarter of that, below half of it. For the band, three sweeps
+        of the other. Warning when it falls by less than `slow` of the first loss in `long` steps
+        on one batch, and with `higher` times the rate, or a quarter of that, below `learns` times
+        it. For the band, three sweeps
         raise the rate in each step. It begins where the loss has fallen by `slow`, and ends where
         it is `diverged` times the first.
 
@@ -70,7 +71,8 @@ class RateOutOfRange(Check):
     least_steps: int = threshold(40, unit="steps", source="chosen by hand")
     stays: float = threshold(0.97, unit="of the first loss", source="chosen by hand")
     falls: float = threshold(0.85, unit="of the first loss", source="chosen by hand")
-    hardly: float = threshold(0.05, unit="of the first loss", source="chosen by hand")
+    long: int = threshold(200, unit="steps", source="as PRE104")
+    learns: float = threshold(0.5, unit="of the first loss", source="chosen by hand")
     slow: float = threshold(0.1, unit="of the first loss", source="chosen by hand")
     lower: float = threshold(0.03, unit="of the rate", source="chosen by hand")
     higher: float = threshold(100.0, unit="times the rate", source="chosen by hand")
@@ -96,8 +98,8 @@ class RateOutOfRange(Check):
         level = _level(own)
         if not level <= self.stays * first:
             yield from self._too_high(subject, rate, first, level)
-        elif level > (1 - self.hardly) * first and not step.loaded:
-            yield from self._too_low(subject, rate, first, level)
+        elif level > (1 - self.slow) * first and not step.loaded:
+            yield from self._too_low(subject, rate)
 
     def _too_high(
         self, subject: Subject, rate: float, first: float, level: float
@@ -106,22 +108,20 @@ class RateOutOfRange(Check):
         if other < self.falls * first and not other > 0.5 * level:
             yield self._found(subject, rate, self.lower, (first, level, other))
 
-    def _too_low(
-        self, subject: Subject, rate: float, first: float, level: float
-    ) -> Iterable[Found]:
+    def _too_low(self, subject: Subject, rate: float) -> Iterable[Found]:
         step = subject.step
         if step.rates[-1] > step.rates[0]:
             raise NotEnoughData("the learning rate still rises, as in a warm-up")
         factor = max(1.0, step.peak_rate / rate)
-        if factor > 1:
-            level = _level(self._trial(subject, Change(batches=ORDERS[0], rate=factor)))
-        if level <= (1 - self.hardly) * first:
+        own = self._trial(subject, Change(rate=factor), self.long)
+        first, level = float(own[0]), _level(own)
+        if level <= (1 - self.slow) * first:
             return
         for higher in (self.higher, self.higher / 4):
-            change = Change(batches=ORDERS[0], rate=factor * higher)
-            other = _level(self._trial(subject, change))
-            if other < 0.5 * first:
-                yield self._found(subject, rate * factor, higher, (first, level, other))
+            losses = self._trial(subject, Change(rate=factor * higher), self.long)
+            if _level(losses) < self.learns * first:
+                found = (first, level, _level(losses))
+                yield self._found(subject, rate * factor, higher, found)
                 return
 
     def _found(
@@ -133,14 +133,14 @@ class RateOutOfRange(Check):
         return Found(
             step=0,
             severity="warning",
-            message=f"in {self.steps} steps with the learning rate {rate:.3g}, the loss goes from "
+            message=f"in {self.steps if high else self.long} steps with the learning rate {rate:.3g}, the loss goes from "
             f"{first:.4g} to {level:.4g}; with {factor * rate:.3g}, it falls to {other:.4g}",
             location=loss.location if loss is not None else None,
             fixes=(f"{'Lower' if high else 'Raise'} the learning rate.",),
             evidence={"rate": rate, "loss": level, "other": other, "factor": factor},
         )
 
-    def _trial(self, subject: Subject, change: Change) -> Array:
+    def _trial(self, subject: Subject, change: Change, steps: int = 0) -> Array:
         """Return the losses of a trial.
 
         Raises:
@@ -148,7 +148,7 @@ class RateOutOfRange(Check):
             NotApplicable: a loss is negative, or there is none.
         """
         limit = min(self.seconds, subject.left_s / 3)
-        trial = subject.step.train(change, self.steps, limit)
+        trial = subject.step.train(change, steps or self.steps, limit)
         losses = trial.losses
         if len(losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
