@@ -94,6 +94,10 @@ class GivenData:
         parts = np.split(order, range(self._size, len(order), self._size))
         return [batch_of(self._picked(part)) for part in parts if len(part)]
 
+    def stream(self) -> Iterator[Any]:
+        """Return the batches of training from the start of the data, as `fit` is given them."""
+        return iter(self.batches(MAX_ROWS)) if self.has_arrays else _begun(self._x)
+
     def sets(self) -> tuple[DataSet, ...]:
         """Return the data sets of training and of evaluation."""
         found: list[DataSet] = []
