@@ -160,7 +160,7 @@ class KerasStep:
         rates = [(one, one.rate) for one in model._flatten_layers() if _drops(one)]
         decay = getattr(optimizer, "weight_decay", None)
         sweeps = change.sweep != 1.0
-        possible = (change.scheduled) or (sweeps and _scaled(optimizer, 1.0))
+        possible = change.scheduled or (sweeps and _scaled(optimizer, 1.0))
         if change.adam:
             model.optimizer = keras.optimizers.Adam(ADAM_RATE)
         elif change.rate != 1.0:
