@@ -12,6 +12,8 @@ ALONE = "PRE601"
 """Code of the check that reports how a part ran."""
 RESUMES = "PRE203"
 """Code of the check that resumes the script."""
+CONTRACT = ("PRE305", "PRE502")
+"""Codes of the checks that learn, or compare, the layers and the inputs."""
 BELONG: dict[Part, tuple[str, ...]] = {
     "data": (ALONE, "PRE3", "PRE401"),
     "model": ("PRE101", "PRE102", "PRE104", "PRE106", "PRE108", "PRE109", "PRE110", "PRE202",
@@ -52,7 +54,11 @@ class PartSeen:
 
 
 def chosen(
-    checks: Sequence[Check], part: Part | None = None, *, resumes: bool = False
+    checks: Sequence[Check],
+    part: Part | None = None,
+    *,
+    resumes: bool = False,
+    contract: bool = False,
 ) -> tuple[Check, ...]:
     """Return the checks to make.
 
@@ -60,8 +66,9 @@ def chosen(
         checks: those that the settings select.
         part: the one part to check; None = all.
         resumes: a command that resumes the script is known.
+        contract: layers and inputs are to be learned, or compared.
     """
     if part is not None:
         return tuple(check for check in checks if check.code.startswith(BELONG[part]))
-    without = (ALONE,) if resumes else (ALONE, RESUMES)
+    without = [ALONE, *([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
     return tuple(check for check in checks if check.code not in without)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy.typing as npt
 
 from mothtrap.checks.step import Forward, Step
+from mothtrap.core.contracts import Entry
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
 
@@ -101,6 +102,7 @@ class Subject:
     resume: Callable[[], Resumed] | None = None
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
+    learned: list[Entry] = field(default_factory=list)
 
     @property
     def left_s(self) -> float:

@@ -74,6 +74,14 @@ if TYPE_CHECKING:
 @click.option(
     "--layers", metavar="FILE", help="Write a table of the layers to a .txt, .json, or .svg file."
 )
+@click.option(
+    "--save-invariants",
+    metavar="FILE",
+    help="Save layers and inputs to a file of invariants, to compare later runs with.",
+)
+@click.option(
+    "--invariants", metavar="FILE", help="Compare layers and inputs with a file of invariants."
+)
 @click.option("--as-test", metavar="FILE", help="Write a pytest file that repeats the checks.")
 @fail_on_option(default="error")
 @click.pass_context
@@ -94,6 +102,8 @@ def command(
     rule_files: tuple[str, ...],
     report: str | None,
     layers: str | None,
+    save_invariants: str | None,
+    invariants: str | None,
     as_test: str | None,
     fail_on: str,
 ) -> None:
@@ -134,6 +144,7 @@ def command(
         "rule_files": rule_files or None,
         "select": None if select is None else tuple(filter(None, select.split(","))),
         "overhead": 0.0,
+        "invariants": invariants,
     }
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     options = CheckOptions(
@@ -144,11 +155,12 @@ def command(
         part=part,
         dummy_loss=dummy_loss,
         cut=cut,
+        learns=save_invariants is not None,
         resume_command=resume_command,
         name=name,
         report=report,
     )
-    files = _Files(layers=layers, as_test=as_test)
+    files = _Files(layers=layers, as_test=as_test, invariants=save_invariants)
     ctx.exit(_checked(arguments, config, options, files, fail_on, warnings, descriptors))
 
 
@@ -158,6 +170,7 @@ class _Files:
 
     layers: str | None
     as_test: str | None
+    invariants: str | None
 
 
 def _checked(
@@ -222,8 +235,9 @@ def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
 
 
 def _write(run: Path, files: _Files, arguments: Sequence[str], budget_s: float) -> None:
-    """Write the table of layers and the test, where they are wanted."""
+    """Write the table of layers, the test, and the invariants, where they are wanted."""
     from mothtrap.core.facts.checks import CheckResult
+    from mothtrap.core.invariants import save_contract
     from mothtrap.reader.run import open_run
     from mothtrap.report import layer_table
     from mothtrap.report.as_test import as_test
@@ -235,6 +249,10 @@ def _write(run: Path, files: _Files, arguments: Sequence[str], budget_s: float) 
         click.echo(f"  layers: {files.layers}", err=True)
     elif files.layers is not None:
         click.echo("  the table of layers was not written; see PRE501 above", err=True)
+    if files.invariants is not None:
+        learned = [entry for result in results for entry in result.learned]
+        count = save_contract(files.invariants, learned, run.name)
+        click.echo(f"  invariants: {count} in {files.invariants}", err=True)
     if files.as_test is not None:
         text = as_test(arguments, results, budget_s)
         Path(files.as_test).write_text(text, encoding="utf-8")

@@ -61,6 +61,7 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         cut: layer at which the network ends; empty = nowhere. It has a dummy loss then.
         part: the one part to check; None = all.
         resume_command: starts the script from its checkpoint; empty if it was not given.
+        learns: layers and inputs are learned for a file of invariants.
         trial: for a script that was started again: the trial; None = all checks are made.
         resume: for a script that was started again: what it shall note of its checkpoint.
     """
@@ -77,6 +78,7 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     cut: str = ""
     part: Part | None = None
     resume_command: str = ""
+    learns: bool = False
     trial: TrialOrder | None = None
     resume: ResumeOrder | None = None
 

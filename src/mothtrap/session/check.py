@@ -31,6 +31,7 @@ class CheckOptions:
         dummy_loss: the mean square of the model's output takes the place of the loss.
         cut: layer at which the network ends; empty = nowhere.
         part: the one part to check; None = all.
+        learns: layers and inputs are learned for a file of invariants.
         resume_command: starts the script from its checkpoint; empty = this is not checked.
         name: of the run; None = script and time.
         report: file to which a report is written.
@@ -44,6 +45,7 @@ class CheckOptions:
     cut: str = ""
     part: Part | None = None
     resume_command: str = ""
+    learns: bool = False
     name: str | None = None
     report: str | None = None
 
@@ -83,6 +85,7 @@ def check(
                 restarts=options.restarts,
                 dummy_loss=options.dummy_loss or bool(options.cut) or options.part == "model",
                 part=options.part,
+                learns=options.learns,
                 resume_command=options.resume_command,
                 cut=options.cut,
                 began_s=began_s,

@@ -70,8 +70,12 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         return
     left = plan.budget_s - (time.time() - plan.began_s)
     _end_by_force(max(0.0, left) + max(SPARE_S, SPARE_SHARE * plan.budget_s))
-    resumes = bool(plan.resume_command)
-    checks = chosen(load_checks(worker.config), plan.part, resumes=resumes)
+    checks = chosen(
+        load_checks(worker.config),
+        plan.part,
+        resumes=bool(plan.resume_command),
+        contract=plan.learns or bool(worker.config.invariants),
+    )
     if adapter.tables is not None:
         _collect_tables(adapter, plan, checks, worker, close)
     if adapter.check is None:
