@@ -4,7 +4,7 @@ A fault is named if a finding of any severity bears a name that `checking/expect
 A false alarm is an error on a repaired twin or on a program without a fault.
 
 Run: python bench/checks.py [--only NAME,...] [--seeds 0] [--budget 60] [--select CODES]
-     python bench/checks.py --healthy       # the programs of bench/healthy, and the twins of faultbench
+     python bench/checks.py --healthy    # programs of bench/healthy, and twins of bench/faultbench
 The exit code is 1 if more than two faults are not named, for a false alarm, and if more than 3 % of
 the healthy programs have a warning.
 """
@@ -58,7 +58,7 @@ def planned(arguments: argparse.Namespace) -> tuple[list[Program], dict[str, lis
         wanted = [
             (CASES / f"{name}.py", healthy)
             for name, accepted in expected.items()
-            for healthy in ((False, True) if accepted else (False,))
+            for healthy in ((False, True) if accepted and not arguments.no_twins else (False,))
         ]
     only = set(filter(None, arguments.only.split(",")))
     chosen = [(script, healthy) for script, healthy in wanted if not only or script.stem in only]
@@ -107,6 +107,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0")
     parser.add_argument("--budget", type=float, default=60.0)
     parser.add_argument("--select", default="", help="codes of rules and checks; default all")
+    parser.add_argument("--no-twins", action="store_true", help="only the programs as they are")
     parser.add_argument("--healthy", action="store_true", help="healthy programs of other benches")
     arguments = parser.parse_args()
     programs, expected = planned(arguments)

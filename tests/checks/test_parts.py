@@ -23,7 +23,7 @@ def test_an_error_at_the_end_of_an_epoch_is_found_early(tmp_path: Path) -> None:
         if one["code"] == "PRE601"
     ]
     assert "KeyError: 'folder'" in found["message"]
-    assert found["location"].endswith("parts.py:54")
+    assert found["location"].endswith("parts.py:53")
 
 
 def test_the_code_around_the_steps_runs_to_its_end(tmp_path: Path) -> None:

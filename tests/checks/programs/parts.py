@@ -3,7 +3,6 @@
 import argparse
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -20,7 +19,7 @@ class Net(nn.Module):
         self.head = nn.Linear(16, 3)
 
     def forward(self, x):
-        return self.head(F.relu(self.body(x)))
+        return self.head(nn.functional.relu(self.body(x)))
 
 
 class Rows(TensorDataset):
@@ -33,7 +32,7 @@ class Rows(TensorDataset):
 def loss_of(scores, labels):
     if args.fault == "loss":
         scores = scores.detach() + 0 * scores
-    return F.cross_entropy(scores, labels)
+    return nn.functional.cross_entropy(scores, labels)
 
 
 x = torch.randn(400, 6)

@@ -3,7 +3,6 @@
 import argparse
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 parser = argparse.ArgumentParser()
@@ -15,7 +14,7 @@ x = torch.randn(120, 6)
 y = (x[:, 0] > 0).long()
 model = nn.Sequential(nn.Linear(6, 16), nn.ReLU(), nn.Linear(16, 2))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.98)
+schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 0.98**step)
 every = {"model": model, "optimizer": optimizer, "schedule": schedule}
 parts = {name: every[name] for name in args.saves.split(",")}
 first = 0
@@ -28,7 +27,7 @@ for epoch in range(first, 40):
     order = torch.randperm(120, generator=torch.Generator().manual_seed(epoch))
     for rows in order.split(20):
         optimizer.zero_grad()
-        F.cross_entropy(model(x[rows]), y[rows]).backward()
+        nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
         optimizer.step()
         schedule.step()
     states = {name: part.state_dict() for name, part in parts.items()}

@@ -129,11 +129,12 @@ class RateOutOfRange(Check):
     ) -> Found:
         first, level, other = losses
         high = factor < 1
+        steps = self.steps if high else self.long
         loss = subject.step.loss
         return Found(
             step=0,
             severity="warning",
-            message=f"in {self.steps if high else self.long} steps with the learning rate {rate:.3g}, the loss goes from "
+            message=f"in {steps} steps with the learning rate {rate:.3g}, the loss goes from "
             f"{first:.4g} to {level:.4g}; with {factor * rate:.3g}, it falls to {other:.4g}",
             location=loss.location if loss is not None else None,
             fixes=(f"{'Lower' if high else 'Raise'} the learning rate.",),

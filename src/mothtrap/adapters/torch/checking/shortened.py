@@ -1,4 +1,4 @@
-"""Shorten a script under check: end its network at a layer, or give it a loss that any can lower."""
+"""Shorten a script under check: end its network at a layer, or replace its loss by a dummy."""
 
 from __future__ import annotations
 
