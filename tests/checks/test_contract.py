@@ -73,9 +73,8 @@ def test_an_entry_that_is_no_entry_is_refused(tmp_path: Path) -> None:
 
 def test_a_script_is_compared_with_its_saved_layers_and_inputs(tmp_path: Path) -> None:
     file = str(tmp_path / "saved.toml")
-    saved = checked(
-        tmp_path, "contract.py", options=("--select", "PRE5,PRE3", "--save-invariants", file)
-    )
+    options = ("--select", "PRE5,PRE3", "--save-invariants", file)
+    saved = checked(tmp_path, "contract.py", options=options)
     assert "invariants: 4 in" in saved.stderr
     names = {one.name for one in invariants.read_contract(file) if isinstance(one, Layer)}
     assert names == {"0", "1", "2"}

@@ -22,7 +22,7 @@ from mothtrap.adapters.keras.checking.state import ModelState
 from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.parts import PartSeen
-from mothtrap.checks.subject import DataSet, Subject
+from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
@@ -204,14 +204,19 @@ class KerasChecking:
             self._part = self._callbacks.seen(ended)
         elif self._plan.part == "data" and self._data is not None:
             self._part = data_alone(self._data, self._plan.steps)
+        step, sets = None, tuple[DataSet, ...]()
+        why = ""
         try:
             step, sets = self._taken()
         except Exception as err:
-            self._unmade(f"the step could not be repeated: {in_one_line(err)}")
-            return
+            why = f"the step could not be repeated: {in_one_line(err)}"
+            if self._part is None:
+                self._unmade(why)
+                return
         waiting = len(self._checks)
         results = [
-            self._made(check, step, sets, waiting - n) for n, check in enumerate(self._checks)
+            self._made(check, step, sets, waiting - n, why)
+            for n, check in enumerate(self._checks)
         ]
         self._finish(results, "")
 
@@ -235,17 +240,28 @@ class KerasChecking:
     def _made(
         self,
         check: Check,
-        step: KerasStep,
+        step: KerasStep | None,
         sets: tuple[DataSet, ...],
         waiting: int,
+        why: str,
     ) -> CheckResult:
-        """Make a check; `waiting` counts the checks that are not made yet, with this one."""
+        """Make a check.
+
+        Args:
+            check: the check.
+            step: the recorded step; None if it could not be repeated.
+            sets: data sets.
+            waiting: number of the checks that are not made yet, with this one.
+            why: the step could not be repeated; empty if it could.
+        """
         left = self._deadline - time.monotonic()
         left *= CHECK_SHARE if waiting > 1 else 1.0
         if left < SPARE_S:
             return self._result(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
-        task = "" if step.loss is None else step.loss.task
+        task = "" if step is None or step.loss is None else step.loss.task
+        sources: tuple[Source, ...] = ("step", "trials", "datasets")
         subject = Subject(
+            missing=dict.fromkeys(sources, why) if why else {},
             recorded=step,
             datasets=sets,
             task=task,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -71,6 +72,7 @@ class CallbacksAlone:
         self._model, self._limit, self._written = model, limit, written
         self._logs = {name: np.float32(value) for name, value in logs.items()}
         self._turns = self._epochs = self._evaluations = 0
+        self._made = {True: 0, False: 0}
         self._error, self._location = "", ""
 
     def begin(self) -> None:
@@ -79,6 +81,7 @@ class CallbacksAlone:
         model.train_function = self._answering(trains=True)
         model.test_function = self._answering(trains=False)
         model.make_train_function = model.make_test_function = lambda *_, **__: None
+        self._count_epochs()
         shown = sys.excepthook
 
         def hook(kind: Any, error: BaseException, trace: Any) -> None:
@@ -87,16 +90,27 @@ class CallbacksAlone:
 
         sys.excepthook = hook
 
-    def _answering(self, *, trains: bool) -> Callable[[Any], dict[str, Any]]:
-        made = 0
+    def _count_epochs(self) -> None:
+        """Count the ends of epochs, for the life of the process."""
+        every: Any = keras.callbacks.CallbackList
+        for name in ("on_epoch_begin", "on_test_begin", "on_epoch_end"):
+            setattr(every, name, self._noticed(getattr(every, name), name))
 
+    def _noticed(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._made[name == "on_epoch_begin"] = 0
+            result = original(*args, **kwargs)
+            self._epochs += name == "on_epoch_end"
+            return result
+
+        return call
+
+    def _answering(self, *, trains: bool) -> Callable[[Any], dict[str, Any]]:
         def step(_iterator: Any) -> dict[str, Any]:
-            nonlocal made
-            if made >= self._limit:
-                made = 0
-                self._epochs += trains
+            if self._made[trains] >= self._limit:
                 raise StopIteration
-            made += 1
+            self._made[trains] += 1
             self._turns += trains
             self._evaluations += not trains
             return dict(self._logs)
