@@ -41,6 +41,7 @@ class ArraySet:
         self.role: Literal["train", "evaluation"] = role
         self.size: int | None = len(self._rows)
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(self) if base is None else base
         self.places: Sequence[int] | None = self._rows if rows is not None else None

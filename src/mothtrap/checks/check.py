@@ -102,6 +102,7 @@ def result_of(check: Check, subject: Subject, step: int) -> CheckResult:
         found=found,
         figures=dict(subject.figures),
         layers=tuple(subject.layers),
+        learned=tuple(subject.learned),
         seconds=time.monotonic() - began,
     )
 

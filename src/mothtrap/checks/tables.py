@@ -78,17 +78,17 @@ def read(dataset: DataSet, subject: Subject, most: int = MAX_ROWS) -> Rows:
 def digested(dataset: DataSet, subject: Subject) -> Digested:
     """Read samples in parts, and keep digests in the place of inputs."""
     indices: list[int] = []
-    digests: list[bytes] = []
+    keys: list[bytes] = []
     targets: list[Array] = []
     for rows in _parts(dataset, subject):
         indices += rows.indices
-        digests += _digests(rows)
+        keys += digests(rows)
         if rows.targets is not None and rows.targets.dtype.kind in "biuf":
             targets.append(rows.targets)
     shapes = {array.shape[1:] for array in targets}
     whole = len(shapes) == 1 and sum(map(len, targets)) == len(indices)
     joined = np.concatenate(targets) if whole else None
-    return Digested(indices=tuple(indices), digests=tuple(digests), targets=joined)
+    return Digested(indices=tuple(indices), digests=tuple(keys), targets=joined)
 
 
 def _parts(dataset: DataSet, subject: Subject) -> Iterator[Rows]:
@@ -118,7 +118,8 @@ def _bytes(array: Array) -> int:
     return int(array.nbytes)
 
 
-def _digests(rows: Rows) -> Iterator[bytes]:
+def digests(rows: Rows) -> Iterator[bytes]:
+    """Yield a digest of the inputs of each row; an empty one if all of its values are equal."""
     for place in range(len(rows.indices)):
         parts = [np.asarray(array[place]) for array in rows.inputs]
         if all(part.size == 0 or bool((part == part.flat[0]).all()) for part in parts) and any(

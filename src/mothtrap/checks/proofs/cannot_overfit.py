@@ -172,6 +172,7 @@ class CannotOverfit(Check):
             why = "every prediction is right by then, so the model limits its own confidence"
         else:
             why = "no other learning rate, regularization, or optimizer helps"
+            why += self._whose_fault(subject, step)
             stuck = float(losses[0]) - level < self.unchanged * float(losses[0])
             if loss is None or not (ends_at_zero(loss) or stuck):
                 severity = "warning"
@@ -189,6 +190,21 @@ class CannotOverfit(Check):
                 "helps": helped,
             },
         )
+
+    def _whose_fault(self, subject: Subject, step: Step) -> str:
+        """Train the predictions in the place of the weights; return what follows, in words."""
+        if subject.left_s < 2.0:
+            return ""
+        limit = min(self.seconds, subject.left_s / 2)
+        try:
+            losses = step.train(Change(predictions="free"), self.steps // 2, limit).losses
+        except NotApplicable:
+            return ""
+        if len(losses) < self.least_steps or not np.isfinite(losses).all():
+            return ""
+        if _level(losses) < (1 - self.fallen) * float(losses[0]):
+            return ", but the predictions alone can lower it: the fault lies before the loss"
+        return ", and the predictions alone cannot lower it: the fault lies in the loss"
 
     def _remedies(self, subject: Subject, step: Step, level: float) -> Iterator[tuple[str, str]]:
         """Yield the changes with which the loss falls further, and the advice for each."""

@@ -96,3 +96,24 @@ def held_out_probabilities(x: Array, labels: Array) -> tuple[Array, float]:
         found.append((float(np.mean(share.argmax(1) == labels)), share))
     accuracy, best = max(found, key=lambda one: one[0])
     return best, accuracy
+
+
+def logistic_optimum(x: Array, labels: Array) -> tuple[float, float]:
+    """Return the least cross entropy of a linear model without a penalty, and of a constant.
+
+    Args:
+        x: float64, shape (rows, features).
+        labels: class numbers, shape (rows,).
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+    from sklearn.preprocessing import StandardScaler
+
+    classes, counts = np.unique(labels, return_counts=True)
+    share = counts / counts.sum()
+    constant = float(-(share * np.log(share)).sum())
+    if len(classes) < 2:
+        return 0.0, constant
+    scaled = StandardScaler().fit_transform(x)
+    model = LogisticRegression(C=np.inf, max_iter=10 * ITERATIONS).fit(scaled, labels)
+    return float(log_loss(labels, model.predict_proba(scaled), labels=classes)), constant
