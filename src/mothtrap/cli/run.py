@@ -69,6 +69,12 @@ from mothtrap.core.run_names import check_name
     help="Recompute the first bad step while the job runs: does it give the same bits?",
 )
 @click.option(
+    "--perturb",
+    is_flag=True,
+    default=None,
+    help="Change the initial weights by their rounding error, for `mothtrap diff --perturbed`.",
+)
+@click.option(
     "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
 )
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print only findings.")
