@@ -88,9 +88,10 @@ def test_faults_that_all_workers_share_are_named(
 ) -> None:
     name = "-".join(variants)
     train(runs, name, *variants, ranks=2)
-    first = "one"
+    first, rounding = "one", "rounding"
     if "clipped" in variants:
         train(runs, first := "one-clipped", "clipped", ranks=1)
-    code, found = diff(runs, first, name, "--perturbed", "rounding")
+        train(runs, rounding := "rounding-clipped", "clipped", ranks=1, options=("--perturb",))
+    code, found = diff(runs, first, name, "--perturbed", rounding)
     assert (code, found["departure"]["step"], found["cause"]["kind"]) == (1, 0, "workers")
     assert words in found["cause"]["sentence"]

@@ -161,6 +161,11 @@ def _refuse_other(first: Run, perturbed: Run, *, apart: bool) -> None:
         )
     if perturbed.info is None or not perturbed.info.config.get("perturb"):
         raise QueryError(f"{perturbed.id} was not made with `mothtrap run --perturb`")
+    if first.info is not None and perturbed.info.command != first.info.command:
+        raise QueryError(
+            f"{perturbed.id} was started with another command than {first.id}, so it does not show "
+            f"how rounding changes {first.id}"
+        )
     if len(perturbed.workers) != len(first.workers):
         raise QueryError(f"{perturbed.id} has another number of workers than {first.id}")
 

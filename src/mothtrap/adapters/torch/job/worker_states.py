@@ -161,7 +161,7 @@ class WorkerStateObserver:
             first: dict[int, str] = {}
             for path, parameter in unwrapped(whole).named_parameters(remove_duplicate=False):
                 name = root.prefix + strip_wrappers(path)
-                names.update(f"{name}\n")
+                names.update(f"{name}\n".encode())
                 if id(parameter) in first:
                     tied[name] = first[id(parameter)]
                 elif not parameter.requires_grad:
