@@ -111,7 +111,9 @@ def tried(fault: Fault, dtype: str) -> Outcome:
 TWINS = ("faulty", "healthy")
 
 
-def train(folder: Path, fault: str, twin: str, dtype: str, workers: int, *more: str) -> mothtrap.Run:
+def train(
+    folder: Path, fault: str, twin: str, dtype: str, workers: int, *more: str
+) -> mothtrap.Run:
     """Run a job; return its run."""
     name = f"{twin}-{workers}{''.join(more)}"
     own = folder / f"{name}-store"

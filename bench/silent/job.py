@@ -74,7 +74,7 @@ def batches(rank):
         yield x[part].to(DTYPES[DTYPE]), y[part]
 
 
-def average(model, rank):
+def average(model):
     """Average gradients without a wrapper."""
     if WORKERS == 1:
         return
@@ -89,7 +89,7 @@ def average(model, rank):
         parameter.grad /= WORKERS
 
 
-def spoil_before(model, net, optimizer, rank):
+def spoil_before(model, net, optimizer):
     """Do what goes wrong on the second worker before the first step."""
     if FAULT == "frozen_on_one":
         net.second.requires_grad_(False)
@@ -120,7 +120,7 @@ def step_of(model, net, optimizer, x, y, rank):
     if clips and BAD:
         nn.utils.clip_grad_norm_(net.parameters(), 0.05)
     if BY_HAND:
-        average(net, rank)
+        average(net)
     if clips and not BAD:
         nn.utils.clip_grad_norm_(net.parameters(), 0.05)
     if FAULT == "gradient_divided_twice" and BAD:
@@ -133,14 +133,11 @@ def train(rank):
     torch.manual_seed(0)
     net = Net().to(DTYPES[DTYPE])
     optimizer = torch.optim.SGD(net.parameters(), 0.1)
-    if WORKERS == 1 or BY_HAND:
-        model = net
-    else:
-        model = DistributedDataParallel(net)
+    model = net if WORKERS == 1 or BY_HAND else DistributedDataParallel(net)
     if WORKERS > 1 and not (FAULT == "same_dropout" and BAD):
         torch.manual_seed(rank)
     if BAD and rank == 1:
-        spoil_before(model, net, optimizer, rank)
+        spoil_before(model, net, optimizer)
     for step, (x, y) in enumerate(batches(rank)):
         step_of(model, net, optimizer, x, y, rank)
         if BAD:

@@ -20,7 +20,9 @@ def train(
 ) -> None:
     started = (TORCHRUN, "--standalone", "--nproc-per-node", str(ranks)) if ranks > 1 else ()
     python = () if ranks > 1 else PYTHON
-    words = observed([*options, "--", *started, *python, PROGRAM, *arguments], runs_dir=folder, name=name)
+    words = observed(
+        [*options, "--", *started, *python, PROGRAM, *arguments], runs_dir=folder, name=name
+    )
     outcome = run(words, cwd=folder, env=environment(OMP_NUM_THREADS="1"))
     assert outcome.returncode == 0, outcome.stderr
 

@@ -47,7 +47,9 @@ def worker(rank: int, *facts: Fact, size: int = 2) -> Window:
     return window(started(size), *facts, worker=rank, steps=20)
 
 
-def check(rule: Rule, *facts: list[Fact], common: Callable[[], list[Fact]] = wrapped) -> list[Finding]:
+def check(
+    rule: Rule, *facts: list[Fact], common: Callable[[], list[Fact]] = wrapped
+) -> list[Finding]:
     """Evaluate a rule on workers with these facts, and with those that show one model."""
     workers = [worker(rank, *common(), *own, size=len(facts)) for rank, own in enumerate(facts)]
     return rule.check(joined(*workers))

@@ -16,7 +16,9 @@ RULE = BatchesDifferOnRanks()
 
 def batches(digests: str, *, in_parts: bool = True, lowest: int = 0) -> list[Fact]:
     return [
-        ReplicaBatch(step=s, lowest=lowest, size=2, digest=d, location="train.py:9", in_parts=in_parts)
+        ReplicaBatch(
+            step=s, lowest=lowest, size=2, digest=d, location="train.py:9", in_parts=in_parts
+        )
         for s, d in zip(STEPS, digests, strict=True)
     ]
 

@@ -23,7 +23,9 @@ def settings(
     names: str = "n",
 ) -> list[Fact]:
     return [
-        WorkerSettings(step=s, rates={"fc.weight": r}, frozen=frozen, tied=dict(tied or {}), names=names)
+        WorkerSettings(
+            step=s, rates={"fc.weight": r}, frozen=frozen, tied=dict(tied or {}), names=names
+        )
         for s, r in zip(STEPS, rates, strict=True)
     ]
 

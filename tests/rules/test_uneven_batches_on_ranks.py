@@ -15,7 +15,9 @@ RULE = UnevenBatchesOnRanks()
 
 
 def rows(*changes: tuple[int, int]) -> list[Fact]:
-    return [BatchRows(step=step, rows=count, rank=0, location="train.py:5") for step, count in changes]
+    return [
+        BatchRows(step=step, rows=count, rank=0, location="train.py:5") for step, count in changes
+    ]
 
 
 def test_a_short_last_batch_on_one_worker_is_a_note() -> None:

@@ -1,7 +1,7 @@
 """Findings of all programs of the fault bench are the same in every engine.
 
-Each program is run once. Its run is then evaluated in this process, in a pool of processes, on local
-clusters of Dask and Ray, and by `mothtrap monitor`, and compared with what the job itself found.
+Each program is run once. Its run is then evaluated in this process, in a pool of processes, on
+local clusters of Dask and Ray, and by `mothtrap monitor`, and compared with what the job found.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ def test_findings_are_the_same_in_every_engine(tmp_path: Path) -> None:
         list(pool.map(lambda script: record(script, tmp_path), wanted))
     runs = tmp_path / "runs"
     inline = {p.stem: faults(mothtrap.open_run(runs / p.stem).findings) for p in wanted}
-    missed = [path.stem for path, is_faulty in wanted.items() if is_faulty and not inline[path.stem]]
+    missed = [
+        path.stem for path, is_faulty in wanted.items() if is_faulty and not inline[path.stem]
+    ]
     assert not missed
     verdicts = list(mothtrap.analyze(runs))
     assert {verdict.name: faults(verdict.findings) for verdict in verdicts} == inline

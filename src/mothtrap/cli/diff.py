@@ -76,9 +76,7 @@ def command(
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     runs = [open_run(name, config.runs_dir) for name in (first, second)]
     measured = open_run(perturbed, config.runs_dir) if perturbed is not None else None
-    found = difference(
-        runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore, perturbed=measured
-    )
+    found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore, perturbed=measured)
     if form == "json":
         click.echo(jsonable.shown(found))
     else:

@@ -33,7 +33,8 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     `same`: there is no difference in the `steps` that both runs have. `conditions` are what
     they were started with that differs, `divergence` is the first difference in the order of
     execution, `cause` its likely cause. `exact`: compared bit by bit, else within `rtol` and
-    `atol`; `measured`: within the differences that a perturbed run shows. `compared` says what could be compared, and how.
+    `atol`; `measured`: within the differences that a perturbed run shows. `compared` says what
+    could be compared, and how.
     """
 
     same: bool

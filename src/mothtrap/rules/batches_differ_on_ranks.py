@@ -90,6 +90,6 @@ class BatchesDifferOnRanks(Rule):
                 f"{len(own)} workers hold parts of one model, but its inputs differed between "
                 f"them in {len(unequal)} of {len(steps)} recorded steps"
             ),
-            evidence={"workers": len(own), "steps": unequal[:16]},
+            evidence={"workers": len(own), "steps": [*unequal[:16]]},
             location=own[min(own)][unequal[0]].location,
         )

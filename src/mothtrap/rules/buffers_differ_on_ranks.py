@@ -33,18 +33,19 @@ class BuffersDifferOnRanks(Rule):
         of normalizing layers differ, since many training scripts accept that.
 
     Stays quiet:
-        Buffers of a `DistributedDataParallel` that copies them before each forward
-        (`broadcast_buffers=True`, the default), `SyncBatchNorm`, buffers that no checkpoint holds,
-        and workers that do not average gradients.
+        Buffers of a `DistributedDataParallel` that copies them before each forward, which is the
+        default, `SyncBatchNorm`, buffers that no checkpoint holds, and workers that do not average
+        gradients.
 
     What to do:
         - Average the buffers over the workers when you change them: `dist.all_reduce(buffer)`.
         - Convert batch norms: `nn.SyncBatchNorm.convert_sync_batchnorm(model)`.
-        - Keep `broadcast_buffers=True` in `DistributedDataParallel`.
+        - Keep the default of `forward_sync_buffers` (`broadcast_buffers` before PyTorch 2.13) in
+          `DistributedDataParallel`.
         - Average the running averages over the workers before each evaluation and checkpoint.
 
     Example:
-        model = DistributedDataParallel(net, broadcast_buffers=False)   # net has batch norms
+        model = DistributedDataParallel(net, forward_sync_buffers=False)   # net has batch norms
 
     References:
         https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html

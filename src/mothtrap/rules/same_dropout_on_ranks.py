@@ -37,7 +37,7 @@ class SameDropoutOnRanks(Rule):
         models that are split over the workers (tensor parallelism), which need equal masks.
 
     What to do:
-        - After the model is created, seed each worker differently: `torch.manual_seed(seed + rank)`.
+        - When the model is created, seed each worker differently: `torch.manual_seed(seed + rank)`.
         - If all workers must draw the same numbers elsewhere, use a `torch.Generator` there.
 
     Example:
@@ -94,7 +94,7 @@ class SameDropoutOnRanks(Rule):
                     f"{more}: their random generators were in the same state in each of "
                     f"{len(equal)} recorded steps"
                 ),
-                evidence={"workers": len(told), "steps": equal[:16]},
+                evidence={"workers": len(told), "steps": [*equal[:16]]},
                 location=first.location,
             )
         ]

@@ -27,9 +27,7 @@ class WorkerCause:
     evidence: tuple[str, ...] = ()
 
 
-def worker_cause(
-    one: Run, many: Run, step: int, differing: frozenset[str]
-) -> WorkerCause | None:
+def worker_cause(one: Run, many: Run, step: int, differing: frozenset[str]) -> WorkerCause | None:
     """Explain a difference in losses or gradients at a step with the same batch.
 
     Args:

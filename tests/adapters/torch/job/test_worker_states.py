@@ -72,7 +72,8 @@ def test_buffers_that_a_wrapper_copies_are_left_out(second_of_two: None) -> None
     assert all(first.digests[name] != second.digests[name] for name in ("1", "2"))
     model = wrapped(net())
     assert not trained(model).observed(BufferDigests)
-    model = nn.parallel.DistributedDataParallel(net(), broadcast_buffers=False)
+    model = wrapped(net())
+    model.broadcast_buffers = False
     assert list(trained(model, 1).observed(BufferDigests)[0].digests) == ["1", "2"]
 
 

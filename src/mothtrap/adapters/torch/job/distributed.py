@@ -132,8 +132,8 @@ class DistributedObserver:
             self._job.contain_part("comparison of workers", look, whole, given)
         if not isinstance(whole, DistributedDataParallel):
             if module is whole and is_due and (ranks := ranks_with_parts(whole)):
-                called = self._batches.called_in_parts
-                self._job.contain_part("batches of replicas", called, ranks, given)
+                take = self._batches.called_in_parts
+                self._job.contain_part("batches of replicas", take, ranks, given)
             return
         if world_size_of(whole) < 2:
             return
