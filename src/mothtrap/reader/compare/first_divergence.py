@@ -126,12 +126,27 @@ def _differs(pair: Pair, joined: _Joined) -> Bools:
     if not known_KT.any():
         return differs_KT
     with np.errstate(invalid="ignore"):
-        apart_KT = np.where(known_KT, np.abs(third_KT - joined.first_KT), 0.0)
         size_KT = np.maximum(np.abs(joined.first_KT), np.abs(joined.second_KT))
-        least_T = apart_KT[:FIRST_MOMENTS].max(axis=0)
-        allowed_KT = ALLOWED * np.maximum(np.maximum.accumulate(apart_KT), least_T)
-        beyond_KT = np.abs(joined.second_KT - joined.first_KT) > allowed_KT + NEARLY * size_KT
+        allowed_KT = _allowed(joined.first_KT, third_KT, known_KT) + NEARLY * size_KT
+        beyond_KT = np.abs(joined.second_KT - joined.first_KT) > allowed_KT
     return np.where(known_KT, beyond_KT, differs_KT)
+
+
+def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
+    """Return by how much values may differ: `ALLOWED` times what rounding makes of them.
+
+    A value may change little by chance, so the median over the columns counts as the least
+    relative change, and the first moments share the largest change in them.
+    """
+    apart_KT = np.where(known_KT, np.abs(third_KT - first_KT), 0.0)
+    size_KT = np.where(known_KT, np.abs(first_KT), 0.0)
+    relative_KT = np.divide(apart_KT, size_KT, out=np.zeros_like(apart_KT), where=size_KT > 0)
+    relative_KT = np.maximum.accumulate(relative_KT)
+    early_T = relative_KT[:FIRST_MOMENTS][-1]
+    relative_KT = np.maximum(relative_KT, early_T)
+    usual_K = np.median(relative_KT, axis=1)
+    allowed: Floats = ALLOWED * np.maximum(relative_KT, usual_K[:, None]) * size_KT
+    return allowed
 
 
 @dataclass(frozen=True, slots=True, eq=False)
