@@ -28,6 +28,12 @@ from mothtrap.cli._options import format_option, runs_dir_option
     help="Absolute tolerance [default: 0; 1e-7 between runs with different numbers of workers].",
 )
 @click.option(
+    "--perturbed",
+    metavar="RUN",
+    help="A run like A, made with `mothtrap run --perturb`. It measures the tolerance between runs "
+    "with different numbers of workers.",
+)
+@click.option(
     "--ignore",
     multiple=True,
     metavar="GLOB",
@@ -42,6 +48,7 @@ def command(
     second: str,
     rtol: float | None,
     atol: float | None,
+    perturbed: str | None,
     ignore: tuple[str, ...],
     form: str,
     runs_dir: str | None,
@@ -58,6 +65,7 @@ def command(
     \b
     mothtrap diff before after
     mothtrap diff before after --rtol 1e-3      across devices or element types
+    mothtrap diff one many --perturbed rounding   one process and many workers
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
@@ -67,7 +75,8 @@ def command(
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     runs = [open_run(name, config.runs_dir) for name in (first, second)]
-    found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore)
+    measured = open_run(perturbed, config.runs_dir) if perturbed is not None else None
+    found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore, perturbed=measured)
     if form == "json":
         click.echo(jsonable.shown(found))
     else:

@@ -71,6 +71,12 @@ from mothtrap.core.run_names import check_name
     help="Recompute the first bad step while the job runs, and compare the results bit for bit.",
 )
 @click.option(
+    "--perturb",
+    is_flag=True,
+    default=None,
+    help="Change the initial weights by their rounding error, for `mothtrap diff --perturbed`.",
+)
+@click.option(
     "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
 )
 @click.option(

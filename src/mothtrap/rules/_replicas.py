@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mothtrap.core.facts.replicas import ReplicaDigests
+from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.window import Window
 
 Digests = dict[int, dict[str, str]]
@@ -34,6 +35,17 @@ class Difference:
     compared: int = 0
     last_equal: int | None = None
 
+    @property
+    def onset(self) -> int:
+        """Return the first step at which the workers may differ: the one after the last equal."""
+        return self.steps[0] if self.last_equal is None else self.last_equal + 1
+
+
+def world_size(window: Window) -> int:
+    """Return the largest number of workers that any worker reports; 1 if none does."""
+    parts = (window, *window.peers)
+    return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
+
 
 def digests_of(window: Window) -> dict[int, Digests]:
     """Return the digests of every worker that recorded some."""
@@ -42,6 +54,54 @@ def digests_of(window: Window) -> dict[int, Digests]:
         for part in (window, *window.peers)
     }
     return {worker: digests for worker, digests in found.items() if digests}
+
+
+def digests_averaged_by_hand(window: Window) -> dict[int, Digests]:
+    """Return digests of parameters that the script itself keeps equal on the workers.
+
+    These are parameters without a wrapper that had equal values on all workers before the first
+    step. At least one module must have changed and be equal after the first two recorded steps:
+    that happens only if gradients or weights are averaged. A module that becomes equal again
+    after a difference, as when weights are averaged now and then, is left out.
+    """
+    told = {p.worker: list(p.seen(UnwrappedDigests)) for p in (window, *window.peers)}
+    if len(told) < 2 or not all(told.values()):
+        return {}
+    by_step = {worker: {seen.step: seen.digests for seen in own} for worker, own in told.items()}
+    steps = sorted(set.intersection(*(set(own) for own in by_step.values())))
+    initial = [own[0].initial for own in told.values()]
+    names = [
+        name
+        for name, digest in initial[0].items()
+        if all(own.get(name) == digest for own in initial)
+    ]
+    equal = {
+        name: [len({own[step].get(name) for own in by_step.values()}) == 1 for step in steps]
+        for name in names
+    }
+    lowest = by_step[min(by_step)]
+    averaged = [
+        name
+        for name in names
+        if len(steps) > 1
+        and all(equal[name][:2])
+        and all(lowest[step].get(name) != initial[0][name] for step in steps[:2])
+    ]
+    if not averaged:
+        return {}
+    kept = {name for name in names if equal[name] == sorted(equal[name], reverse=True)}
+    return {
+        worker: {step: {n: d for n, d in own[step].items() if n in kept} for step in steps}
+        for worker, own in by_step.items()
+    }
+
+
+def trains_one_model(window: Window) -> bool:
+    """Return whether the workers average the gradients of one model, in a wrapper or by hand."""
+    wrapped = digests_of(window)
+    if len(wrapped) > 1 and differences(wrapped).compared:
+        return True
+    return bool(digests_averaged_by_hand(window))
 
 
 def differences(digests: Mapping[int, Digests]) -> Difference:
