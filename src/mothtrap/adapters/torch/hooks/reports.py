@@ -19,6 +19,7 @@ from mothtrap.core.facts.data import (
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
+    EqualViews,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -46,6 +47,7 @@ from mothtrap.core.facts.losses import (
     LossCall,
     LossSeries,
     MixedAxes,
+    PolicyLoss,
     TokenShares,
     TrainedTarget,
 )
@@ -101,11 +103,12 @@ IN_EACH_STEP: Final = (
 """Facts that are looked for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    EqualStates,
+    *(EqualStates, EqualViews),
     *(
         DetachedTerm,
         LossCall,
         MixedAxes,
+        PolicyLoss,
         TokenShares,
         TrainedTarget,
         HalfPrecision,
