@@ -77,7 +77,7 @@ def _shift(rows: Array, _: Array, rng: np.random.Generator) -> Array:
 def _brightness(rows: Array, _: Array, rng: np.random.Generator) -> Array:
     span = np.ptp(rows)
     change = rng.uniform(-0.1, 0.1, (len(rows), *[1] * (rows.ndim - 1))) * span
-    return np.clip(rows + change, rows.min(), rows.max()).astype(rows.dtype)
+    return np.asarray(np.clip(rows + change, rows.min(), rows.max()), rows.dtype)
 
 
 def _erase(rows: Array, _: Array, rng: np.random.Generator) -> Array:

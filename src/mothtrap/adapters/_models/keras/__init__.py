@@ -26,7 +26,6 @@ def accepts(model: Any) -> bool:
 
 def wrap(model: Any) -> WrappedModel:
     """Return a model as a function; it answers as in evaluation."""
-
     network = KerasNetwork(model, _fed)
     units = KerasUnits(network)
 
