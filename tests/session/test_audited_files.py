@@ -49,7 +49,7 @@ def test_permissions_of_the_file_and_of_its_folder_count(open_folder: Path) -> N
     assert who(model) == ("everyone", "everyone")
     open_folder.chmod(0o1777)
     assert who(model) == ("everyone", "owner")
-    open_folder.chmod(0o700)  # nobody else gets there
+    open_folder.chmod(0o700)  # others cannot enter it
     model.chmod(0o666)
     assert who(model) == ("owner", "owner")
 
