@@ -107,7 +107,7 @@ def test_the_page_has_no_script_and_asks_for_nothing() -> None:
 def test_a_healthy_run_has_a_page_too() -> None:
     page = Page(html.page(document(losses=())))
     assert "No findings." in page.text
-    assert "No loss was seen." in page.text
+    assert "No loss was recorded." in page.text
 
 
 def test_a_crash_without_a_finding_bears_its_sign() -> None:

@@ -298,7 +298,7 @@ def test_a_job_that_has_ended_can_be_asked_for_nothing(site: Site) -> None:
     body = json.dumps({"tensors": "gradients"}).encode()
     status, _, text = site.ask("/api/control/capture?run=healthy", "POST", body, X_Mothtrap="1")
     assert status == 409
-    assert "it takes no more requests" in json.loads(text)["error"]
+    assert "it takes no requests" in json.loads(text)["error"]
     assert site.ask("/api/control/explode?run=healthy", "POST", b"{}", X_Mothtrap="1")[0] == 404
     huge = b" " * 100_000
     assert site.ask("/api/control/capture?run=live", "POST", huge, X_Mothtrap="1")[0] == 400

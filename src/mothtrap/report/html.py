@@ -128,7 +128,7 @@ def _losses(document: Document) -> str:
     others = [f for f in document.summary.findings if f not in roots]
     chart = loss_chart(document.losses, [*roots, *others])
     if not chart:
-        return '<h2>Loss</h2><p class="soft">No loss was seen.</p>'
+        return '<h2>Loss</h2><p class="soft">No loss was recorded.</p>'
     return f"<h2>Loss</h2>{chart}"
 
 

@@ -146,7 +146,7 @@ def _chosen(finding: Finding) -> RenderableType:
 def _loss(run: Run, width: int) -> RenderableType:
     series = [s for s in run.scalars("loss", mode="train") if len(s.values_S)]
     if not series:
-        return Text("loss: none was seen", style="dim")
+        return Text("loss: none was recorded", style="dim")
     line = Text(no_wrap=True)
     last = float(series[0].values_S[-1])
     label, value = "loss ", f" {last:.4g}"
@@ -173,7 +173,7 @@ def _tensors(run: Run, width: int) -> RenderableType | None:
             Text(spark(values, max(10, width // 3))),
             Text("not finite" if odd else f"{ratio:.3g}x", style="bold red" if odd else ""),
         )
-    return Panel(table, title="gradient norm, last over own median", title_align="left")
+    return Panel(table, title="gradient norm: last value / median", title_align="left")
 
 
 def _worst(matrix: Matrix) -> list[tuple[str, Floats, float]]:

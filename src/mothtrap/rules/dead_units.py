@@ -92,6 +92,7 @@ class DeadUnits(Rule):
         "learning_rate_too_low",
         "overtraining",
         "token_ratio",
+        "zero_gradient",
     )
 
     warning_share: float = threshold(

@@ -24,8 +24,8 @@ LEAST_RISE = 4
 BACK_SHARE = 0.9
 """Share of the peak at which a rate counts as back; chosen by hand."""
 EARLY_SHARE = 0.16
-"""Share of the peak that tells a cosine from a triangle after a quarter of the rise: a cosine is
-at 0.09, a triangle at 0.22."""
+"""Share of the peak that distinguishes a cosine from a triangle after a quarter of the rise: a
+cosine is at 0.09, a triangle at 0.22."""
 
 
 @dataclass(frozen=True)

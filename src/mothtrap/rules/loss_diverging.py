@@ -177,7 +177,7 @@ class LossDiverging(Rule):
         if len(loss_S) and loss_S.min() < 0:
             return  # losses that change sign are never evaluated
         if not np.isfinite(series.values_S[-1]):
-            raise NotEnoughData("the newest loss is not finite")
+            raise NotEnoughData("the latest loss is not finite")
         start = _start_level(series, loss_S)
         level = float(np.quantile(loss_S[-self.lasting_steps :], 0.25))
         if series.total > len(series):

@@ -100,7 +100,7 @@ class LossNotDecreasing(Rule):
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if game:
-            raise NotApplicable("several losses play against each other and need not decrease")
+            raise NotApplicable("several losses compete with each other and need not decrease")
         if series.total > len(series):
             # The start was checked while it was in the window.
             return None

@@ -98,7 +98,7 @@ class LossSpike(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every loss series."""
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         if targets_move(window):
             raise NotApplicable("targets come from the model's own output, so they can jump")
         if has_few_rows(window):

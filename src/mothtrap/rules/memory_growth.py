@@ -153,7 +153,7 @@ class MemoryGrowth(Rule):
         parts = [part for part in np.array_split(bytes_S, QUARTERS) if len(part)]
         if len(parts) < QUARTERS:
             return None
-        # The lowest of each quarter: memory that is let go now and then comes back to it.
+        # The lowest of each quarter: memory that is released now and then falls back to it.
         lows = [float(part.min()) for part in parts]
         earlier = float(np.mean(np.concatenate(parts[: QUARTERS // 2])))
         later = float(np.mean(np.concatenate(parts[QUARTERS // 2 :])))

@@ -111,7 +111,8 @@ class NonfiniteWeight(Rule):
             fixes=tuple(fix for fix in self.fixes(window) if not (later and INITIAL in fix)),
             last_step=max(window.last_step, since),
             layers=tuple(names),
-            message=f"{names[0]}{more} contained {'NaN' if nan else 'infinite values'} {when}",
+            message=f"{names[0]}{more} {'have' if more else 'has'} contained "
+            f"{'NaN' if nan else 'infinite values'} {when}",
             evidence={"parameters": len(bad) or len(modules), "seen_at": seen},
             location=_made_at(window, since)
             or _location(window, names[0])

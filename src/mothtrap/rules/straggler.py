@@ -118,7 +118,7 @@ class Straggler(Rule):
                     workers=(worker,),
                     message=(
                         f"worker {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
-                        f"step, the others {1000 * others_s:.3g} ms, of {1000 * pace.step_s:.3g} ms"
+                        f"step of {1000 * pace.step_s:.3g} ms, the others {1000 * others_s:.3g} ms"
                     ),
                     evidence={
                         "value": pace.own_s,

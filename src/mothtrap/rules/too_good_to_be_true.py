@@ -1,4 +1,4 @@
-"""LOS409: the answer stands in the input, or is known too soon."""
+"""LOS409: the input contains the answer, or the loss falls too fast."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TooGoodToBeTrue(Rule):
     Stays quiet:
         Data whose classes are far apart in most columns. Targets that are the whole input, as in an
         autoencoder. Fewer than 3 columns. Models that begin with a low loss, such as pretrained
-        ones. Games.
+        ones. Competing losses (GAN).
 
     What to do:
         - Drop the named columns, and check how they are computed: do they contain anything that is

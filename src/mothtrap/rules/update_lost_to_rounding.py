@@ -94,7 +94,7 @@ class UpdateLostToRounding(Rule):
         if not looks:
             narrow = [f for f in known.values() if set(f.weight_dtypes) & set(NARROW)]
             if known and not narrow:
-                raise NotApplicable("no optimizer holds weights of 16 bits")
+                raise NotApplicable("no optimizer holds 16-bit weights")
             raise NotEnoughData("no observed range of steps is complete")
         judged = [
             look

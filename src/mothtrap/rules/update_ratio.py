@@ -92,7 +92,7 @@ class UpdateRatio(Rule):
         """Check every weight."""
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} samples of the change of weights")
+            raise NotEnoughData(f"fewer than {self.samples} weight changes were sampled")
         value_ST = self.num_steps * _against(window, ratios, self.epsilon)
         trains_ST = training_at(window, ratios)
         found: list[tuple[int, int, int, bool]] = []
@@ -134,7 +134,7 @@ class UpdateRatio(Rule):
 
 
 def _against(window: Window, ratios: Ratios, epsilon: float) -> Floats:
-    """Return the ratios to the norm plus `epsilon`; where that is not known, to the norm."""
+    """Return the ratios to the norm plus `epsilon`, or to the norm if it is unknown."""
     norms = window.matrix("weight", "l2")
     if norms is None:
         return ratios.values_ST

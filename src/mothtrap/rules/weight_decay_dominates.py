@@ -110,7 +110,7 @@ class WeightDecayDominates(Rule):
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the loss history is not known")
+            raise NotEnoughData("the loss history is unknown")
         share = float(sizes.joint()[-1] / sizes.joint()[0])
         if share > self.shrunk_share or level < self.lost_share:
             return []
@@ -171,8 +171,9 @@ class WeightDecayDominates(Rule):
             count=int(wins_S.sum()),
             layers=tuple(sizes.tensors[i].name for i in np.argsort(share_T)[:5]),
             message=(
-                f"the weight decay of {facts.optimizer} ({facts.weight_decay:g}) {how}: weights "
-                f"have shrunk to {100 * share:.2g} % and the loss is at {level:.2g}x its start"
+                f"the weight decay of {facts.optimizer} ({facts.weight_decay:g}) {how}: the "
+                f"weights have shrunk to {100 * share:.2g} %, and the loss is {level:.2g}x its "
+                "initial value"
             ),
             evidence={
                 "value": typical,

@@ -59,7 +59,7 @@ class WrongSign(Rule):
         Losses with several terms, such as an entropy bonus or a policy gain. Losses of weighted
         single rows, as with an advantage. Losses not traced to an operation, such as the
         log-likelihood of a density, as long as they stay within `unbounded_factor`. Losses that dip
-        below 0 and come back. Games, in which one player's loss is negated on purpose.
+        below 0 and come back. GANs, in which one player's loss is negated on purpose.
 
     What to do:
         - PyTorch: Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`.
@@ -257,7 +257,7 @@ def _terms(window: Window) -> dict[str, str]:
         # Of micro-batches there are several calls a step, each alone in its backward.
         alone = a_step[call.series, call.step] == 1 if call.alone is None else call.alone
         same = found.get(str(call.series), call.operation) == call.operation
-        # Losses of single rows may be weighed by what is negative, such as an advantage.
+        # Losses of single rows may be weighted by negative values, such as an advantage.
         whole = call.reduction != "none" or "mul" not in (call.above or ("mul",))
         found[str(call.series)] = call.operation if alone and same and whole else ""
     return found

@@ -13,7 +13,9 @@ from mothtrap.core.documented import Documented
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.marks import Mark
+from mothtrap.core.probed import Probed
 from mothtrap.core.runs import Overhead, RuleStatus
+from mothtrap.core.served import Served
 from mothtrap.core.steps import Mode
 from mothtrap.reader.files.statistic_rows import StatisticRows
 from mothtrap.reader.files.worker_view import WorkerView
@@ -27,7 +29,7 @@ from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
 from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import Style
-from mothtrap.report.summary import RunSummary, unit_of
+from mothtrap.report.summary import RunSummary, counted, size_of
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.store.marks import read_marks
 from mothtrap.web.axes import axes
@@ -61,9 +63,10 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
 
     `views` are views of the page that the run has data for, of those that may be empty.
-    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. `gaps` are stretches of
-    steps that were not watched, `guarded` says what the guard did. `losses` are curves;
-    metrics in a run that has no loss.
+    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. The `steps` of a probe
+    or serve run are rows or predictions. `size` says how many there are, in words. `gaps` are
+    stretches of steps that were not watched, `guarded` says what the guard did. `losses` are
+    curves; metrics in a run that has no loss.
     """
 
     name: str
@@ -75,6 +78,10 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     severity: str
     steps: int
+    size: str
+    probed: Probed | None
+    files: tuple[str, ...]
+    served: Served | None
     attempts: int
     workers: tuple[int, ...]
     started_s: float
@@ -188,7 +195,11 @@ def run_answer(
         ending=ending_word(run),
         verdict=summary.verdict,
         severity=worst.value if worst is not None else "",
-        steps=run.steps,
+        steps=counted(run)[0],
+        size=size_of(run),
+        probed=run.probed,
+        files=summary.files,
+        served=run.served,
         attempts=run.attempts,
         workers=run.workers,
         started_s=info.created_s if info else 0.0,
@@ -213,7 +224,7 @@ def run_answer(
         replay=_replay(summary),
         replayed=summary.replay.told() if summary.replay is not None else (),
         called=summary.called or run.id,
-        unit=unit_of(run),
+        unit=counted(run)[1],
         losses=losses_of(run),
         axes=tuple(axes(run)),
         machine=opened.machine,

@@ -17,7 +17,7 @@ from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.run_facts import LISTED_BYTES
 from mothtrap.reader.runs import own_columns
 from mothtrap.report.ending import ending_word
-from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.report.summary import RunSummary, size_of, summarize
 from mothtrap.store.run_fingerprint import Fingerprint
 from mothtrap.web.known_rules import known_causes
 from mothtrap.web.row_cache import ListedRun, Row
@@ -80,6 +80,7 @@ def _row(name: str, run: Run, summary: RunSummary, started_s: float) -> Row:
         severity=worst.value if worst is not None and worst is not Severity.INFO else "",
         verdict=summary.verdict,
         steps=run.steps,
+        size=size_of(run),
         active_s=last_activity_s(run),
         script=script_of(command),
         commit=_commit(run),

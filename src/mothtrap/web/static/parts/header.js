@@ -53,9 +53,9 @@ function Alive() {
   const added = about.cost ? duration(about.overhead.added_seconds) : "";
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
-    <span>${about.unit} ${number(now.steps)}</span>
+    <span>${about.probed || about.served ? about.size : `${about.unit} ${number(now.steps)}`}</span>
     ${about.gaps.length > 0 && html`<span class="muted"
-      title="The other steps were not watched: looking at each would cost more than the budget.">
+      title="The other steps were not observed: observing every step would exceed the overhead budget.">
       watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}
     ${now.state === "running" && now.rate > 0 && html`<span>${number(Number(now.rate.toPrecision(2)))} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}

@@ -26,7 +26,7 @@ export function Overview() {
     <div class="columns">
       <div><${Traceback} about=${about.value} />
         ${about.value.state === "crashed" && html`<${OutputEnd} />`}
-        <${Loss} about=${about.value} found=${found.value} />
+        ${!about.value.probed && !about.value.served && html`<${Loss} about=${about.value} found=${found.value} />`}
         <${Worst} found=${found.value} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
     </div>`;
@@ -162,7 +162,7 @@ function Loss({ about, found }) {
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
   DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run", SYS: "Speed",
-  TRE: "Trees", EST: "Estimators" };
+  TRE: "Trees", EST: "Estimators", BEH: "Behavior" };
 
 function Rules({ found }) {
   const families = new Map();

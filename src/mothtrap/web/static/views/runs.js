@@ -138,7 +138,7 @@ function Table({ rows, ticked, columns }) {
         row.group ? html` <span class="tag">${row.group}</span>` : ""}${
         row.tags.map((tag) => html` <span class="tag" key=${tag}>${tag}</span>`)}</th>
       <td class="told" title=${row.verdict}><div>${row.problem ? row.problem : html`<${Status} of=${signOf(row)} quiet /> ${row.verdict}`}</div></td>
-      <td class="number">${number(row.steps)}</td>
+      <td class="number">${row.kind === "probe" || row.kind === "serve" ? row.size : number(row.steps)}</td>
       <td>${moment(row.started_s)}</td>
       ${columns.map((id) => html`<td key=${id} class="number">${cellOf(row, id)}</td>`)}
       <td>${row.active_s ? `${duration(Date.now() / 1000 - row.active_s)} ago` : ""}</td>
@@ -150,7 +150,8 @@ function signOf(row) {
   if (row.pending) return "pending";
   if (row.severity) return row.severity;
   if (row.state === "crashed") return "crashed";
-  return row.steps && row.evaluated ? "ok" : "not_enough_data";
+  const measured = row.steps || row.kind === "probe" || row.kind === "serve";
+  return measured && row.evaluated ? "ok" : "not_enough_data";
 }
 
 function Pages({ page }) {
