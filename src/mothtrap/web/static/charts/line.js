@@ -6,7 +6,7 @@ import uPlot from "uplot";
 import { number, shortCurve, ticks } from "../format.js";
 import { html } from "../html.js";
 import { spoken } from "../state.js";
-import { color, seriesColor } from "./colors.js";
+import { color, onColors, seriesColor } from "./colors.js";
 import { Drawing } from "./drawing.js";
 import { nearest, splits, xRange, yRange } from "./scale.js";
 
@@ -33,6 +33,7 @@ export function LineChart(props) {
   const [at, setAt] = useState(null);
   const [table, setTable] = useState(false);
   const [near, setNear] = useState([]);
+  const [, render] = useState(0);
   latest.current.near = near[0] ?? -1;
 
   const move = (step, aloud) => {
@@ -52,11 +53,13 @@ export function LineChart(props) {
       if (width && width !== plot.width) plot.setSize({ width, height });
     });
     watched.observe(room.current);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const redraw = () => plot.redraw(false, true);
-    scheme.addEventListener("change", redraw);
+    const quiet = onColors(() => {
+      render((before) => before + 1);
+      requestAnimationFrame(() => chart.current?.redraw(false, true));
+    });
     return () => {
-      scheme.removeEventListener("change", redraw);
+      quiet();
+      chart.current = null;
       watched.disconnect();
       plot.destroy();
     };
