@@ -79,6 +79,9 @@ class OutputTee:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
         """Copy what is left; processes that outlive the job are not waited for."""
         self._over.set()
         for thread in self._threads:
