@@ -14,6 +14,7 @@ import select
 import stat
 import termios
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,8 @@ STREAMS = (1, 2)
 READ_BYTES = 1 << 16
 POLL_S = 0.2
 """Pause between two looks at the size of the window and at the end; chosen by hand."""
+LAST_S = 2.0
+"""Longest time to copy what is left; chosen by hand: a process that outlives the job may write on."""
 MOST_HELD_BYTES = 1 << 16
 """Longest line that is masked as a whole; chosen by hand. A longer one is masked in pieces."""
 
@@ -92,8 +95,11 @@ class OutputTee:
             channel.close()
 
     def _copy(self, channel: _Channel) -> None:
-        while True:
+        end_s = float("inf")
+        while time.monotonic() < end_s:
             is_last = self._over.is_set()
+            if is_last:
+                end_s = min(end_s, time.monotonic() + LAST_S)
             channel.follow_window()
             ready, _, _ = select.select([channel.outer], [], [], 0 if is_last else POLL_S)
             if not ready:
