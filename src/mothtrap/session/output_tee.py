@@ -27,7 +27,7 @@ READ_BYTES = 1 << 16
 POLL_S = 0.2
 """Pause between two looks at the size of the window and at the end; chosen by hand."""
 LAST_S = 2.0
-"""Longest time to copy what is left; chosen by hand: a process that outlives the job may write on."""
+"""Longest time to copy what is left; chosen by hand: a process that outlives the job may go on."""
 MOST_HELD_BYTES = 1 << 16
 """Longest line that is masked as a whole; chosen by hand. A longer one is masked in pieces."""
 
@@ -112,8 +112,9 @@ class OutputTee:
                 return
             if not data:
                 return
+            is_read = channel.pass_on(data)
             self._log.append(data)
-            if not channel.pass_on(data):
+            if not is_read:
                 channel.close()
                 return
 
@@ -184,7 +185,6 @@ class _MaskedLog:
             self._held = b""
 
     def _write(self, data: bytes) -> None:
-        lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
-        text = "".join(map(without_secrets, lines))
+        text = without_secrets(data.decode("utf-8", "surrogateescape"))
         with suppress(OSError):
             self._log.append(text.encode("utf-8", "surrogateescape"))
