@@ -138,7 +138,7 @@ def _chosen(finding: Finding) -> RenderableType:
     if finding.caused_by:
         lines.append(f"follows from {', '.join(finding.caused_by)}\n")
     elif finding.fixes:
-        lines.append(f"try: {_safe(finding.fixes[0])}\n")
+        lines.append(f"Fix: {_safe(finding.fixes[0])}\n")
     lines.rstrip()
     return Panel(lines or Text(_safe(finding.message)), title=finding.code, title_align="left")
 
