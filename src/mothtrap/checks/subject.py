@@ -15,7 +15,7 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
 
 if TYPE_CHECKING:
-    from mothtrap.checks.parts import PartSeen
+    from mothtrap.checks.part_seen import PartSeen
     from mothtrap.checks.resumed import Resumed
 
 Array = npt.NDArray[Any]
@@ -90,6 +90,7 @@ class Subject:
         deadline: monotonic seconds at which the check's time ends.
         part: how the one part of the script ran that is checked; None without one.
         resume: runs the script until its checkpoint, and resumes it; None if it is not known how.
+        sources: the data sets that feed training, as rows of the table of layers.
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
@@ -100,6 +101,7 @@ class Subject:
     deadline: float = float("inf")
     part: PartSeen | None = None
     resume: Callable[[], Resumed] | None = None
+    sources: Sequence[LayerRow] = ()
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
     learned: list[Entry] = field(default_factory=list)
