@@ -215,8 +215,7 @@ class KerasChecking:
                 return
         waiting = len(self._checks)
         results = [
-            self._made(check, step, sets, waiting - n, why)
-            for n, check in enumerate(self._checks)
+            self._made(check, step, sets, waiting - n, why) for n, check in enumerate(self._checks)
         ]
         self._finish(results, "")
 
