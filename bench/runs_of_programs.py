@@ -21,7 +21,7 @@ class Program:
     """One run to make: a script with a seed, as it is or as its repaired twin.
 
     `command` holds the words between `mothtrap` and the script, and `codes` the exit codes of a run
-    that can be judged.
+    that can be judged. `options` are further arguments of the script.
     """
 
     script: Path
@@ -29,25 +29,32 @@ class Program:
     healthy: bool = False
     command: tuple[str, ...] = ("run",)
     codes: tuple[int, ...] = (0,)
+    options: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of the run, and of its folder."""
-        return f"{self.script.stem}-{self.seed}{'-healthy' if self.healthy else ''}"
+        end = "-healthy" if self.healthy else "".join(self.options).replace("--", "-")
+        return f"{self.script.stem}-{self.seed}{end}"
 
     @property
     def arguments(self) -> list[str]:
         """Return the arguments of `mothtrap run`."""
-        return [str(self.script), "--seed", str(self.seed), *["--healthy"] * self.healthy]
+        chosen = [*self.options, *["--healthy"] * self.healthy]
+        return [str(self.script), "--seed", str(self.seed), *chosen]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of a program under mothtrap; `error` says why there is nothing to judge."""
+    """Outcome of a program under mothtrap; `error` says why there is nothing to judge.
+
+    `printed` is what the script wrote to its standard output.
+    """
 
     program: Program
     record: dict
     error: str = ""
+    printed: str = ""
 
     def findings(self, *severities: str) -> list[dict]:
         """Findings of these severities, the worst and earliest first."""
@@ -93,7 +100,7 @@ def run(program: Program, runs_dir: Path) -> Outcome:
         return Outcome(program=program, record={}, error=shown.stderr[-800:])
     record = json.loads(shown.stdout)
     trouble = [f"{e['part']}: {e['error']}" for e in record.get("tool_errors", [])]
-    return Outcome(program=program, record=record, error="; ".join(trouble))
+    return Outcome(program=program, record=record, error="; ".join(trouble), printed=done.stdout)
 
 
 def _mothtrap(words: Iterable[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -1,4 +1,4 @@
-"""The training script under test, as checks see it: its data sets, batches, and one step."""
+"""The training script under test, as checks see it: its datasets, batches, and one step."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
 """Parts of a subject that may be missing: one recorded step as a function, the script's own
-loop repeated from that step, and its data sets."""
+loop repeated from that step, and its datasets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Samples of a data set.
+    """Samples of a dataset.
 
     Attributes:
         indices: of the samples, in the order asked for; samples that could not be read are
             left out here and below.
         inputs: one array per input, with one row per sample. An array has the dtype `object`
             if the samples differ in shape.
-        targets: one row per sample; None for a data set without targets.
+        targets: one row per sample; None for a dataset without targets.
     """
 
     indices: tuple[int, ...]
@@ -42,7 +42,7 @@ class Rows:
 
 
 class DataSet(Protocol):
-    """A data set that a loader of the script read in the watched steps.
+    """A dataset that a loader of the script read in the watched steps.
 
     Attributes:
         name: the variable or class, for messages.
@@ -52,8 +52,8 @@ class DataSet(Protocol):
         drawn: indices drawn in the watched steps, in order; empty if not known.
         random: reading one sample twice gives different values (augmentation).
         shuffled: its loader draws samples in random order.
-        base: number of the data set that the samples lie in; parts of one have the same number.
-        places: index of each sample in that data set; None = the same index.
+        base: number of the dataset that the samples lie in; parts of one have the same number.
+        places: index of each sample in that dataset; None = the same index.
         handed: rows of each watched batch, as the loader handed them over; empty if not known.
     """
 
@@ -134,5 +134,5 @@ class Subject:
         return self.step.forward
 
     def of(self, role: Literal["train", "evaluation"]) -> tuple[DataSet, ...]:
-        """Return the data sets of a role."""
+        """Return the datasets of a role."""
         return tuple(one for one in self.datasets if one.role == role)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     "--select", metavar="CODES", help="Rules and checks to run, by code or family: PRE1,PRE104."
 )
 @click.option(
-    "--restart", is_flag=True, help="Start the script again for each trial, rather than copy it."
+    "--restart", is_flag=True, help="Start the script again for each trial, instead of forking it."
 )
 @click.option(
     "--part",
@@ -109,10 +109,10 @@ def command(
 ) -> None:
     """Check a training script before its long run.
 
-    Runs the first steps of the unchanged script, then repeats one step several times and changes
-    one thing each time: does every parameter get a gradient, can the model learn one batch, does it
-    use its input? Then it ends the script. Files that the script writes go to a scratch folder;
-    your own files are not changed.
+    Runs the first steps of the unchanged script, then repeats one step several times with one
+    change each time. This answers questions such as: Does every parameter get a gradient? Can the
+    model learn one batch? Does it use its input? Then the command ends the script. Files that the
+    script writes go to a scratch folder; your own files are not changed.
 
     Options of mothtrap come before the target; everything after it is passed to the script. Exit
     code 1: a finding is at least as severe as --fail-on. Exit code 2: nothing could be checked.

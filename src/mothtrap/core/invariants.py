@@ -257,7 +257,7 @@ def shipped() -> tuple[str, ...]:
 def text(invariants: Sequence[Invariant | contracts.Entry], learned_from: Sequence[str]) -> str:
     """Return a file that holds these invariants, each under a sentence that says it."""
     lines = [
-        "# Invariants of healthy runs. Delete those that need not hold.",
+        "# Invariants of healthy runs. Delete the ones that need not hold.",
         f"version = {VERSION}",
         f"learned_from = {_list(learned_from, len('learned_from = '))}",
     ]

@@ -203,7 +203,7 @@ def _check_prefixes(key: str, prefixes: Iterable[str], codes: Mapping[str, str])
     for prefix in prefixes:
         if not any(code.startswith(prefix) for code in codes):
             raise ConfigError(
-                f"configuration: {key} holds {prefix!r}, which no rule code begins with"
+                f"configuration: {key} contains {prefix!r}, but no rule code begins with it"
                 f"{_meant(prefix, codes, families)}; families are: {', '.join(families)}"
             )
 

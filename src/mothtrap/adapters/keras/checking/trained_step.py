@@ -83,14 +83,14 @@ class KerasStep:
         """
         if loss is not None or step is not None or optimizer is not None:
             raise MothtrapError(
-                "check: a model of Keras has its loss and optimizer by `compile`; give it and "
-                "the batches alone"
+                "check: a Keras model gets its loss and optimizer from `compile`; pass only the "
+                "model and the batches"
             )
         if not model.compiled:
             raise MothtrapError("check: call `compile` on the model first")
         batches = [batch_of(given) for given, _ in zip(loader, range(MAX_BATCHES), strict=False)]
         if not batches:
-            raise MothtrapError("check: the loader gives no batch")
+            raise MothtrapError("check: the loader yields no batch")
         if not model.built:
             model(batches[0][0])
         return cls(model, batches)

@@ -260,7 +260,7 @@ class Checking:
         sets = self._loaders.sets(self._recording) if "datasets" in check.uses else ()
         missing = dict(self._missing)
         if not sets:
-            missing["datasets"] = "the script reads no data set through a DataLoader"
+            missing["datasets"] = "the script reads no dataset through a DataLoader"
         task = "" if step.loss is None else step.loss.task
         return Subject(
             recorded=step,
