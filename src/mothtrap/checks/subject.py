@@ -54,7 +54,6 @@ class DataSet(Protocol):
         shuffled: its loader draws samples in random order.
         base: number of the dataset that the samples lie in; parts of one have the same number.
         places: index of each sample in that dataset; None = the same index.
-        handed: rows of each watched batch, as the loader handed them over; empty if not known.
     """
 
     name: str
@@ -66,7 +65,10 @@ class DataSet(Protocol):
     shuffled: bool
     base: int
     places: Sequence[int] | None
-    handed: Sequence[Rows]
+
+    @property
+    def handed(self) -> Sequence[Rows]:
+        """Rows of each watched batch, as the loader handed them over; empty if not known."""
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.
