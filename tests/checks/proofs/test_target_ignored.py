@@ -32,6 +32,11 @@ def test_targets_that_are_made_of_the_predictions_are_found() -> None:
         assert "made of the predictions" in found.message
 
 
+def test_a_line_without_noise_is_no_fault() -> None:
+    x = torch.linspace(-1, 1, 16)[:, None]
+    assert passes("PRE107", nn.Linear(1, 1), [(x, 3 * x + 2)], nn.MSELoss())
+
+
 def test_a_loss_of_the_targets_is_no_fault() -> None:
     assert passes("PRE107", network(), table(), nn.CrossEntropyLoss())
 
