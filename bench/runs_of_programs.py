@@ -18,30 +18,43 @@ WARNING_OR_WORSE = ("error", "warning")
 
 @dataclass(frozen=True, kw_only=True)
 class Program:
-    """One run to make: a script with a seed, as it is or as its repaired twin."""
+    """One run to make: a script with a seed, as it is or as its repaired twin.
+
+    `command` holds the words between `mothtrap` and the script, and `codes` the exit codes of a run
+    that can be judged. `options` are further arguments of the script.
+    """
 
     script: Path
     seed: int
     healthy: bool = False
+    command: tuple[str, ...] = ("run",)
+    codes: tuple[int, ...] = (0,)
+    options: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
         """The name of the run, and of its folder."""
-        return f"{self.script.stem}-{self.seed}{'-healthy' if self.healthy else ''}"
+        end = "-healthy" if self.healthy else "".join(self.options).replace("--", "-")
+        return f"{self.script.stem}-{self.seed}{end}"
 
     @property
     def arguments(self) -> list[str]:
         """Return the arguments of `mothtrap run`."""
-        return [str(self.script), "--seed", str(self.seed), *["--healthy"] * self.healthy]
+        chosen = [*self.options, *["--healthy"] * self.healthy]
+        return [str(self.script), "--seed", str(self.seed), *chosen]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of a program under mothtrap; `error` says why there is nothing to judge."""
+    """Outcome of a program under mothtrap; `error` says why there is nothing to judge.
+
+    `printed` is what the script wrote to its standard output.
+    """
 
     program: Program
     record: dict
     error: str = ""
+    printed: str = ""
 
     def findings(self, *severities: str) -> list[dict]:
         """Findings of these severities, the worst and earliest first."""
@@ -76,8 +89,9 @@ def run(program: Program, runs_dir: Path) -> Outcome:
     """Run one program, away from any configuration, and read what was said of it."""
     runs_dir.mkdir(parents=True, exist_ok=True)
     run_options = ["--runs-dir", str(runs_dir), "--name", program.name]
-    done = _mothtrap(["run", *run_options, *program.arguments], runs_dir)
-    if done.returncode:
+    first, *more = program.command
+    done = _mothtrap([first, *run_options, *more, *program.arguments], runs_dir)
+    if done.returncode not in program.codes:
         return Outcome(
             program=program, record={}, error=f"exit code {done.returncode}: {done.stderr[-800:]}"
         )
@@ -86,7 +100,7 @@ def run(program: Program, runs_dir: Path) -> Outcome:
         return Outcome(program=program, record={}, error=shown.stderr[-800:])
     record = json.loads(shown.stdout)
     trouble = [f"{e['part']}: {e['error']}" for e in record.get("tool_errors", [])]
-    return Outcome(program=program, record=record, error="; ".join(trouble))
+    return Outcome(program=program, record=record, error="; ".join(trouble), printed=done.stdout)
 
 
 def _mothtrap(words: Iterable[str], cwd: Path) -> subprocess.CompletedProcess[str]:

@@ -136,9 +136,7 @@ def test_the_time_that_a_check_adds_is_no_overhead(
 def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "splits.py", "--leak", options=("--select", "PRE301,PRE401"))
     assert outcome.returncode == 1, outcome.stderr
-    assert "30 of 130 samples of the evaluation on TensorDataset" in " ".join(
-        outcome.stderr.split()
-    )
+    assert "30 of 130 evaluation samples of TensorDataset" in " ".join(outcome.stderr.split())
     assert "scores to beat (dummy accuracy" in outcome.stderr
     record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
@@ -147,7 +145,7 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
 def test_the_table_that_a_forest_is_fitted_to_is_checked(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "tables.py", "--leak", options=("--select", "PRE104,PRE3"))
     assert outcome.returncode == 1, outcome.stderr
-    assert "40 of 143 rows read of the evaluation" in " ".join(outcome.stderr.split())
+    assert "40 of 143 evaluation rows" in " ".join(outcome.stderr.split())
     assert "there is no training step to repeat" in " ".join(outcome.stderr.split())
 
 

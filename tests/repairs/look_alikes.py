@@ -218,13 +218,13 @@ LOOK_ALIKES = {
         "nonfinite_loss",
         {**ZERO, "message": ZERO["message"].replace("from 0", "from -1")},
         LOG,
-        "negative in places",
+        "arguments are negative",
     ),
     "overflow": (
         "nonfinite_loss",
         {**ZERO, "message": "the loss is inf; torch.exp made it from finite values"},
         LOG,
-        "not the logarithm of a 0",
+        "not a logarithm of 0",
     ),
     "loss of keywords": (
         "loss_arguments_swapped",
@@ -242,7 +242,7 @@ LOOK_ALIKES = {
         "optimizer_reset",
         {"location": "train.py:2"},
         "def train(model):\n    opt = Adam(model.parameters())\n",
-        "in no loop",
+        "not in a loop",
     ),
     "two fills": (
         "symmetric_initialization",
@@ -266,13 +266,13 @@ LOOK_ALIKES = {
         "unnormalized_input",
         {"message": "0 (Linear) gets data from 0 to 9812: their root mean square is 122"},
         NET.format("self.out(x)"),
-        "no pixels",
+        "not pixels",
     ),
     "scaled already": (
         "unnormalized_input",
         PIXELS,
         NET.format("self.out(x / 255)"),
-        "scales its input already",
+        "already scales its input",
     ),
     "frozen backbone": (
         "frozen_parameters",

@@ -9,8 +9,9 @@ from tests.rules.windows import LOSS, series, window
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.facts.trainers import UndividedLoss
+from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Series
 from mothtrap.rules.accumulation_not_averaged import AccumulationNotAveraged
 
 N = 30
@@ -18,7 +19,7 @@ N = 30
 
 def check(
     micro_batches: np.ndarray | int = 4,
-    *others: Fact,
+    *others: Fact | Series,
     optimizer: str = "SGD",
     calls: int = 1,
     **more: Any,
@@ -63,15 +64,49 @@ def test_adam_does_not_mind() -> None:
     [
         {"above": ("div",)},
         {"above": ("mul", "mean")},
-        {"reduction": "sum"},
-        {"reduction": None, "above": ("sum",)},
-        {"alone": False},
+        {"reduction": "sum", "optimizer": "Adam"},
+        {"reduction": "sum", "above": ("div",)},
+        {"alone": False, "above": ("div", "add")},
         {"above": None},
     ],
-    ids=["divided", "multiplied", "a sum", "a sum by hand", "several terms", "not read"],
+    ids=["divided", "multiplied", "a sum", "a divided sum", "a divided sum of terms", "not read"],
 )
 def test_stays_quiet(more: dict[str, Any]) -> None:
     assert check(**more) == []
+
+
+@pytest.mark.parametrize("more", [{"reduction": "sum"}, {"reduction": None, "above": ("sum",)}])
+def test_a_sum_over_rows_is_a_note(more: dict[str, Any]) -> None:
+    [finding] = check(**more)
+    assert finding.severity is Severity.INFO
+    assert "the loss is a sum over rows" in finding.message
+    assert 'reduction="mean"' in finding.fixes[0]
+
+
+def test_a_sum_over_rows_matters_to_adam_where_it_is_clipped() -> None:
+    clipped = series("clip_limit", np.ones(N), of="")
+    assert check(4, clipped, reduction="sum", optimizer="Adam")
+
+
+def test_a_term_that_is_never_divided_is_a_note() -> None:
+    weighted = LossCall(
+        step=1, operation="elementwise", series=LOSS, reduction="mean", above=("add", "mul")
+    )
+    [finding] = check(4, weighted, alone=False, above=("add",))
+    assert finding.severity is Severity.INFO
+    assert "a term of the loss is never divided" in finding.message
+
+
+def test_the_rest_of_a_pass_that_a_trainer_divides_by_all_is_a_note() -> None:
+    trainer = TrainerSettings(
+        step=0, trainer="Trainer of Lightning", model="Net", accumulates=4, divides_by_all=True
+    )
+    counts = np.where(np.arange(N) % 10 == 9, 2, 4)
+    [finding] = check(counts, trainer, above=("div",))
+    assert (finding.severity, finding.step, finding.count) == (Severity.INFO, 9, 3)
+    assert "only 2 micro-batches" in finding.message
+    assert check(4, trainer, above=("div",)) == []
+    assert check(counts, above=("div",)) == []
 
 
 def test_one_backward_a_step_is_not_its_concern() -> None:

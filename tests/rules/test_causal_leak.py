@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from tests.rules.windows import LOSS, loss, window
@@ -50,6 +51,14 @@ def test_and_an_error_once_the_loss_shows_that_they_are_copied() -> None:
 
 def test_what_may_be_an_autoencoder_is_no_error() -> None:
     assert check(calls((0,), ""), 0.01)[0].severity is Severity.WARNING
+
+
+def test_a_decoder_that_is_given_its_targets_is_reported() -> None:
+    given = TargetSample(dtype="int64", count=40, input_offsets=(0, 1), decoded=True)
+    seen = [msgspec.structs.replace(call(step, None), targets=given) for step in STEPS]
+    [finding] = check(seen, math.log(4))
+    assert finding.severity is Severity.WARNING
+    assert "the targets are the inputs of the decoder at the same position" in finding.message
 
 
 def test_one_look_proves_nothing() -> None:

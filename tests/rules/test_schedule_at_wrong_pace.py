@@ -9,7 +9,9 @@ from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.schedule_at_wrong_pace import ScheduleAtWrongPace
 
 
-def check(planned: int, calls: int, *, steps: int = 200, passes: int = 10) -> list[Finding]:
+def check(
+    planned: int, calls: int, *, steps: int = 200, passes: int = 10, warms_up: bool = False
+) -> list[Finding]:
     ended = ScheduleEnded(
         step=steps - 1,
         schedule="OneCycleLR",
@@ -18,6 +20,7 @@ def check(planned: int, calls: int, *, steps: int = 200, passes: int = 10) -> li
         calls=calls,
         steps=steps,
         passes=passes,
+        warms_up=warms_up,
         location="train.py:7",
     )
     return ScheduleAtWrongPace().check(window(ended))
@@ -33,6 +36,14 @@ def test_a_schedule_of_steps_that_is_called_for_each_pass_is_reported() -> None:
 def test_a_schedule_of_passes_that_is_called_in_each_step_is_reported() -> None:
     [finding] = check(10, 200)
     assert "reaches the end of the schedule after 5% of the training" in finding.message
+
+
+def test_a_warm_up_that_is_called_for_each_pass_is_a_note() -> None:
+    [finding] = check(150, 10, warms_up=True)
+    assert finding.severity is Severity.INFO
+    assert finding.message.endswith("the warm-up never ends")
+    assert check(20, 10, warms_up=True) == []
+    assert check(500, 10, warms_up=True) == []
 
 
 @pytest.mark.parametrize(

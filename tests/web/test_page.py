@@ -55,12 +55,11 @@ def test_every_view_of_a_run_says_what_there_is(watched: Watched, site: Site, ru
     verdict.get_by_text(re.compile(re.escape(SAID[run]), re.IGNORECASE)).first.wait_for()
     page.get_by_role("link", name=re.compile("^Findings")).click()
     page.get_by_role("heading", name="Rules").or_(page.get_by_text("No rule has")).first.wait_for()
-    page.get_by_role("link", name="Curves", exact=True).click()
-    names = page.get_by_role("listbox", name="Scalars")
-    names.wait_for()
-    if run != "empty":
+    if run != "empty":  # without data it has neither
+        page.get_by_role("link", name="Curves", exact=True).click()
+        page.get_by_role("listbox", name="Scalars").wait_for()
         page.get_by_role("img", name=re.compile("train.loss")).wait_for()
-    page.get_by_role("link", name="Logs").click()
+    page.goto(site.url(f"#/logs?run={quote(run, safe='')}"))
     page.get_by_role("log").or_(page.get_by_text("No output was stored")).first.wait_for()
     page.get_by_role("link", name="Runs").click()
     page.get_by_role("link", name=run, exact=True).wait_for()
@@ -129,11 +128,11 @@ def test_the_whole_way_by_keyboard(watched: Watched, site: Site) -> None:
     press("c")
     page.get_by_role("img", name=re.compile("train.loss")).focus()
     press("Home")
-    page.get_by_text("step 40", exact=True).wait_for()
+    page.get_by_text("step 40", exact=True).first.wait_for()
     press("ArrowRight")
-    page.get_by_text("step 41", exact=True).wait_for()
+    page.get_by_text("step 41", exact=True).first.wait_for()
     press("Shift+ArrowRight")
-    page.get_by_text("step 51", exact=True).wait_for()
+    page.get_by_text("step 51", exact=True).first.wait_for()
     assert "at step 51: NaN" in page.locator("[aria-live=polite]").inner_text()
     press("t")
     page.get_by_role("region", name="Values of the chart").wait_for()
@@ -148,7 +147,7 @@ def test_the_whole_way_by_keyboard(watched: Watched, site: Site) -> None:
     tensors = page.get_by_role("listbox", name="Tensors")
     tensors.focus()
     press("Space")
-    page.get_by_role("img", name=re.compile("2 curves")).wait_for()
+    page.get_by_role("img", name=re.compile("blocks.2.weight")).wait_for()
     press("g")
     press("r")
     page.get_by_role("heading", level=1, name=re.compile("^Runs")).wait_for()
@@ -161,7 +160,7 @@ def test_a_link_opens_what_it_was_copied_from(watched: Watched, site: Site) -> N
     drawn = re.compile(r"gradient\.l2.blocks\.1\.weight, steps 30 to 49")
     page.get_by_role("img", name=drawn).wait_for()
     assert page.get_by_label(re.compile("^y axis")).input_value() == "log"
-    page.get_by_text("step 40", exact=True).wait_for()
+    page.get_by_text("step 40", exact=True).first.wait_for()
 
 
 def test_ten_thousand_tensors_are_a_list_of_the_rows_in_sight(watched: Watched, site: Site) -> None:
@@ -173,7 +172,7 @@ def test_ten_thousand_tensors_are_a_list_of_the_rows_in_sight(watched: Watched, 
     page.get_by_role("searchbox").fill("blocks.*9.weight")
     page.get_by_role("heading", name="Tensors 1,000").wait_for()
     tensors.get_by_role("option", name="blocks.9.weight", exact=True).click()
-    page.get_by_role("img", name=re.compile("2 curves")).wait_for()
+    page.get_by_role("img", name=re.compile("blocks.9.weight")).wait_for()
 
 
 def test_names_of_a_hostile_run_stay_text(watched: Watched, site: Site) -> None:

@@ -83,7 +83,9 @@ def test_the_verdict_says_what_the_guard_did(page: Any) -> None:
 
 
 def test_the_header_says_how_many_steps_were_watched(page: Any) -> None:
-    page.get_by_text("watched 51 of 70").wait_for()
+    page.get_by_text("watched 51 of 70", exact=True).wait_for()
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_text("Watched 51 of 70 steps", exact=False).wait_for()
 
 
 def test_a_point_between_two_gaps_is_joined_to_nothing(page: Any) -> None:

@@ -28,7 +28,7 @@ def repair(script: Script, finding: Finding) -> str:
     training = only(script.calls("backward"), "call of backward()")
     loops = loops_around(script, training)
     if not loops:
-        raise NoCertainRepairError("the training step is in no loop")
+        raise NoCertainRepairError("the training step is not in a loop")
     if script.line(evaluates) < script.line(training) and loops_around(script, evaluates):
         raise NoCertainRepairError(
             f"line {line} sets evaluation mode before the training; decide whether that is meant"
@@ -38,5 +38,5 @@ def repair(script: Script, finding: Finding) -> str:
         first = next(iter(inner.body.body))
         return script.with_statements(before=[(first, f"{model}.train()")])
     if not shared:
-        raise NoCertainRepairError("eval() is called in no loop of the training")
+        raise NoCertainRepairError("eval() is not called in a training loop")
     return script.with_statements(before=[(inner, f"{model}.train()")])

@@ -23,7 +23,7 @@ def repair(script: Script, finding: Finding) -> str:
         )
     blocks = [one for one in script.at(line, cst.With) if _stops_gradients(one)]
     if not blocks:
-        raise NoCertainRepairError("the evaluation is in no `with torch.no_grad()` block")
+        raise NoCertainRepairError("the evaluation is not in a `with torch.no_grad()` block")
     model = _model(script, line)
     block = blocks[0]
     loops = loops_around(script, block)

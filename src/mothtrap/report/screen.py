@@ -16,9 +16,8 @@ from rich.text import Text
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Floats, Matrix
-from mothtrap.report.chart import SYMBOLS
 from mothtrap.report.machine import MachineRow
-from mothtrap.report.style import Style, count_of
+from mothtrap.report.style import SEVERITY_GLYPHS, Style, count_of
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -119,7 +118,7 @@ def _findings(summary: RunSummary, chosen: int) -> Table:
     for index, finding in enumerate(summary.in_story_order()[first : first + MAX_STORIES], first):
         mark = ">" if index == chosen else " "
         table.add_row(
-            Text(f"{mark}{SYMBOLS[finding.severity]}", style=_COLORS[finding.severity]),
+            Text(f"{mark}{SEVERITY_GLYPHS[finding.severity]}", style=_COLORS[finding.severity]),
             Text(f"{finding.code} {_safe(fault_name(finding))}"),
             Text(f"step {finding.step:,}"),
             Text(_safe(finding.message), no_wrap=True, overflow="ellipsis"),
@@ -147,7 +146,7 @@ def _chosen(finding: Finding) -> RenderableType:
 def _loss(run: Run, width: int) -> RenderableType:
     series = [s for s in run.scalars("loss", mode="train") if len(s.values_S)]
     if not series:
-        return Text("loss: none was seen", style="dim")
+        return Text("loss: none was recorded", style="dim")
     line = Text(no_wrap=True)
     last = float(series[0].values_S[-1])
     label, value = "loss ", f" {last:.4g}"
@@ -174,7 +173,7 @@ def _tensors(run: Run, width: int) -> RenderableType | None:
             Text(spark(values, max(10, width // 3))),
             Text("not finite" if odd else f"{ratio:.3g}x", style="bold red" if odd else ""),
         )
-    return Panel(table, title="gradient norm, last over own median", title_align="left")
+    return Panel(table, title="gradient norm: last value / median", title_align="left")
 
 
 def _worst(matrix: Matrix) -> list[tuple[str, Floats, float]]:

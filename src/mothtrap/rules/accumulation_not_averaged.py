@@ -8,13 +8,14 @@ import numpy as np
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
-from mothtrap.core.facts.trainers import UndividedLoss
+from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
-from mothtrap.core.window import Ints, Window
+from mothtrap.core.window import Floats, Ints, Series, Window
 
 SCALED = ("div", "mul")
 """Operations above a loss that may average it."""
@@ -29,7 +30,8 @@ class AccumulationNotAveraged(Rule):
 
     What it detects:
         Several `backward()` calls from the same line between two steps, each on a loss that is
-        the mean over its micro-batch and is not divided by the number of micro-batches.
+        not divided by the number of micro-batches. The loss, or one of its terms, is the mean over
+        its micro-batch, or a sum over its rows.
 
     Why it matters:
         `backward()` adds to the gradient. With N micro-batches the gradient, and with SGD the
@@ -41,16 +43,21 @@ class AccumulationNotAveraged(Rule):
         without any scaling. A note with optimizers of the Adam family, whose steps do not grow
         with the gradient. Warning with any optimizer when the Hugging Face Trainer leaves the
         division to the loss and the loss ignores `num_items_in_batch`: the logged losses and the
-        clipping threshold are then wrong, too.
+        clipping threshold are then wrong, too. A note when a loss has several terms and one of
+        them is never divided, when a loss is a sum over rows and the optimizer or a clipping
+        depends on its scale, and when a trainer divides the few micro-batches at the end of a pass
+        by the number of a full step, at least twice.
 
     Stays quiet:
-        For losses that are divided or multiplied by any factor, sums over elements, losses of
-        several terms, and one `backward()` per step.
+        For losses that are divided or multiplied by any factor, and one `backward()` per step.
 
     What to do:
         - Divide the loss by the number of micro-batches before `backward()`:
           `(loss / accumulation_steps).backward()`.
         - Or divide the gradients before the step, or lower the learning rate by that number.
+        - For a sum over rows, use the mean: `reduction="mean"`.
+        - For a short last group, choose a number of micro-batches that divides the number of
+          batches in a pass, or pass `drop_last=True` to the loader.
 
     Example:
         loss = criterion(model(x), y)
@@ -66,9 +73,10 @@ class AccumulationNotAveraged(Rule):
     code = "GRD107"
     needs = (
         Need(facts=(LossCall,), scalars=("micro_batches",)),
-        Need(scalars=("lr",), optional=True),
-        Need(facts=(UndividedLoss,), optional=True),
+        Need(scalars=("lr", "clip_limit"), optional=True),
+        Need(facts=(UndividedLoss, TrainerSettings), optional=True),
     )
+    proof = Proof(title="Micro-batches per step", scalars=("micro_batches",))
     explains = (
         "dead_units",
         "learning_rate_too_high",
@@ -82,6 +90,8 @@ class AccumulationNotAveraged(Rule):
     num_steps: int = threshold(
         10, unit="steps of several micro-batches", source="chosen by hand: not a one-off"
     )
+
+    short_groups: int = threshold(2, unit="short last groups", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check how the losses of accumulated micro-batches are computed."""
@@ -100,50 +110,101 @@ class AccumulationNotAveraged(Rule):
         if undivided:
             return [self._of_trainer(window, undivided[-1], steps_S)]
         calls = _calls(window, steps_S)
-        if not calls or not all(_is_plain_mean(call) for call in calls):
-            return []
+        found = self._undivided(window, calls, steps_S, count_S) if calls else None
+        if found is None:
+            found = self._short_last_group(window, counted[0])
+        return [found] if found is not None else []
+
+    def _undivided(
+        self, window: Window, calls: list[LossCall], steps_S: Ints, count_S: Floats
+    ) -> Finding | None:
         number = int(np.median(count_S))
         rates = window.scalars("lr")
         adaptive = bool(rates) and all(any(a in rate.of for a in ADAPTIVE) for rate in rates)
-        return [
-            self.finding(
-                window,
-                severity=Severity.INFO if adaptive else Severity.WARNING,
-                step=int(steps_S[0]),
-                last_step=int(steps_S[-1]),
-                count=len(steps_S),
-                message=(
-                    f"the gradients of {number} micro-batches are summed, not averaged: they are "
-                    f"{number} times too large"
-                ),
-                fixes=(
-                    f"Divide the loss before `backward()`: `(loss / {number}).backward()`.",
-                    *self.fixes(window)[1:],
-                ),
-                evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
-                location=next((call.location for call in calls if call.location), None),
+        _, lower, mean, _ = self.fixes(window)
+        divided = f"Divide the loss before `backward()`: `(loss / {number}).backward()`."
+        whole = all(call.alone is not False for call in calls)
+        of_rows = _undivided_terms(calls, "sum")
+        if _undivided_terms(calls, "mean") >= (len(_terms(calls)) if whole else 1):
+            severity = Severity.INFO if adaptive or not whole else Severity.WARNING
+            term = "" if whole else ", as a term of the loss is never divided"
+            words = (
+                f"the gradients of {number} micro-batches are summed, not averaged{term}: they are "
+                f"{number} times too large"
             )
-        ]
+            fixes: tuple[str, ...] = (divided, lower)
+        elif of_rows == len(_terms(calls)) and (
+            not adaptive or any(map(len, window.scalars("clip_limit")))
+        ):
+            severity, fixes = Severity.INFO, (mean, divided)
+            words = (
+                f"the loss is a sum over rows, and the gradients of {number} micro-batches are "
+                "added: their scale depends on both numbers"
+            )
+        else:
+            return None
+        return self._finding(window, severity, steps_S, words, fixes, number, _place(calls))
 
-    def _of_trainer(self, window: Window, seen: UndividedLoss, steps_S: Ints) -> Finding:
-        number = seen.micro_batches
+    def _short_last_group(self, window: Window, counted: Series) -> Finding | None:
+        """Return a finding of a trainer that divides the rest of a pass by a full group's number.
+
+        Such a rest is rare, or it would not be a rest.
+        """
+        settings = [one for one in window.seen(TrainerSettings) if one.divides_by_all]
+        if not settings:
+            return None
+        full = settings[-1].accumulates
+        short_S = (counted.values_S >= 1) & (counted.values_S < full)
+        if not self.short_groups <= short_S.sum() < len(short_S) / 2:
+            return None
+        number = int(np.median(counted.values_S[short_S]))
+        words = (
+            f"the last step of a pass adds the gradients of only {number} micro-batches, which "
+            f"{settings[-1].trainer} divides by {full}: its gradient is too small"
+        )
+        steps_S = counted.steps_S[short_S]
+        fixes = self.fixes(window)[-1:]
+        return self._finding(
+            window, Severity.INFO, steps_S, words, fixes, full, settings[-1].location
+        )
+
+    def _finding(
+        self,
+        window: Window,
+        severity: Severity,
+        steps_S: Ints,
+        message: str,
+        fixes: tuple[str, ...],
+        number: int,
+        location: str | None,
+    ) -> Finding:
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=severity,
             step=int(steps_S[0]),
             last_step=int(steps_S[-1]),
             count=len(steps_S),
-            message=(
-                f"the gradients of {number} micro-batches are summed, not averaged, so loss and "
-                f"gradient are {number} times too large: the loss of {seen.trainer} ignores "
-                "`num_items_in_batch`, and the Trainer leaves the division to the loss"
-            ),
-            fixes=(
+            message=message,
+            fixes=fixes,
+            evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
+            location=location,
+        )
+
+    def _of_trainer(self, window: Window, seen: UndividedLoss, steps_S: Ints) -> Finding:
+        number = seen.micro_batches
+        return self._finding(
+            window,
+            Severity.WARNING,
+            steps_S,
+            f"the gradients of {number} micro-batches are summed, not averaged, so loss and "
+            f"gradient are {number} times too large: the loss of {seen.trainer} ignores "
+            "`num_items_in_batch`, and the Trainer leaves the division to the loss",
+            (
                 "Divide the summed loss by `num_items_in_batch`, or set "
                 "`trainer.model_accepts_loss_kwargs = False`, so that the Trainer divides.",
             ),
-            evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
-            location=seen.location,
+            number,
+            seen.location,
         )
 
 
@@ -155,7 +216,25 @@ def _calls(window: Window, steps_S: Ints) -> list[LossCall]:
     return inside if len({c.series for c in inside}) == 1 else []
 
 
-def _is_plain_mean(call: LossCall) -> bool:
+def _place(calls: list[LossCall]) -> str | None:
+    return next((call.location for call in calls if call.location), None)
+
+
+def _terms(calls: list[LossCall]) -> list[list[LossCall]]:
+    """Return the calls of each term of the loss."""
+    found: dict[object, list[LossCall]] = {}
+    for call in calls:
+        found.setdefault((call.operation, call.chain, call.above), []).append(call)
+    return list(found.values())
+
+
+def _undivided_terms(calls: list[LossCall], reduction: str) -> int:
+    """Return how many terms are a `mean` or a `sum` that is never divided or weighted."""
+    return sum(all(_is_plain(call, reduction) for call in same) for same in _terms(calls))
+
+
+def _is_plain(call: LossCall, reduction: str) -> bool:
     above = call.above or ()
-    is_mean = call.reduction == "mean" or (call.reduction in (None, "none") and "mean" in above)
-    return is_mean and call.alone is not False and not any(name in SCALED for name in above)
+    reduces = call.reduction == reduction
+    by_hand = call.reduction in (None, "none") and reduction in above
+    return (reduces or by_hand) and not any(name in SCALED for name in above)

@@ -30,8 +30,9 @@ class CausalLeak(Rule):
 
     What it detects:
         Targets of a class loss that equal the integer inputs at the same position (labels that
-        were not shifted). Also targets that equal the inputs at the next position while unmasked
-        attention or a bidirectional recurrent layer reveals that position.
+        were not shifted), or that a decoder is given beside the tokens of its encoder. Also targets
+        that equal the inputs at the next position while unmasked attention or a bidirectional
+        recurrent layer reveals that position.
 
     Why it matters:
         The input contains the answer. The model learns to copy it, the loss falls towards 0, and
@@ -53,7 +54,7 @@ class CausalLeak(Rule):
 
     What to do:
         - Shift the labels: predict `tokens[:, 1:]` from `tokens[:, :-1]`. If the model shifts
-          labels internally, pass them unshifted.
+          labels internally, pass them unshifted. Give a decoder `target[:, :-1]`.
         - PyTorch: Mask the attention: `is_causal=True`, or a mask of `-inf` above the diagonal.
         - PyTorch: Use unidirectional recurrent layers (`bidirectional=False`) to predict the
           next token.
@@ -106,10 +107,11 @@ class CausalLeak(Rule):
         return [finding for finding in found if finding is not None][:1]
 
     def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
-        same = all(_offsets(call) == (0,) for call in calls)
+        decoded = all(call.targets is not None and call.targets.decoded for call in calls)
+        same = decoded or all(_offsets(call) == (0,) for call in calls)
         ahead = {call.looks_ahead for call in calls} - {None, "", "causal"}
         if same and len(calls) >= self.calls:
-            return self._same_position(window, calls)
+            return self._same_position(window, calls, decoded=decoded)
         if len(ahead) == 1 and len(calls) >= self.calls and all(_offsets(c) == (1,) for c in calls):
             recurrent = ahead == {"recurrent"}
             what = "attention without a mask shows"
@@ -128,7 +130,7 @@ class CausalLeak(Rule):
             )
         return None
 
-    def _same_position(self, window: Window, calls: list[LossCall]) -> Finding:
+    def _same_position(self, window: Window, calls: list[LossCall], *, decoded: bool) -> Finding:
         chance = entropy(label_counts(calls))
         loss_S = losses_at(window, calls)
         latest = float(np.median(loss_S[-3:])) if len(loss_S) else None
@@ -140,7 +142,9 @@ class CausalLeak(Rule):
             window,
             calls,
             Severity.ERROR if copied else Severity.WARNING,
-            "the targets are the inputs at the same position: the labels are not shifted"
+            "the targets are the inputs "
+            + ("of the decoder " if decoded else "")
+            + "at the same position: the labels are not shifted"
             + (shown if latest is not None else ""),
             {"offset": 0, "value": latest, "entropy": chance, "limit": self.copying_ratio},
         )

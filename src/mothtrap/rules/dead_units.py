@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.texts import layer_in_words
@@ -81,6 +82,9 @@ class DeadUnits(Rule):
         Need(scalars=("loss",), optional=True),
         Need(kinds=("gradient",), statistics=("nan",), optional=True),
     )
+    proof = Proof(
+        title="Share of inactive units", statistic="activation.inactive", reference=("limit",)
+    )
     explains = (
         "gradient_missing",
         *UNLEARNED,
@@ -88,6 +92,7 @@ class DeadUnits(Rule):
         "learning_rate_too_low",
         "overtraining",
         "token_ratio",
+        "zero_gradient",
     )
 
     warning_share: float = threshold(

@@ -29,11 +29,14 @@ class ScheduleAtWrongPace(Rule):
     Fires:
         Warning at the end of a job, when the planned number of calls equals the number of steps
         (within `tolerance`) and there were fewer calls by `ratio`; or when it equals the number of
-        passes, and every step made a call, `ratio` times as many.
+        passes, and every step made a call, `ratio` times as many. PyTorch: A `LambdaLR` plans for
+        a number that its function reads, such as a variable, a constant, or an argument of
+        `functools.partial`. A note when a warm-up (`LinearLR`) got less than a tenth of its
+        calls (`warm_up_share`), and the job had enough steps for all of them.
 
     Stays quiet:
         Schedules that plan for any other number of calls, such as for a longer training or for
-        several cycles. Jobs with few steps per pass.
+        several cycles. Jobs with few steps per pass. Functions that compute the number.
 
     What to do:
         - Call `scheduler.step()` as often as the schedule plans: after each optimizer step if it
@@ -58,6 +61,9 @@ class ScheduleAtWrongPace(Rule):
     ratio: float = threshold(
         3.0, unit="steps in each pass", source="chosen by hand: fewer do not show the pace"
     )
+    warm_up_share: float = threshold(
+        0.1, unit="of the calls of a warm-up", source="chosen by hand: more may be an early end"
+    )
 
     def check(self, window: Window) -> list[Finding]:
         """Compare the calls of each schedule with its planned calls."""
@@ -67,30 +73,32 @@ class ScheduleAtWrongPace(Rule):
         return [found for one in seen if (found := self._judge(window, one))][:1]
 
     def _judge(self, window: Window, one: ScheduleEnded) -> Finding | None:
-        near = self.tolerance * one.planned + 1
         if one.calls <= 1 or one.planned <= 1:
             return None
-        if abs(one.planned - one.steps) <= near and one.steps >= self.ratio * one.calls:
+        severity, rare = Severity.WARNING, one.steps >= self.ratio * one.calls
+        if abs(one.planned - one.steps) <= self.tolerance * one.planned + 1 and rare:
             words = (
                 f"plans for {one.planned} calls, as many as there are steps ({one.steps}), but was "
                 f"called {one.calls} times: the rate went through {one.calls / one.planned:.0%} "
                 "of the schedule"
             )
-        elif (
-            abs(one.calls - one.steps) <= self.tolerance * one.steps + 1
-            and abs(one.planned - one.passes) <= 1
-            and one.calls >= self.ratio * one.planned
-        ):
+        elif self._runs_ahead(one):
             words = (
                 f"plans for {one.planned} calls, as many as there are passes over the data "
                 f"({one.passes}), but was called in each of {one.steps} steps: it reaches the end "
                 f"of the schedule after {one.planned / one.calls:.0%} of the training"
             )
+        elif self._warm_up_lasts(one) and rare:
+            severity, words = (
+                Severity.INFO,
+                f"plans for {one.planned} calls, but was called {one.calls} times in {one.steps} "
+                "steps: the warm-up never ends",
+            )
         else:
             return None
         return self.finding(
             window,
-            severity=Severity.WARNING,
+            severity=severity,
             step=0,
             last_step=one.step,
             message=f"{one.schedule} ({one.argument}={one.planned}) {words}",
@@ -102,3 +110,16 @@ class ScheduleAtWrongPace(Rule):
             },
             location=one.location,
         )
+
+    def _runs_ahead(self, one: ScheduleEnded) -> bool:
+        """Return whether a schedule of passes was called in each step."""
+        return (
+            abs(one.calls - one.steps) <= self.tolerance * one.steps + 1
+            and abs(one.planned - one.passes) <= 1
+            and one.calls >= self.ratio * one.planned
+        )
+
+    def _warm_up_lasts(self, one: ScheduleEnded) -> bool:
+        """Return whether a warm-up got few of its calls, though there were steps for all."""
+        few = one.calls < self.warm_up_share * one.planned
+        return one.warms_up and few and one.steps >= one.planned

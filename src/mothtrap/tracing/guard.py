@@ -54,7 +54,7 @@ class Fault:
     location: str | None = None
 
 
-ELSEWHERE: Final = Fault("worker", "the step of another worker is not sound")
+ELSEWHERE: Final = Fault("worker", "another worker has a bad step")
 """The fault of a step that is sound on this worker only."""
 
 
@@ -93,7 +93,7 @@ def bad_gradients(
         location: the line of that loss.
         ordered: whether the order of `names` is the order of computation.
     """
-    nearest = f"; nearest to the loss is that of {names[0]}" if names and ordered else ""
+    nearest = f"; nearest to the loss is {names[0]}" if names and ordered else ""
     reason = f"{len(names)} of {count} gradients hold NaN or infinite values{nearest}"
     return _fault("gradient", reason, loss, names, location)
 

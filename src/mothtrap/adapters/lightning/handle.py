@@ -61,6 +61,7 @@ class LightningHandle(TrainerHandle):
                 trainer=f"{type(trainer).__name__} of Lightning",
                 model=type(module).__name__,
                 accumulates=int(trainer.accumulate_grad_batches),
+                divides_by_all=bool(module.automatic_optimization),
                 clips=limit(trainer.gradient_clip_val),
                 clips_by=str(trainer.gradient_clip_algorithm or "norm").rpartition(".")[2].lower(),
                 precision=str(trainer.precision),

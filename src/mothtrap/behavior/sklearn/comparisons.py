@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """Return the indices (rows of `some`, count) of the nearest rows, each feature scaled alike."""
+    """Return the indices (rows of `some`, count) of the nearest rows, all features scaled alike."""
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import StandardScaler
 
@@ -25,12 +25,12 @@ def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray
 
 
 def distances(known_RF: Floats, asked: Sequence[Floats], neighbors: int = 10) -> list[Floats]:
-    """Return the distance of rows to their tenth nearest known row, each feature scaled alike.
+    """Return the distance of rows to their tenth nearest known row; all features are scaled alike.
 
     Args:
-        known_RF: rows among which neighbors are searched.
-        asked: matrices of other rows.
-        neighbors: number of the neighbor that counts.
+        known_RF: Rows among which neighbors are searched.
+        asked: Matrices of other rows.
+        neighbors: Number of the neighbor whose distance counts.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import StandardScaler
@@ -43,7 +43,7 @@ def distances(known_RF: Floats, asked: Sequence[Floats], neighbors: int = 10) ->
 def smooth_classes(
     input_RF: Floats, class_R: npt.NDArray[Any], neighbors: int, asked: Sequence[Floats]
 ) -> list[npt.NDArray[Any]]:
-    """Return the classes that nearest neighbors give to the rows of each of some matrices."""
+    """Return the classes that nearest neighbors predict for the rows of each matrix."""
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler

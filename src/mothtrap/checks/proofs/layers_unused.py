@@ -23,10 +23,10 @@ class LayersUnused(Check):
         table of layers that `mothtrap check --layers FILE` writes.
 
     Why it matters:
-        A layer that is made and forgotten in `forward` makes the model smaller than it looks.
+        A layer that is created but forgotten in `forward` makes the model smaller than it looks.
 
     Fires:
-        Info when such layers exist. Names `max_named` of them.
+        Info if there are such layers. The message names `max_named` of them.
 
     Stays quiet:
         Layers whose parameters got a gradient in another way, such as tied weights.

@@ -15,29 +15,29 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 NEGLIGIBLE = 1e-4
-"""Length of a gradient, relative to the longest one, below which it is noise: that of a bias before
-a batch normalization is 0 but for rounding. Chosen by hand."""
+"""A gradient shorter than this share of the longest one is noise: the gradient of a bias before a
+batch normalization is 0 except for rounding. Chosen by hand."""
 
 
 @dataclass(frozen=True)
 class LowPrecision(Check):
-    """The gradient of a layer points elsewhere than it does in float64.
+    """The gradient of a layer points in another direction than in float64.
 
     What it detects:
-        A layer whose gradient, in the precision of the script, has another direction than the
+        A layer whose gradient, in the precision of the script, has a different direction than the
         gradient in float64.
 
     Why it matters:
-        Rounding is larger than what is to be learned: sums of many small terms, differences of
-        large numbers, or a softmax in half precision.
+        Rounding errors are larger than the signal: sums of many small terms, differences of large
+        numbers, or a softmax in half precision.
 
     Fires:
         Warning when the cosine between the two gradients of a layer is below `cosine`. Error when
-        the gradient is not finite in the script's precision, and finite in float64.
+        the gradient is not finite in the script's precision, but finite in float64.
 
     Stays quiet:
-        Gradients that are zero, or negligible beside those of other layers; models that draw random
-        numbers in evaluation mode, or cannot compute in float64.
+        Gradients that are zero, or negligible compared with those of other layers; models that draw
+        random numbers in evaluation mode, or cannot compute in float64.
 
     What to do:
         - Leave the layer out of autocast, or compute its sums in float32.
@@ -52,7 +52,7 @@ class LowPrecision(Check):
     code = "PRE110"
     title = "the precision is too low"
     uses = ("step",)
-    passed = "the gradient is that of float64"
+    passed = "the gradient agrees with float64"
     costs = 2
     cosine: float = threshold(0.9, unit="cosine", source="chosen by hand")
 
@@ -68,7 +68,7 @@ class LowPrecision(Check):
         own = subject.forward.gradients(double=False)
         cosines = dict(_cosines(own, exact))
         if not cosines:
-            raise NotApplicable("no parameter has a gradient that is not zero")
+            raise NotApplicable("no parameter has a nonzero gradient")
         subject.figures["least cosine"] = min(cosines.values())
         broken = [name for name, value in cosines.items() if np.isnan(value)]
         low = sorted((value, name) for name, value in cosines.items() if value < self.cosine)
@@ -76,7 +76,7 @@ class LowPrecision(Check):
             yield Found(
                 step=0,
                 severity="error",
-                message=f"the gradient of {broken[0]} is not finite in the script's precision, and "
+                message=f"the gradient of {broken[0]} is not finite in the script's precision, but "
                 "finite in float64",
                 layers=tuple(broken),
                 location=subject.forward.location,
@@ -85,8 +85,8 @@ class LowPrecision(Check):
             yield Found(
                 step=0,
                 severity="warning",
-                message=f"the gradient of {low[0][1]} has a cosine of {low[0][0]:.2f} with that in "
-                f"float64 (limit {self.cosine:g})",
+                message=f"the gradient of {low[0][1]} has a cosine of {low[0][0]:.2f} with the "
+                f"gradient in float64 (limit {self.cosine:g})",
                 layers=tuple(name for _, name in low),
                 location=subject.forward.location,
                 evidence={"cosine": low[0][0]},

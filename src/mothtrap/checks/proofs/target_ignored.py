@@ -23,14 +23,14 @@ class TargetIgnored(Check):
         A step whose loss stays exactly the same when each row gets the target of another row.
 
     Why it matters:
-        Without its targets the loss can teach nothing about them.
+        A loss that ignores its targets cannot teach the model anything about them.
 
     Fires:
-        Error when the loss of the step and the loss of the next one are the same to the last digit
-        with the targets moved by one row. Each of the two trials may take `seconds`.
+        Error when the losses of the step and of the next step stay the same to the last digit when
+        the targets are shifted by one row. Each of the two trials may take `seconds`.
 
     Stays quiet:
-        Batches whose targets are all equal, and predictions that are `alike` for all rows: moving
+        Batches whose targets are all equal, and predictions that are `alike` for all rows: shifting
         the targets then changes nothing. Losses that are not computed by a loss function of the
         framework.
 
@@ -56,17 +56,17 @@ class TargetIgnored(Check):
         """Report a loss that ignores its targets."""
         loss = subject.step.loss
         if loss is None or not loss.target.ndim or len(loss.target) < 2:
-            raise NotApplicable("no call of a loss function with a target for each row was seen")
+            raise NotApplicable("no loss function call with one target per row was recorded")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         rows = loss.prediction.reshape(len(loss.prediction), -1)
         if np.ptp(rows, axis=0).max(initial=0.0) <= self.alike * np.abs(rows).max(initial=0.0):
-            raise NotEnoughData("the model predicts the same for each row")
+            raise NotEnoughData("the model predicts the same value for each row")
         limit = min(self.seconds, subject.left_s / 2)
         usual = subject.step.train(Change(), 2, limit).losses
         moved = subject.step.train(Change(targets="permuted"), 2, limit).losses
         if len(usual) < 2 or len(moved) < 2:
-            raise NotEnoughData("the trial made no two steps")
+            raise NotEnoughData("the trial took fewer than two steps")
         if np.array_equal(usual, moved) and np.isfinite(usual).all():
             yield Found(
                 step=0,

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from mothtrap.core.contracts import Entry
 from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding
 
@@ -46,6 +47,7 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
         found: findings of the check.
         figures: measured numbers by name, shown with the result.
         layers: the table of layers; empty for all checks except PRE501.
+        learned: layers or inputs that the check has seen, for a file of invariants.
         seconds: duration of the check in seconds.
     """
 
@@ -56,4 +58,5 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
     found: tuple[Finding, ...] = ()
     figures: dict[str, float] = {}
     layers: tuple[LayerRow, ...] = ()
+    learned: tuple[Entry, ...] = ()
     seconds: float = 0.0

@@ -98,6 +98,19 @@ class EqualStates(Fact, frozen=True, kw_only=True, tag=True):
     location: str | None = None
 
 
+class EqualViews(Fact, frozen=True, kw_only=True, tag=True):
+    """One model was given equal data twice before a backward, in two tensors or in two halves.
+
+    That was so in each of the first `steps` steps in which it was called twice, with other data in
+    each step. `dropout`: it contains one, which makes two outputs of equal data differ. `location`
+    is where the model was made. Observed once.
+    """
+
+    steps: int
+    dropout: bool = False
+    location: str | None = None
+
+
 class TrainingMode(Fact, frozen=True, kw_only=True, tag=True):
     """The mode in which a module runs in training steps, from `step` on.
 

@@ -29,8 +29,8 @@ class LossCall(Fact, frozen=True, kw_only=True, tag=True):
     where views and casts end, e.g. `("softmax", "linear")`; `()` when not seen.
     Shapes are of the prediction, the target and the unreduced result; None = unknown.
     `classes` is the size of the class axis of a class loss. `reduction`: `mean`, `sum`,
-    `none`. `above`: operations from the root of the backward down to the loss, the root's
-    first, without a gradient scaler's; None = not read.
+    `none`. `above`: the first operations on the way from the root of the backward to the loss, the
+    root's first, without a gradient scaler's; None = not read.
     `softmax_sizes`: sizes of the axes of the (log-)softmaxes under the loss, its own and
     others directly under it, nearest first. `alone`: nothing else that is trained was found
     to take part in the loss; None when not seen.
@@ -90,6 +90,8 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     number in `class_weights`, or by 1. That is empty where weights are unknown or too many.
     `input_offsets`: every k for which the targets are the integer inputs of the model k
     positions later wherever that can be said; None where targets do not lie along inputs.
+    `decoded`: among several inputs of tokens, those that were embedded last are the targets at the
+    same position: a decoder is given them.
     `telling_columns`: columns of the model's input that give the target away, each alone.
     `columns`: how many the input has.
     `by_position`: an example has several labels: the model put out more axes than the loss
@@ -113,6 +115,7 @@ class TargetSample(msgspec.Struct, frozen=True, kw_only=True):
     weighted: bool = False
     class_weights: tuple[float, ...] = ()
     input_offsets: tuple[int, ...] | None = None
+    decoded: bool = False
     telling_columns: tuple[int, ...] | None = None
     columns: int | None = None
     by_position: bool = False
@@ -198,4 +201,18 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
     trained: int = 0
     idle: int = 0
     advantages: int = 0
+    location: str | None = None
+
+
+class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
+    """What the log probabilities of actions in the loss of a policy are multiplied by.
+
+    Of `looks` at backwards of a line, at `zero` of them all were multiplied by 0. At `unweighted`
+    of them they were multiplied by nothing, and the policy had drawn the actions itself.
+    `location` is the line of the loss.
+    """
+
+    looks: int
+    zero: int = 0
+    unweighted: int = 0
     location: str | None = None

@@ -151,7 +151,9 @@ class ScheduleEnded(Fact, frozen=True, kw_only=True, tag=True):
     """Calls that a learning rate schedule got by the end of the job, and those that it plans for.
 
     Its `argument` says that it plans for `planned` calls. It got `calls` of them while the job made
-    `steps` optimizer steps and `passes` over the training data (0 = not known).
+    `steps` optimizer steps and `passes` over the training data (0 = not known). `warms_up`: the
+    calls raise the learning rate to its full value. For a schedule that calls a function,
+    `argument` is a number that the function reads.
     """
 
     schedule: str
@@ -160,4 +162,5 @@ class ScheduleEnded(Fact, frozen=True, kw_only=True, tag=True):
     calls: int
     steps: int
     passes: int = 0
+    warms_up: bool = False
     location: str | None = None

@@ -13,6 +13,8 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     `clips_by` (`norm` or `value`); None = it does not. `precision` and `strategy` are in the
     trainer's words. It ends after `epochs` or `steps`; None = no such limit.
     `replaces_nonfinite`: in the loss that it logs, NaN is replaced by a mean of other steps.
+    `divides_by_all`: it divides each loss by `accumulates`, also where the rest of an epoch has
+    fewer batches.
     """
 
     trainer: str
@@ -26,6 +28,7 @@ class TrainerSettings(Fact, frozen=True, kw_only=True, tag=True):
     epochs: int | None = None
     steps: int | None = None
     replaces_nonfinite: bool = False
+    divides_by_all: bool = False
     location: str | None = None
 
 

@@ -178,7 +178,10 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
 
     `against` is the correlation of gradients with labels: that of a loss is negative, since
     predictions below the label have to grow. `hessians_below` is the share of hessians that are
-    not above 0, `nonfinite` counts gradients and hessians.
+    not above 0, `nonfinite` counts gradients and hessians. A Newton step moves a row by its
+    gradient over its hessian: `shift` is the median of these steps, `shift_spread` half of the
+    distance between their 16th and 84th percentile, `one_sided` the share with the more frequent
+    sign. None for several outputs, and where a hessian is not above 0.
     """
 
     fit: str
@@ -186,6 +189,9 @@ class GradientsGiven(Fact, frozen=True, kw_only=True, tag=True):
     against: float | None = None
     hessians_below: float = 0.0
     nonfinite: int = 0
+    shift: float | None = None
+    shift_spread: float | None = None
+    one_sided: float | None = None
 
 
 class ScoresSeen(Fact, frozen=True, kw_only=True, tag=True):

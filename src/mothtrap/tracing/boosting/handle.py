@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from mothtrap.core.adapters import Job
 from mothtrap.statistics.products import correlation
@@ -20,6 +21,7 @@ from mothtrap.tracing.boosting.samples import Samples
 from mothtrap.tracing.handle import BaseHandle
 
 Function = Callable[..., Any]
+Floats = npt.NDArray[np.float64]
 After = Callable[..., None]
 AGAINST_ROWS = 10
 
@@ -127,4 +129,22 @@ def _gradients(gradient: Any, hessian: Any, label: Any) -> Mapping[str, Any]:
         "against": against,
         "hessians_below": float((hessian_R <= 0).mean()),
         "nonfinite": int((~np.isfinite(gradient_R)).sum() + (~np.isfinite(hessian_R)).sum()),
+        **_newton_steps(gradient_R, hessian_R),
+    }
+
+
+def _newton_steps(gradient_R: Floats, hessian_R: Floats) -> dict[str, float]:
+    """Return how far, and in which direction, the rows want to move from where they begin."""
+    finite = bool(np.isfinite(gradient_R).all() and np.isfinite(hessian_R).all())
+    if gradient_R.ndim != 1 or len(gradient_R) < AGAINST_ROWS or not finite:
+        return {}
+    if (hessian_R <= 0).any():
+        return {}
+    step_R = -gradient_R / hessian_R
+    low, middle, high = np.percentile(step_R, [16, 50, 84])
+    up = float((step_R > 0).mean())
+    return {
+        "shift": float(middle),
+        "shift_spread": float(high - low) / 2,
+        "one_sided": max(up, 1 - up),
     }

@@ -16,7 +16,6 @@ from mothtrap.adapters.torch.job.graph import (
     LossTerm,
     loss_terms,
     operation,
-    operations_above,
     output_shape,
 )
 from mothtrap.core.facts.losses import LossCall
@@ -408,7 +407,12 @@ def test_a_loss_without_a_graph_is_one_of_evaluation() -> None:
 def test_what_stands_above_a_loss_is_named_root_first() -> None:
     prediction, target = torch.randn(4, 3, requires_grad=True), torch.tensor([0, 1, 2, 0])
     loss = functional.cross_entropy(prediction, target)
-    assert operations_above(loss.grad_fn) == ()
-    assert operations_above((loss / 4).grad_fn) == ("div",)
+    assert _above(loss) == [()]
+    assert _above(loss / 4) == [("div",)]
     by_hand = ((prediction - 1) ** 2).mean() * 0.25
-    assert operations_above(by_hand.grad_fn) == ("mul", "mean")
+    assert _above(by_hand) == [("mul", "mean")]
+    assert _above(loss + by_hand / 2) == [("add",), ("add", "div", "mul", "mean")]
+
+
+def _above(loss: torch.Tensor) -> list[tuple[str, ...]]:
+    return [term.above for term in loss_terms(loss.grad_fn)]

@@ -57,6 +57,44 @@ class Decoder(nn.Module):
         return self.head(torch.cat(outputs, 1))
 
 
+class Translator(nn.Module):
+    """Encodes tokens, and decodes others from the state of the encoder."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.places = nn.Embedding(8, 6), nn.Embedding(20, 6)
+        self.encoder = nn.GRU(6, 6, batch_first=True)
+        self.decoder = nn.GRU(6, 6, batch_first=True)
+        self.head = nn.Linear(6, 8)
+
+    def forward(self, source: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        _, state = self.encoder(self.embedding(source))
+        places = torch.arange(given.shape[1])
+        return self.head(self.decoder(self.embedding(given) + self.places(places), state)[0])
+
+
+@pytest.mark.parametrize(
+    ("source", "given", "decoded"),
+    [
+        pytest.param(slice(0, -1), slice(1, None), True, id="its targets"),
+        pytest.param(slice(1, None), slice(0, -1), False, id="an autoencoder"),
+    ],
+)
+def test_a_decoder_that_is_given_its_targets_is_told(
+    source: slice, given: slice, decoded: bool
+) -> None:
+    model = Translator()
+    with watched() as seen:
+        optimizer = sgd(model)
+        for _ in range(3):
+            logits = model(TOKENS[:, source], TOKENS[:, given])
+            functional.cross_entropy(logits.flatten(0, 1), TOKENS[:, 1:].flatten()).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    [sample] = [call.targets for call in seen.observed(LossCall) if call.targets is not None]
+    assert (sample.input_offsets, sample.decoded) == ((0, 1), decoded)
+
+
 @pytest.mark.parametrize("steps", [False, True])
 def test_a_decoder_that_shifts_its_targets_is_not_given_them(steps: bool) -> None:
     found = {}

@@ -1,5 +1,9 @@
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+
+import pytest
 import torch
 from tests.adapters.torch.watched import Seen, classifier, sgd, train, watched
 from torch.optim import lr_scheduler
@@ -43,6 +47,61 @@ def test_passes_are_those_of_the_loader_that_is_trained_on() -> None:
                 schedule.step()
         [found] = told(seen)
     assert (found.planned, found.calls, found.steps, found.passes) == (3, 12, 12, 3)
+
+
+class Decay:
+    """A function of a schedule that is an object."""
+
+    def __init__(self, length: int) -> None:
+        self.length = length
+
+    def __call__(self, call: int) -> float:
+        return max(0.0, 1 - call / self.length)
+
+
+def _of_closure(total_steps: int) -> Callable[[int], float]:
+    return lambda call: 1 - call / total_steps
+
+
+def _linear(call: int, *, warm_up: int, total: int) -> float:
+    return min(call / warm_up, 1 - call / total)
+
+
+GLOBAL = 20
+
+
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (_of_closure(20), "total_steps"),
+        (functools.partial(_linear, warm_up=3, total=20), "total"),
+        (lambda call: 1 - call / GLOBAL, "GLOBAL"),
+        (lambda call, length=20: 1 - call / length, "length"),
+        (lambda call: 1 - call / 20, "constant 2"),
+        (Decay(20), "length"),
+    ],
+)
+def test_a_function_plans_for_the_number_of_steps_that_it_reads(
+    function: Callable[[int], float], name: str
+) -> None:
+    [found] = _of_function(function)
+    assert (found.argument, found.planned, found.calls, found.steps) == (name, 20, 5, 20)
+
+
+def test_a_function_that_reads_other_numbers_has_no_plan() -> None:
+    assert _of_function(_of_closure(55)) == []
+    assert _of_function(lambda call: 0.9**call) == []
+
+
+def _of_function(function: Callable[[int], float]) -> list[ScheduleEnded]:
+    model = classifier()
+    with watched() as seen:
+        optimizer = sgd(model)
+        schedule = lr_scheduler.LambdaLR(optimizer, function)
+        for _ in range(5):
+            train(model, optimizer, steps=4)
+            schedule.step()
+        return told(seen)
 
 
 def test_schedules_without_a_plan_and_gone_ones_are_left_out() -> None:

@@ -80,14 +80,14 @@ class LoadersSeen:
             if any(loader.dataset is other for other in known) and not part:
                 continue
             known.append(loader.dataset)
+            number = self.iterated.index(loader) if loader in self.iterated else -1
+            kept = [recording.batches[key] for key in recording.batches if key[1] == number]
+            batches = [batch for several in kept for batch in several]
             role: Literal["train", "evaluation"] = "train" if loader in training else "evaluation"
             if isinstance(loader.dataset, IterableDataset):
-                number = self.iterated.index(loader) if loader in self.iterated else -1
-                kept = [recording.batches[key] for key in recording.batches if key[1] == number]
-                batches = [batch for several in kept for batch in several]
                 found.append(WatchedRows(loader.dataset, role, place, batches))
             elif hasattr(loader.dataset, "__len__"):
-                found.append(IndexedSet.of(loader, role, place))
+                found.append(IndexedSet.of(loader, role, place, batches))
         return tuple(found)
 
 
@@ -114,6 +114,7 @@ class IndexedSet:
         location: str | None,
         *,
         shuffled: bool = False,
+        batches: Sequence[Any] = (),
     ) -> None:
         self._dataset = dataset
         base, places = dataset, None
@@ -127,17 +128,28 @@ class IndexedSet:
         self.size: int | None = len(dataset)
         self.drawn: Sequence[int] = ()
         self.random = self._is_random()
+        self._batches = batches
 
     @classmethod
     def of(
-        cls, loader: DataLoader[Any], role: Literal["train", "evaluation"], location: str | None
+        cls,
+        loader: DataLoader[Any],
+        role: Literal["train", "evaluation"],
+        location: str | None,
+        batches: Sequence[Any] = (),
     ) -> IndexedSet:
-        """Return the samples that a loader draws from."""
+        """Return the samples that a loader draws from, and the batches that it handed over."""
         dataset: Any = loader.dataset
         if isinstance(loader.sampler, SubsetRandomSampler):
             dataset = Subset(dataset, list(loader.sampler.indices))
         shuffled = isinstance(loader.sampler, RandomSampler | WeightedRandomSampler)
-        return cls(dataset, role, location, shuffled=shuffled)
+        return cls(dataset, role, location, shuffled=shuffled, batches=batches)
+
+    @property
+    def handed(self) -> Sequence[Rows]:
+        """Rows of each watched batch, as the loader handed them over."""
+        samples = map(_unbatched, self._batches)
+        return [rows_of(one, tuple(range(len(one)))) for one in samples if one]
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index, until the deadline; random states are put back."""
@@ -177,6 +189,7 @@ class WatchedRows:
         self.name, self.role, self.location = type(dataset).__name__, role, location
         self.size: int | None = None
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(dataset)
         self.places: Sequence[int] | None = None

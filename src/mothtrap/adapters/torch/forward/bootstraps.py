@@ -14,6 +14,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim.swa_utils import AveragedModel
 
 from mothtrap.adapters.torch.forward.equal_states import EqualStateObserver
+from mothtrap.adapters.torch.forward.equal_views import EqualViewObserver
 from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.tracing.identity import ByIdentity
 
@@ -37,6 +38,7 @@ class BootstrapObserver:
 
     Attributes:
         states: compares the data of predictions with those of the targets.
+        views: compares the data of two predictions.
     """
 
     def __init__(self, job: Job) -> None:
@@ -45,13 +47,15 @@ class BootstrapObserver:
         self._trained: set[Design] = set()
         self._ran: nn.Module | None = None
         self._steps = self._with = 0
-        self.states = EqualStateObserver(job)
+        self.states, self.views = EqualStateObserver(job), EqualViewObserver(job)
         self._looks = True
 
     def root_called(
         self, module: nn.Module, given: Sequence[Any], owned: bool, trains: bool
     ) -> None:
         """See a model called with `given`; `owned` by an optimizer, `trains`: with a graph."""
+        if self.views.looks and owned and trains:
+            self.views.called(module, given)
         if not self._looks:
             return
         if owned and trains:
@@ -62,6 +66,11 @@ class BootstrapObserver:
             return
         if self.states.looks:
             self.states.called(module, given, trains=owned and trains)
+
+    def backward_began(self) -> None:
+        """The loss is complete: what is called from now on belongs to the next one."""
+        self.states.backward_began()
+        self.views.backward_began()
 
     def is_copy(self, module: nn.Module) -> bool:
         """Return whether a module that no optimizer holds is built like one that is trained."""

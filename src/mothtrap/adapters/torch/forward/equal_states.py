@@ -45,7 +45,7 @@ class EqualStateObserver:
     def called(self, module: nn.Module, given: Sequence[Any], *, trains: bool) -> None:
         """See a model called with `given`; `trains`: its prediction is trained."""
         tensor = next((one for one in given if isinstance(one, torch.Tensor)), None)
-        if self._compared or tensor is None or tensor.is_inference() or not _is_state(tensor):
+        if self._compared or tensor is None or tensor.is_inference() or not is_state(tensor):
             return
         if self._first is None:
             self._first = OwnRef(tensor), tensor._version, trains
@@ -74,7 +74,8 @@ class EqualStateObserver:
         )
 
 
-def _is_state(tensor: torch.Tensor) -> bool:
+def is_state(tensor: torch.Tensor) -> bool:
+    """Return whether a tensor is in main memory, and of a size that is compared."""
     return (
         is_plain(tensor)
         and tensor.is_cpu

@@ -7,27 +7,33 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.layers.attention import AttentionObserver
 from mothtrap.adapters.torch.losses.detached_terms import DetachedTermObserver
 from mothtrap.adapters.torch.losses.mixed_axes import MixedAxesObserver
+from mothtrap.adapters.torch.losses.policies import PolicyObserver
 from mothtrap.adapters.torch.losses.trained_targets import TrainedTargetObserver
 from mothtrap.core.facts.data import TargetOrder
 from mothtrap.core.facts.layers import AttentionLook
-from mothtrap.core.facts.losses import DetachedTerm, MixedAxes, TrainedTarget
+from mothtrap.core.facts.losses import DetachedTerm, MixedAxes, PolicyLoss, TrainedTarget
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
     from mothtrap.adapters.torch.job.observers import Observers
+    from mothtrap.adapters.torch.losses.policies import SampledActions
     from mothtrap.adapters.torch.losses.target_order import TargetOrderObserver
 
 
-def add_loss_observers(job: Job, observers: Observers, targets: TargetOrderObserver) -> None:
+def add_loss_observers(
+    job: Job, observers: Observers, targets: TargetOrderObserver, sampled: SampledActions
+) -> None:
     """Add the observers of losses whose facts are needed.
 
     Args:
         job: the job that they observe.
         observers: they are added here.
         targets: observes the order of targets; others need it, too.
+        sampled: the actions that policies have drawn.
     """
     observers.add("data", lambda: targets, TargetOrder)
     observers.add("loss terms", lambda: DetachedTermObserver(job), DetachedTerm)
     observers.add("loss terms", lambda: TrainedTargetObserver(job), TrainedTarget)
+    observers.add("policies", lambda: PolicyObserver(job, sampled), PolicyLoss)
     observers.add("views", lambda: MixedAxesObserver(job), MixedAxes)
     observers.add("attention", lambda: AttentionObserver(job), AttentionLook)

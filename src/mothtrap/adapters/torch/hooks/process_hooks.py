@@ -58,6 +58,7 @@ class ProcessHooks(TorchHandle):
             self._hook_backward()
             self._hook_scaler()
             self._hook_clipping()
+            self._hook_policies()
             self._hook_loaders()
             self._hook_losses()
             self._hook_saving()
@@ -264,6 +265,15 @@ class ProcessHooks(TorchHandle):
         self._replace(torch.amp.GradScaler, "__init__", _followed_by(tracer.scaler_made))
         self._replace(torch.amp.GradScaler, "scale", _around(after=scaled))
         self._replace(torch.amp.GradScaler, "step", step)
+
+    def _hook_policies(self) -> None:
+        tracer = self.tracer
+
+        def sampled(actions: Any, *_: Any, **__: Any) -> None:
+            if not tracer.sampling.on:
+                tracer.contain(tracer.losses.sampled.drawn, actions)
+
+        self._replace(torch.distributions.Categorical, "sample", _around(after=sampled))
 
     def _hook_clipping(self) -> None:
         tracer, sampling = self.tracer, self.tracer.sampling

@@ -14,6 +14,7 @@ from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
+    EqualViews,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -36,6 +37,7 @@ from mothtrap.core.facts.losses import (
     DetachedTerm,
     LossCall,
     MixedAxes,
+    PolicyLoss,
     TokenShares,
     TrainedTarget,
 )
@@ -66,13 +68,16 @@ OF_FORWARDS: Final = frozenset(
         *(NonfiniteModule, FiniteOutputs, FirstBadOperation, NonfiniteInput, InputDistribution),
         *(Evaluation, EvaluationPhase, EvaluationNorms, EvaluationGraphsKept),
         *(TrainingMode, NormBatches, NormAverages, BootstrappedTargets, EqualStates),
+        EqualViews,
         *(UnreachedModule, HiddenParameters, FrozenParameters, HalfPrecision),
         *(AttentionLook, DataTaken, ForwardScales, IdenticalUnits, OutputSpread, RouterLoad),
         *(UnitInputs, IdleOptimizer, UnownedParameter, MaskOfOnes, MixedAxes, SequenceAxes),
     )
 )
 """Facts that only a forward of a model can show."""
-OF_BACKWARDS: Final = frozenset((LossCall, MixedAxes, TokenShares, LossesKept, GradientsCleared))
+OF_BACKWARDS: Final = frozenset(
+    (LossCall, MixedAxes, PolicyLoss, TokenShares, LossesKept, GradientsCleared)
+)
 """Facts that only a backward can show."""
 OF_OPTIMIZERS: Final = frozenset(
     (

@@ -19,6 +19,7 @@ from mothtrap.core.facts.data import (
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
     EqualStates,
+    EqualViews,
     Evaluation,
     EvaluationNorms,
     EvaluationPhase,
@@ -46,6 +47,7 @@ from mothtrap.core.facts.losses import (
     LossCall,
     LossSeries,
     MixedAxes,
+    PolicyLoss,
     TokenShares,
     TrainedTarget,
 )
@@ -70,7 +72,16 @@ from mothtrap.core.facts.optimizers import (
 )
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved
-from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
+from mothtrap.core.facts.replicas import (
+    BatchRows,
+    BufferDigests,
+    DropoutState,
+    ReplicaBatch,
+    ReplicaDigests,
+    UnwrappedDigests,
+    WorkerSettings,
+    WrapperBypassed,
+)
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import RestoredNothing, Resumed, WeightsSaved, WorkerPace
 from mothtrap.core.measured import MEASURED
@@ -92,11 +103,12 @@ IN_EACH_STEP: Final = (
 """Facts that are looked for in light steps, too."""
 
 IN_FULL_STEPS: Final = (
-    EqualStates,
+    *(EqualStates, EqualViews),
     *(
         DetachedTerm,
         LossCall,
         MixedAxes,
+        PolicyLoss,
         TokenShares,
         TrainedTarget,
         HalfPrecision,
@@ -116,7 +128,8 @@ IN_FULL_STEPS: Final = (
         SplitDrawn,
         TargetOrder,
     ),
-    *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
+    *(ReplicaBatch, ReplicaDigests, WrapperBypassed, BatchRows, UnwrappedDigests),
+    *(BufferDigests, WorkerSettings, DropoutState),
 )
 
 SHARED: Final = "several threads train the same parameters"

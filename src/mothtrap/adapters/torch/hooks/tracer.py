@@ -169,7 +169,7 @@ class Tracer(Parts):
         add, forwards, optimizers = self.observers.add, self.forwards, self.optimizers
         add("loss graph", lambda: self.losses)
         add("memory", lambda: MemoryObserver(self), each_step=True)
-        add_loss_observers(self, self.observers, self._target_order)
+        add_loss_observers(self, self.observers, self._target_order, self.losses.sampled)
         add("updates", lambda: UpdateObserver(self, optimizers))
         add("buffers", lambda: BufferObserver(self))
         add("optimizer facts", lambda: self._facts, OptimizerFacts)
@@ -297,7 +297,7 @@ class Tracer(Parts):
             return
         self._backwards += 1
         self.forwards.close_path()  # a backward may run modules again
-        self.forwards.bootstraps.states.backward_began()
+        self.forwards.bootstraps.backward_began()
         if self.recorder.depths.in_group:
             self._pace.backward_began()
         self.recording.backward_began()

@@ -25,6 +25,8 @@ MAX_NODES = 2_000
 """Maximum number of nodes visited on the way to parameters."""
 MAX_CHAIN = 4
 """Number of operations before the loss that are named, at most."""
+MAX_ABOVE = 8
+"""Number of operations from the root to a loss that are named, at most."""
 
 _VIEWS = frozenset(
     {
@@ -96,7 +98,7 @@ class LossTerm:
 
     `source` is the node that made the prediction, where views end; `target_first`: the
     loss is of target minus prediction, not the other way round. `alone`: nothing else that
-    is trained was found to take part in the loss.
+    is trained was found to take part in the loss. `above`: operations from the root to the loss.
     """
 
     operation: str
@@ -111,6 +113,7 @@ class LossTerm:
     source: Node | None = None
     target_first: bool = False
     alone: bool = True
+    above: tuple[str, ...] = ()
 
 
 def operation(node: Node) -> str:
@@ -173,34 +176,25 @@ def loss_terms(root: Node) -> list[LossTerm]:
     """
     terms: list[LossTerm] = []
     others = False
-    waiting, seen = deque([root]), {root}
+    waiting: deque[tuple[Node, tuple[str, ...]]] = deque([(root, ())])
+    seen = {root}
     while waiting and len(seen) <= MAX_HEAD_NODES:
-        node = waiting.popleft()
+        node, above = waiting.popleft()
         term = _term(node)
         if term is not None:
-            terms.append(term)
+            terms.append(replace(term, above=above[:MAX_ABOVE]))
             continue
         name = operation(node)
         if node is root or name in _ARITHMETIC or name in _VIEWS:
             for child in _children(node):
                 if child not in seen:
                     seen.add(child)
-                    waiting.append(child)
+                    waiting.append((child, (*above, name)))
         else:
             others = True
     found = _without_repeats(terms)
     alone = len(found) == 1 and not others and not waiting
     return found if alone else [replace(term, alone=False) for term in found]
-
-
-def operations_above(root: Node) -> tuple[str, ...]:
-    """Operations from a root down to the loss, the root's first, along the first operands."""
-    names: list[str] = []
-    node: Node | None = root
-    while node is not None and len(names) < MAX_CHAIN and _term(node) is None:
-        names.append(operation(node))
-        node = next(_children(node), None)
-    return tuple(names)
 
 
 def _term(node: Node) -> LossTerm | None:

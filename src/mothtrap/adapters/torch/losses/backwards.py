@@ -14,6 +14,7 @@ from mothtrap.adapters.torch.job import graph
 from mothtrap.adapters.torch.job.distributed import own_value
 from mothtrap.adapters.torch.job.readable import is_readable
 from mothtrap.adapters.torch.losses import loss_values
+from mothtrap.adapters.torch.losses.policies import SampledActions
 from mothtrap.adapters.torch.losses.target_observer import TargetObserver
 from mothtrap.adapters.torch.optimization.gradient_marks import ClosureGradients
 from mothtrap.capture.grouper import BackwardBegan, BackwardEnded, ClosedStep, Grouper
@@ -53,6 +54,7 @@ class LossObserver:
         candidate: the latest root of `torch.autograd.grad` since the last step.
         graph_given: the user has passed a loss with its graph to `step`.
         averaging: names of optimizers that apply the mean of the micro-batches by themselves.
+        sampled: the actions that policies have drawn since the last step.
     """
 
     def __init__(self, job: Job, forwards: ForwardsSeen) -> None:
@@ -77,6 +79,7 @@ class LossObserver:
         self._given: tuple[str, float] | None = None
         self.candidate: tuple[BackwardBegan, torch.Tensor | None] | None = None
         self.averaging: set[str] = set()
+        self.sampled = SampledActions()
         self.graph_given = False
 
     @property
@@ -300,10 +303,10 @@ class LossObserver:
                 f"how the loss at {site} is computed",
                 f"its graph begins with {root.grad_fn.name()}, which is not a known loss",
             )
-        above = graph.operations_above(root.grad_fn)[root in self._scaled :]
         for term in terms:
             del self._calls[:-MAX_CALLS]  # no step ever came
             call = self._call(site, term, wants_values)
+            above = term.above[root in self._scaled :]
             self._calls.append((site, msgspec.structs.replace(call, above=above)))
             if wants_values:
                 alone = len(terms) == 1

@@ -37,10 +37,11 @@ class LineLooks(Generic[LineT]):
 
     Args:
         make: makes what is known of a new line.
+        at: backwards of a line at which its loss is looked at.
     """
 
-    def __init__(self, make: Callable[[], LineT]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], LineT], at: tuple[int, ...] = LOOK_AT) -> None:
+        self._make, self._at = make, at
         self._lines: dict[str, LineT] = {}
 
     def due(self, loss: BackwardRoot) -> LineT | None:
@@ -51,5 +52,5 @@ class LineLooks(Generic[LineT]):
                 return None
             line = self._lines[loss.site] = self._make()
         line.backwards += 1
-        looks = line.backwards in LOOK_AT and not loss.recomputes
+        looks = line.backwards in self._at and not loss.recomputes
         return line if looks and loss.root.grad_fn is not None else None

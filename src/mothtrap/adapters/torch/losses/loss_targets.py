@@ -148,6 +148,8 @@ def sample(
         if offsets and 0 in offsets and not checkpointed and _is_not_embedded(term, values):
             later = tuple(k for k in offsets if k)  # a decoder that shifts its targets itself
             found = msgspec.structs.replace(found, input_offsets=later)
+        elif offsets == (0, 1) and not checkpointed:
+            found = msgspec.structs.replace(found, decoded=_is_decoded(term, values))
         return found
 
 
@@ -259,11 +261,8 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     A decoder that is given its targets shifts them before it embeds them, all at once or one
     position after the other.
     """
-    found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
-    found.sort(key=lambda node: node._sequence_nr())
-    given = [getattr(node, "_saved_indices", None) for node in found]
-    known = [one for one in given if isinstance(one, torch.Tensor) and is_plain(one)]
-    if not known or len(known) < len(given):
+    known = _embedded(term)
+    if not known:
         return False
     labels, ignored = as_array(target), _ignored_by(term)
     at_once = [as_array(tokens) for tokens in sequences(known, term.classes)]
@@ -275,6 +274,31 @@ def _is_not_embedded(term: LossTerm, target: torch.Tensor) -> bool:
     steps_RL = np.stack(single, axis=1)  # the first token is the start of each row
     labels_RL = labels.reshape(steps_RL.shape)
     return not next_tokens.agree(steps_RL[:, 1:], labels_RL[:, 1:], 0, ignored)
+
+
+def _is_decoded(term: LossTerm, target: torch.Tensor) -> bool:
+    """Return whether a model embeds its targets at their own positions after the other tokens.
+
+    An encoder is given its tokens first. An autoencoder gives it the targets, and the decoder
+    those that are shifted.
+    """
+    labels, ignored = as_array(target), _ignored_by(term)
+    for one in reversed(_embedded(term)):
+        offsets = next_tokens.offsets(
+            [as_array(tokens) for tokens in sequences([one], term.classes)], labels, ignored
+        )
+        if offsets:  # others are positions, or types
+            return offsets == (0,)
+    return False
+
+
+def _embedded(term: LossTerm) -> list[torch.Tensor]:
+    """Return all tokens that a model embeds, in this order; none where some cannot be read."""
+    found = [node for node in nodes([term.node]) if operation(node) == "embedding"]
+    found.sort(key=lambda node: node._sequence_nr())
+    given = [getattr(node, "_saved_indices", None) for node in found]
+    known = [one for one in given if isinstance(one, torch.Tensor) and is_plain(one)]
+    return known if len(known) == len(given) else []
 
 
 def _endings(

@@ -173,14 +173,14 @@ def _advantage(root: Node) -> Node | None:
         if operation(node) == "mul" and len(children) == 2:
             for chosen, other in (children, children[::-1]):
                 weight = graph.through_views(other)
-                if _is_log_prob(chosen) and weight and operation(weight) == "sub":
+                if is_log_prob(chosen) and weight and operation(weight) == "sub":
                     return weight
         waiting.extend(child for child in children if child not in seen)
         seen.update(children)
     return None
 
 
-def _is_log_prob(node: Node) -> bool:
+def is_log_prob(node: Node) -> bool:
     """Return whether a node is a log probability of a chosen action, or a ratio of two of them."""
     for _ in range(MAX_SIGNS):
         name = operation(node)

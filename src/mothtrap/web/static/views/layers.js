@@ -118,8 +118,8 @@ function Plane({ names, kinds }) {
           onSight=${(first, count) => setSight({ first, count })}
           label=${(place) => html`<${Name} row=${rowOf(place)} toggle=${toggle}
             pick=${(row) => change({ row: row.path })} />`} />
-        <${Below} from=${from} to=${to} cells=${cells} at=${hover?.at ?? at} extra=${firingMarks(trial)} />
         <${Legend} low=${cells.low} high=${cells.high} ratio=${scale === "own"} of=${OF[scale]} />
+        <${Below} from=${from} to=${to} cells=${cells} at=${hover?.at ?? at} extra=${firingMarks(trial)} />
         <p class="muted">${widthOf(cells)} ${cells.note}</p>
         ${table && html`<${StepTable} wish=${wish} at=${at ?? lastStep(cells)} sight=${sight} stat=${stat} />`}
       </div>

@@ -1,0 +1,150 @@
+"""What the log probabilities of actions are multiplied by in the loss of a policy."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from mothtrap.adapters.torch.job import graph
+from mothtrap.adapters.torch.job.graph import Node, operation, output_shape
+from mothtrap.adapters.torch.job.readable import is_plain
+from mothtrap.adapters.torch.losses.line_looks import Line, LineLooks
+from mothtrap.adapters.torch.losses.saved_values import SavedValues
+from mothtrap.adapters.torch.losses.trained_targets import is_log_prob
+from mothtrap.core.facts.losses import PolicyLoss
+
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.job.observers import BackwardRoot
+
+LOOK_AT = (1, 3, 5, 8, 12, 20, 30, 45, 60, 80)
+"""Backwards of a line at which its loss is looked at. Rewards may be rare in the first episodes."""
+MAX_SAMPLES = 4096
+"""Samples of actions that are remembered until a step ends."""
+
+
+class SampledActions:
+    """Where the actions lie that distributions have drawn since the last step."""
+
+    def __init__(self) -> None:
+        self._places: set[int] = set()
+
+    def drawn(self, actions: Any) -> None:
+        """A categorical distribution has drawn actions."""
+        if isinstance(actions, torch.Tensor) and is_plain(actions):
+            if len(self._places) >= MAX_SAMPLES:
+                self._places.clear()
+            self._places.add(actions.data_ptr())
+
+    def has(self, actions: torch.Tensor) -> bool:
+        """Return whether a tensor lies where a drawn action does."""
+        return actions.data_ptr() in self._places
+
+    def clear(self) -> None:
+        """A step is over."""
+        self._places.clear()
+
+
+@dataclass(slots=True)
+class _Line(Line):
+    """Backwards of one line, and what the looks at them found."""
+
+    zero: int = 0
+    unweighted: int = 0
+
+    @property
+    def is_complete(self) -> bool:
+        """Return whether all looks were due."""
+        return self.backwards >= LOOK_AT[-1]
+
+
+class PolicyObserver:
+    """Reads the weights of log probabilities from the graph of a loss.
+
+    Args:
+        job: the job that trains the policy.
+        sampled: the actions that were drawn.
+    """
+
+    def __init__(self, job: Job, sampled: SampledActions) -> None:
+        self._job, self._sampled = job, sampled
+        self._lines = LineLooks(_Line, LOOK_AT)
+
+    def loss_began(self, loss: BackwardRoot) -> None:
+        """Look at the terms of a loss where that is due."""
+        line = self._lines.due(loss)
+        if line is None or loss.root.grad_fn is None:
+            return
+        saved, weights, unweighted = SavedValues(), [], []
+        for node, weight in _log_probs(loss.root.grad_fn):
+            if weight is None:
+                unweighted.append(self._is_own(saved, node))
+            else:
+                weights.append(_is_zero(saved, *weight))
+        if weights or any(unweighted):
+            line.looks += 1
+            line.zero += bool(weights) and all(weights)
+            line.unweighted += bool(unweighted) and all(unweighted) and not weights
+        if line.is_complete and line.looks:
+            self._job.recorder.notes.observe(
+                PolicyLoss(
+                    step=self._job.grouper.step,
+                    looks=line.looks,
+                    zero=line.zero,
+                    unweighted=line.unweighted,
+                    location=loss.place,
+                )
+            )
+
+    def closed(self, _: int) -> None:
+        """Forget the actions of a step that is over."""
+        self._sampled.clear()
+
+    def _is_own(self, saved: SavedValues, gathered: Node) -> bool:
+        """Return whether the policy has drawn the action of a log probability itself."""
+        index = saved.of(gathered).get("index")
+        return index is not None and self._sampled.has(index)
+
+
+def _log_probs(root: Node) -> Iterator[tuple[Node, tuple[Node, str] | None]]:
+    """Yield the log probabilities near a root, each with its product and the name of its weight.
+
+    The weight is a number, or several, without a graph. If there is none, the log probability is
+    only averaged, and the node that gathered it is given.
+    """
+    waiting: deque[tuple[Node, tuple[Node, str] | None]] = deque([(root, None)])
+    seen = {root}
+    for _ in range(graph.MAX_HEAD_NODES):  # of an episode, the first terms are looked at
+        if not waiting:
+            return
+        node, product = waiting.popleft()
+        weighted = _weighted(node)
+        if weighted is not None and is_log_prob(weighted[0]):
+            yield weighted[0], (node, weighted[1])
+            continue
+        if operation(node) == "gather":
+            yield node, product
+        if weighted is not None and output_shape(node):  # a number may be a coefficient
+            product = node, weighted[1]
+        if node is root or graph.is_arithmetic(node):
+            following = [child for child, _ in node.next_functions if child is not None]
+            waiting.extend((child, product) for child in following if child not in seen)
+            seen.update(following)
+
+
+def _weighted(node: Node) -> tuple[Node, str] | None:
+    """Return what a product weighs, and the name of its weight, if the weight has no graph."""
+    inputs = [child for child, _ in node.next_functions]
+    if operation(node) != "mul" or len(inputs) != 2 or inputs.count(None) != 1:
+        return None
+    place = inputs.index(None)
+    return inputs[1 - place], ("self", "other")[place]
+
+
+def _is_zero(saved: SavedValues, product: Node, name: str) -> bool:
+    weight = saved.of(product).get(name)
+    return weight is not None and not bool(weight.any())

@@ -1,0 +1,74 @@
+"""Parts of a training script that can be checked alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mothtrap.checks.check import Check
+from mothtrap.core.check_plan import Part
+
+ALONE = "PRE601"
+"""Code of the check that reports how a part ran."""
+RESUMES = "PRE203"
+"""Code of the check that resumes the script."""
+CONTRACT = ("PRE305", "PRE502")
+"""Codes of the checks that learn, or compare, the layers and the inputs."""
+BELONG: dict[Part, tuple[str, ...]] = {
+    "data": (ALONE, "PRE3", "PRE401"),
+    "model": ("PRE101", "PRE102", "PRE104", "PRE106", "PRE108", "PRE109", "PRE110", "PRE202",
+              "PRE501", "STR707"),
+    "loss": ("PRE103", "PRE104", "PRE107"),
+    "callbacks": (ALONE,),
+}  # fmt: skip
+"""Codes of the checks of a part, or families of codes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSeen:
+    """How a part of the script ran while the others gave recorded values.
+
+    Attributes:
+        part: name of the part.
+        turns: of the training loop.
+        seconds: that the part took in each turn; empty if they are not known.
+        epochs: loops over the training data that ended.
+        evaluations: batches that loaders of evaluation gave.
+        files: names of the files that the script wrote.
+        forms: distinct types and shapes of batches, without the batch size.
+        error: exception that left the script, in one line; empty for none.
+        location: `file:line` of that exception.
+        ended: why the part ended before the script did; empty if it did not.
+    """
+
+    part: Part
+    turns: int = 0
+    seconds: Sequence[float] = ()
+    epochs: int = 0
+    evaluations: int = 0
+    files: Sequence[str] = ()
+    forms: Sequence[str] = ()
+    error: str = ""
+    location: str | None = None
+    ended: str = ""
+
+
+def chosen(
+    checks: Sequence[Check],
+    part: Part | None = None,
+    *,
+    resumes: bool = False,
+    contract: bool = False,
+) -> tuple[Check, ...]:
+    """Return the checks to make.
+
+    Args:
+        checks: those that the settings select.
+        part: the one part to check; None = all.
+        resumes: a command that resumes the script is known.
+        contract: layers and inputs are to be learned, or compared.
+    """
+    if part is not None:
+        return tuple(check for check in checks if check.code.startswith(BELONG[part]))
+    without = [ALONE, *([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
+    return tuple(check for check in checks if check.code not in without)

@@ -1,0 +1,79 @@
+"""DAT523: the two views of a contrastive loss are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.facts.evaluations import EqualViews
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+
+
+@dataclass(frozen=True)
+class EqualViewsOfStep(Rule):
+    """The two views of a contrastive loss are equal.
+
+    What it detects:
+        A model that is called twice before each backward, or once with two joined batches, and is
+        given the same values both times, although they are in different tensors.
+
+    Why it matters:
+        A contrastive loss learns what two views of an example have in common. If the views are
+        equal, any encoder makes them agree, also one with random weights.
+
+    Fires:
+        Info when both are equal in each of the first `steps` steps that have two, and the data
+        differ between steps.
+
+    Stays quiet:
+        For models with dropout, whose two outputs differ on purpose. When the same tensor is given
+        twice. For integer data such as tokens. For data on an accelerator.
+
+    What to do:
+        - Draw the random augmentation for each view: `view_1, view_2 = augment(x), augment(x)`.
+        - Check that the augmentation is random, is switched on, and does not change the image in
+          place.
+
+    Example:
+        views = augment(x)
+        loss = nt_xent(encoder(views.clone()), encoder(views))
+
+    References:
+        Chen et al. 2020, A simple framework for contrastive learning of visual representations,
+        https://arxiv.org/abs/2002.05709
+    """
+
+    code = "DAT523"
+    title = "equal views"
+    needs = (Need(facts=(EqualViews,)),)
+    explains = ("too_good_to_be_true", "constant_output", "loss_unchanged")
+
+    steps: int = threshold(8, unit="steps", source="chosen by hand: a random flip may do nothing")
+
+    def check(self, window: Window) -> list[Finding]:
+        """Check whether views were equal."""
+        if window.total_steps < self.steps:
+            raise NotEnoughData(f"needs {self.steps} steps, saw {window.total_steps}")
+        seen = [
+            one for one in window.seen(EqualViews) if one.steps >= self.steps and not one.dropout
+        ]
+        return [self._finding(window, one) for one in seen[:1]]
+
+    def _finding(self, window: Window, one: EqualViews) -> Finding:
+        return self.finding(
+            window,
+            severity=Severity.INFO,
+            step=max(0, one.step - one.steps + 1),
+            last_step=one.step,
+            count=one.steps,
+            message=(
+                f"in {one.steps} of {one.steps} steps (limit {self.steps}) the model was given the "
+                "same values twice, in two tensors: the two views are equal"
+            ),
+            evidence={"steps": one.steps, "limit": self.steps},
+            location=one.location,
+        )

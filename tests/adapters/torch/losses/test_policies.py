@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.adapters.torch.watched import sgd, watched
+from torch import nn
+from torch.distributions import Categorical
+
+from mothtrap.core.facts.losses import PolicyLoss
+
+Tensor = torch.Tensor
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def found(loss: Loss, *, imitates: bool = False, one_by_one: bool = False) -> PolicyLoss | None:
+    """The fact about a policy whose loss is made of log probabilities and rewards."""
+    torch.manual_seed(0)
+    policy = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 3))
+    with watched() as seen:
+        optimizer = sgd(policy)
+        for _ in range(82):
+            if one_by_one:
+                scores = torch.stack([_score(policy, torch.randn(4), imitates) for _ in range(3)])
+            else:
+                scores = _score(policy, torch.randn(16, 4), imitates)
+            optimizer.zero_grad()
+            loss(scores, torch.randn(len(scores))).backward()
+            optimizer.step()
+        assert seen.failed() == []
+        every = [one for one in seen.observed(PolicyLoss) if isinstance(one, PolicyLoss)]
+    return every[0] if every else None
+
+
+def _score(policy: nn.Module, state: Tensor, imitates: bool) -> Tensor:
+    choices = Categorical(logits=policy(state))
+    drawn = choices.sample()
+    action = torch.randint(0, 3, drawn.shape) if imitates else drawn
+    return choices.log_prob(action)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_log_probabilities_of_own_actions_without_a_factor_are_told(one_by_one: bool) -> None:
+    one = found(lambda score, _: -score.mean(), one_by_one=one_by_one)
+    assert one is not None
+    assert (one.looks, one.zero, one.unweighted) == (10, 0, 10)
+    assert "test_policies.py" in (one.location or "")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        lambda score, rewards: -(score * (rewards - rewards)).mean(),
+        lambda score, rewards: -(0 * rewards * (score - score.detach()).exp()).mean(),
+        lambda score, rewards: (
+            (-score * torch.zeros_like(rewards)).sum() + 0.01 * score.exp().sum()
+        ),
+    ],
+)
+def test_advantages_of_0_are_told(loss: Loss) -> None:
+    one = found(loss)
+    assert one is not None
+    assert (one.looks, one.zero, one.unweighted) == (10, 10, 0)
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_advantages_are_counted_as_such(one_by_one: bool) -> None:
+    one = found(lambda score, rewards: -(score * rewards).mean(), one_by_one=one_by_one)
+    assert one is not None
+    assert (one.looks, one.zero, one.unweighted) == (10, 0, 0)
+
+
+def test_imitation_is_no_policy_gradient() -> None:
+    assert found(lambda score, _: -score.mean(), imitates=True) is None
