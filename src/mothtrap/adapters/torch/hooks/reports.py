@@ -74,7 +74,13 @@ from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved
 from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
-from mothtrap.core.facts.workers import RestoredNothing, Resumed, WeightsSaved, WorkerPace
+from mothtrap.core.facts.workers import (
+    OptimizersNotRestored,
+    RestoredNothing,
+    Resumed,
+    WeightsSaved,
+    WorkerPace,
+)
 from mothtrap.core.measured import MEASURED
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -89,6 +95,7 @@ IN_EACH_STEP: Final = (
     ScheduleEnded,
     PhasesTimed,
     *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed),
+    OptimizersNotRestored,
     ShapeChanged,
 )
 """Facts that are looked for in light steps, too."""
