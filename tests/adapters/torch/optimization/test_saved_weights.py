@@ -109,7 +109,7 @@ def test_an_optimizer_without_its_averages_is_told(
         if restores:
             optimizer.load_state_dict(first.state_dict())
         train(model, optimizer, steps=1)
-        found = seen.observed(OptimizersNotRestored)
+    found = seen.observed(OptimizersNotRestored)
     assert [one.optimizers for one in found] == told  # type: ignore[attr-defined]
 
 

@@ -79,7 +79,8 @@ class SavedWeights:
 
     def _tell_fresh(self, step: int) -> None:
         """Report the optimizers whose averages were not loaded with the weights."""
-        fresh = [one for _, one in self._optimizers.alive() if not one.state and _averages(one)]
+        alive = [one for _, one in self._optimizers.alive()]
+        fresh = [one for one in alive if not any(one.state.values()) and _averages(one)]
         if fresh:
             self._job.recorder.notes.observe(
                 OptimizersNotRestored(
