@@ -10,6 +10,7 @@ from tests.repairs.sources import (
     FELL,
     FIRST,
     FROZEN,
+    FUNCTIONS,
     HEAD,
     IN_ORDER,
     KEPT,
@@ -94,6 +95,18 @@ LOOK_ALIKES = {
         {"location": "train.py:10"},
         EPOCHS,
         "calls eval\\(\\) already",
+    ),
+    "training in two loops": (
+        "eval_mode_in_training",
+        {"location": "train.py:8", "evidence": {"trained_before": True}},
+        EPOCHS + "for x, y in more:\n    loss_fn(model(x), y).backward()\n",
+        "2 loop that calls backward",
+    ),
+    "function that does not train": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:9"},
+        FUNCTIONS.replace(".backward()", ""),
+        "decide where model.train\\(\\) must follow",
     ),
     "optimizer used in between": (
         "optimizer_without_model",

@@ -39,7 +39,8 @@ class TargetIgnored(Check):
     Stays quiet:
         Batches whose targets are all equal, and predictions that are `alike` for all rows: shifting
         the targets then changes nothing. Losses that are not computed by a loss function of the
-        framework. Models whose weights were loaded, and targets with as many values as an input of the model.
+        framework. Models whose weights were loaded, and targets with as many values as an input of
+        the model.
 
     What to do:
         - Pass the targets of the batch to the loss, and not the predictions or a constant.
