@@ -42,7 +42,7 @@ class IntegersWrapped(Check):
 
     Stays quiet:
         Pictures that were shifted afterwards, such as by a mean; values that are not evenly spaced;
-        tables. Swapped color channels cannot be seen.
+        pictures without smooth areas, such as digits of 8 x 8 pixels; tables. Swapped color channels cannot be seen.
 
     What to do:
         - Read the file as unsigned bytes: `numpy.uint8`, not `numpy.int8`.
@@ -60,9 +60,7 @@ class IntegersWrapped(Check):
     passed = "no picture has wrapped bytes"
     costs = 3
     pairs: int = threshold(50, unit="pairs of pixels", source="chosen by hand")
-    times: float = threshold(
-        1.5, unit="times the pairs around 0", source="digits of 8 x 8 pixels, the sharpest tried"
-    )
+    times: float = threshold(1.5, unit="times the pairs around 0", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Compare the two places at which neighboring pixels can jump."""
