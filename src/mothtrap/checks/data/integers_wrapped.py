@@ -42,7 +42,8 @@ class IntegersWrapped(Check):
 
     Stays quiet:
         Pictures that were shifted afterwards, such as by a mean; values that are not evenly spaced;
-        pictures without smooth areas, such as digits of 8 x 8 pixels; tables. Swapped color channels cannot be seen.
+        pictures without smooth areas, such as digits of 8 x 8 pixels; tables. Swapped color
+        channels cannot be seen.
 
     What to do:
         - Read the file as unsigned bytes: `numpy.uint8`, not `numpy.int8`.
