@@ -103,7 +103,7 @@ def test_without_a_wrapper_weights_that_become_equal_again_are_averaged_now_and_
     assert by_hand({0: "a", 1: "b", 3: "c"}, {0: "x", 1: "b", 3: "z"}) == []
 
 
-def test_models_that_nobody_averages_are_not_compared() -> None:
+def test_models_that_are_not_averaged_are_not_compared() -> None:
     facts = [
         [
             UnwrappedDigests(step=step, digests={"fc": f"{rank}{step}"}, initial={"fc": "0"})
