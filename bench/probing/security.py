@@ -27,7 +27,7 @@ def memorizes(seed: int, healthy: bool) -> Case:
     )
 
 
-@case("23 pattern that nobody sees")
+@case("23 invisible pattern")
 def unseen_pattern(seed: int, healthy: bool) -> Case:
     """Ten patterns of high frequency mark the classes; the twin's can be seen."""
     torch.manual_seed(seed)

@@ -118,6 +118,12 @@ def test_a_faulty_script_gets_a_finding_and_exit_code_1(tmp_path: Path) -> None:
     assert "PRE105" in [finding["code"] for finding in record["findings"]]
 
 
+def test_targets_are_compared_with_the_inputs_of_the_same_step(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "future.py", options=("--select", "PRE102"))
+    assert outcome.returncode == 1, outcome.stderr
+    assert "PRE102" in outcome.stderr
+
+
 def test_a_check_that_decides_nothing_has_exit_code_2(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "blind.py", options=("--select", "PRE102"))
     assert outcome.returncode == 2, outcome.stderr

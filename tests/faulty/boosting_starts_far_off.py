@@ -18,6 +18,5 @@ valid = xgboost.DMatrix(x[1000:], y[1000:])
 settings = {"eta": 0.05, "max_depth": 3, "nthread": 1, "eval_metric": "rmse"}
 if options.healthy:
     settings["base_score"] = float(y[:1000].mean())
-xgboost.train(
-    settings, train, 60, evals=[(valid, "valid")], obj=squared, verbose_eval=30
-)  # <- here
+evals = [(valid, "valid")]
+xgboost.train(settings, train, 60, evals, obj=squared, verbose_eval=30)  # <- here

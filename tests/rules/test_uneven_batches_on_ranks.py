@@ -32,6 +32,8 @@ def test_quiet_on_even_batches_on_small_differences_and_on_batches_by_tokens() -
     assert check(RULE, rows((0, 32), (9, 8)), rows((0, 32), (9, 8))) == []
     assert check(RULE, rows((0, 32)), rows((0, 30))) == []
     assert check(RULE, rows((0, 32)), rows((0, 8))) == []
+    by_tokens = [(step, 20 + step % 3) for step in range(18)]
+    assert check(RULE, rows((0, 21)), rows(*by_tokens, (18, 8), (19, 21))) == []
 
 
 def test_steps_that_a_worker_has_not_reached_are_not_compared() -> None:

@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.rules.windows import loss, window
+from tests.rules.windows import inactive, loss, window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall, TargetSample
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.window import Matrix
 from mothtrap.rules.unscaled_targets import UnscaledTargets
 
 SLOW = np.linspace(9e10, 8.9e10, 200)
@@ -25,7 +26,7 @@ def call(
     )
 
 
-def check(*calls: LossCall, losses: np.ndarray = SLOW) -> list[Finding]:
+def check(*calls: LossCall | Matrix, losses: np.ndarray = SLOW) -> list[Finding]:
     return UnscaledTargets().check(window(loss(losses), *calls))
 
 
@@ -51,6 +52,19 @@ def test_what_breaks_in_its_first_steps() -> None:
     stays = np.concatenate([np.full(6, 9e10), np.full(100, np.nan)])
     with pytest.raises(NotEnoughData):
         check(call(0, 1.0), call(4, 2.0), losses=stays)
+
+
+def test_units_that_die_in_the_first_steps() -> None:
+    boxes = [call(step, 0.3 + step, mean=90.0, low=0.0, high=220.0) for step in range(0, 200, 32)]
+    steps = range(0, 160, 16)
+    dies = inactive({"net.1": [0.1, 0.4, 0.8] + [0.9] * 7}, steps=steps)
+    [finding] = check(*boxes, dies)
+    assert (finding.severity, finding.step) == (Severity.WARNING, 0)
+    assert "the first predictions do not exceed 0.3" in finding.message
+    assert "90% of the units of net.1 are never active any more" in finding.message
+    assert finding.fixes[0].startswith("Scale the targets")
+    assert check(*boxes, inactive({"net.1": [0.1, 0.4] + [0.5] * 8}, steps=steps)) == []
+    assert check(*boxes, inactive({"net.1": [0.9] * 10}, steps=steps)) == []  # dead before
 
 
 @pytest.mark.parametrize(

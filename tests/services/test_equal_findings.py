@@ -66,7 +66,7 @@ def plain(verdicts: Iterable[StoredVerdict]) -> dict[str, tuple[str, str, str]]:
     return {v.name: (v.error, repr(v.findings), repr(v.rules)) for v in verdicts}
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)  # on a busy machine
 @pytest.mark.filterwarnings("default")  # of Ray's own
 def test_findings_are_the_same_in_every_engine(tmp_path: Path) -> None:
     for needed in ("distributed", "ray", "torch", "sklearn"):

@@ -49,14 +49,14 @@ def test_permissions_of_the_file_and_of_its_folder_count(open_folder: Path) -> N
     assert who(model) == ("everyone", "everyone")
     open_folder.chmod(0o1777)
     assert who(model) == ("everyone", "owner")
-    open_folder.chmod(0o700)  # nobody else gets there
+    open_folder.chmod(0o700)  # others cannot enter it
     model.chmod(0o666)
     assert who(model) == ("owner", "owner")
 
 
 def test_a_missing_file_is_left_out_and_a_folder_has_no_digest(tmp_path: Path) -> None:
-    (found,) = audited({"model": str(tmp_path / "gone"), "run": str(tmp_path)})
-    assert (found.role, found.digest) == ("run", "")
+    (found,) = audited({"model": str(tmp_path / "gone"), "runs": str(tmp_path)})
+    assert (found.role, found.digest) == ("runs", "")
 
 
 def test_files_in_git_have_versions(tmp_path: Path) -> None:
@@ -130,6 +130,7 @@ def test_a_model_that_differs_from_the_logged_one_is_named(
     text = " ".join(CliRunner().invoke(main, [*words, "--name", "same"]).output.split())
     assert "BEH606" not in text
     assert "model from the run trained, step 7" in text
+    assert "runs: readable by" in text
     xgboost.XGBClassifier(n_estimators=5).fit(X, y).save_model("model.ubj")
     text = CliRunner().invoke(main, [*words, "--name", "changed"]).output
     assert "BEH606 model_changed" in text

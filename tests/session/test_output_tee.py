@@ -112,3 +112,15 @@ def test_a_process_that_outlives_the_job_is_not_waited_for(tmp_path: Path) -> No
     pid, done = kept(tmp_path).splitlines()
     os.kill(int(pid), signal.SIGTERM)  # it still runs
     assert done == "done"
+
+
+def test_a_process_that_writes_for_ever_is_not_waited_for(tmp_path: Path) -> None:
+    words = command(tmp_path, "import subprocess\nsubprocess.Popen('yes')\n")
+    quiet = subprocess.DEVNULL
+    assert (
+        subprocess.run(
+            words, cwd=tmp_path, env=environment(), stdout=quiet, stderr=quiet, timeout=60
+        ).returncode
+        == 0
+    )
+    assert kept(tmp_path).startswith("y\n")

@@ -75,7 +75,7 @@ def test_the_first_worker_to_come_opens_the_attempt_for_all(tmp_path: Path) -> N
 def test_weights_tell_the_step_before_the_optimizer_does(tmp_path: Path) -> None:
     first = attempt(tmp_path, 1, saved(1, "a"), saved(2, "b"), saved(2, "same"))
     resume = Resumption(first, first.parent / "2", lambda: 0)
-    wanted = Resumed(step=1, evidence="its weights are those saved after 1 steps")
+    wanted = Resumed(step=1, evidence="its weights are those saved after 1 steps", loaded=True)
     assert resume({"Net": "a"}, 2) == wanted
     assert resume({"Net": "b", "Other": "a"}, None).step == 2
     assert resume({"Other": "a"}, 2) == Resumed(step=2, evidence="its optimizer has made 2 steps")

@@ -135,7 +135,7 @@ def test_a_finding_leads_to_layer_tensor_and_rule(proved: Site, page: Any) -> No
     page.get_by_role("link", name="Open tensor 0.bias").click()
     page.get_by_role("heading", name="0.bias gradient").wait_for()
     page.go_back()
-    page.get_by_role("link", name="About rule GRD102").click()
+    page.get_by_role("button", name="About rule GRD102").click()
     page.get_by_text("Stays quiet.").wait_for()
     assert page.get_by_role("link", name=re.compile("^Samples of step")).count() == 0
 

@@ -8,7 +8,8 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from tests.web.conftest import TOKEN, Site, Watched
+from tests.web.conftest import TOKEN, Site, Watched, until
+from tests.web.made_runs import MadeRun, exploding
 
 from mothtrap.core.config import Config
 from mothtrap.monitor.catalogue import load_rules
@@ -280,3 +281,26 @@ def test_options_that_go_with_findings_are_asked_for_when_opened(
     page.get_by_text("Parameters associated with findings").click()
     table = page.get_by_role("columnheader", name="Other runs")
     table.or_(page.get_by_text("Nothing to compare")).first.wait_for()
+
+
+def test_a_boosted_model_has_rounds_and_features(browser: Any, tmp_path: Path) -> None:
+    run = MadeRun(tmp_path / "boosted")
+    run.boost([0.5 + 0.01 * number for number in range(20)])
+    run.find(exploding(3, "refund_sent"))
+    run.end()
+    own = Site(tmp_path)
+    own.start()
+    context = browser.new_context()
+    watched = Watched(context.new_page(), own.origin)
+    watched.page.add_init_script(RECORD_TEXTS)
+    try:
+        page = open_view(watched, own, "overview", "boosted")
+        page.get_by_role("heading", name="Worst features").wait_for()
+        page.get_by_role("img", name=re.compile("^Metrics")).wait_for()
+        until(lambda: "round" in page.evaluate("window.drawnTexts"))
+        assert "step" not in page.evaluate("window.drawnTexts")
+        assert page.get_by_role("link", name="Layers", exact=True).count() == 0
+    finally:
+        context.close()
+        own.stop()
+    watched.assert_quiet()

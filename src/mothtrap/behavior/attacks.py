@@ -42,7 +42,7 @@ def pgd(subject: Subject, rows: npt.NDArray[np.int64], radius: float) -> npt.NDA
     for _ in range(STEPS):
         found = found + STEP * radius / STEPS * _uphill(subject, found, target_R)
         found = np.clip(np.clip(found, given - radius, given + radius), low, high)
-    return found
+    return np.asarray(found, np.float32)
 
 
 def noise(subject: Subject, rows: npt.NDArray[np.int64], radius: float) -> npt.NDArray[np.float32]:

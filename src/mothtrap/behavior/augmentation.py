@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.behavior.sklearn.comparisons import kept_by_neighbors
 from mothtrap.behavior.subject import Judged, Predict, Subject
 from mothtrap.behavior.table import Table
 from mothtrap.behavior.transformations import Kind, Transformation, menu
@@ -29,7 +30,8 @@ ROWS = 500
 """Rows on which a transformation is tested; chosen by hand."""
 KEPT = 0.9
 """Share of correct answers that must stay correct; chosen by hand."""
-NEIGHBORS = 5
+LEAST_NEIGHBORS = 50
+"""Rows among which the nearest neighbors are looked for, at least; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,28 +157,16 @@ def _by_neighbors(
     """Return how many correct answers of the nearest neighbors among other rows stay correct."""
     if values.dtype.kind not in "fiu":
         return None
-    from sklearn.neighbors import KNeighborsClassifier
-    from sklearn.preprocessing import StandardScaler
-
     source = subject.train if subject.train is not None else subject.judged
     others = np.arange(len(source))
     if source is subject.judged:
         others = np.setdiff1d(others, rows)
-    if len(others) < 10 * NEIGHBORS:
+    if len(others) < LEAST_NEIGHBORS:
         return None
-    known = np.nan_to_num(_values(source.table.take(others)).reshape(len(others), -1))
-    scaler = StandardScaler().fit(known) if values.ndim == 2 else None
-
-    def scaled(given: Any) -> Any:
-        flat = np.nan_to_num(np.asarray(given, np.float64).reshape(len(given), -1))
-        return flat if scaler is None else scaler.transform(flat)
-
-    model = KNeighborsClassifier(NEIGHBORS).fit(scaled(known), source.target_R[others])
-    target_R = subject.judged.target_R[rows]
-    right_R = model.predict(scaled(values)) == target_R
-    if not right_R.any():
-        return None
-    return float((model.predict(scaled(changed)) == target_R)[right_R].mean())
+    known = _values(source.table.take(others))
+    return kept_by_neighbors(
+        known, source.target_R[others], values, changed, subject.judged.target_R[rows]
+    )
 
 
 def _tried(

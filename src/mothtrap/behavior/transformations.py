@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior.inside import channel_axis
+from mothtrap.behavior.sklearn.generated_rows import autoencoded, interpolated
 
 Kind = Literal["image", "table", "sound", "text"]
 Array = npt.NDArray[Any]
@@ -77,7 +78,7 @@ def _shift(rows: Array, _: Array, rng: np.random.Generator) -> Array:
 def _brightness(rows: Array, _: Array, rng: np.random.Generator) -> Array:
     span = np.ptp(rows)
     change = rng.uniform(-0.1, 0.1, (len(rows), *[1] * (rows.ndim - 1))) * span
-    return np.clip(rows + change, rows.min(), rows.max()).astype(rows.dtype)
+    return np.asarray(np.clip(rows + change, rows.min(), rows.max()), rows.dtype)
 
 
 def _erase(rows: Array, _: Array, rng: np.random.Generator) -> Array:
@@ -102,43 +103,6 @@ def _noise(share: float) -> Make:
         return (values + share * spread * rng.normal(size=rows.shape)).astype(values.dtype)
 
     return make
-
-
-def interpolated(rows: Array, target_R: Array, rng: np.random.Generator) -> Array:
-    """Return points between each row and a near row of its class (SMOTE, Chawla et al., 2002)."""
-    from sklearn.neighbors import NearestNeighbors
-
-    found = rows.astype(np.float64)
-    scale_F = found.std(axis=0) + 1e-12
-    for target in np.unique(target_R):
-        at = np.flatnonzero(target_R == target)
-        if len(at) < 3:
-            continue
-        own = found[at] / scale_F
-        near = NearestNeighbors(n_neighbors=min(6, len(at))).fit(own)
-        places = near.kneighbors(own, return_distance=False)[:, 1:]
-        other = at[places[np.arange(len(at)), rng.integers(0, places.shape[1], len(at))]]
-        share = rng.uniform(0, 1, (len(at), 1))
-        found[at] = rows[at] + share * (rows[other] - rows[at])
-    return found
-
-
-def autoencoded(rows: Array, target_R: Array, rng: np.random.Generator) -> Array:
-    """Return rows that a small autoencoder makes of noisy codes, one autoencoder per class."""
-    from sklearn.decomposition import PCA
-
-    found = rows.astype(np.float64)
-    for target in np.unique(target_R):
-        at = np.flatnonzero(target_R == target)
-        width = min(8, rows.shape[1], len(at) - 1)
-        if width < 1:
-            continue
-        coder = PCA(width).fit(found[at])  # the best linear autoencoder of this width
-        code = coder.transform(found[at])
-        code += 0.3 * code.std(axis=0) * rng.normal(size=code.shape)
-        rest = found[at] - coder.inverse_transform(coder.transform(found[at]))
-        found[at] = coder.inverse_transform(code) + rest[rng.permutation(len(at))]
-    return found
 
 
 def _later(rows: Array, _: Array, rng: np.random.Generator) -> Array:

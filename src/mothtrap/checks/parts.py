@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from mothtrap.checks.check import Check
 from mothtrap.core.check_plan import Part
@@ -24,35 +23,6 @@ BELONG: dict[Part, tuple[str, ...]] = {
 """Codes of the checks of a part, or families of codes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PartSeen:
-    """How a part of the script ran while the others gave recorded values.
-
-    Attributes:
-        part: name of the part.
-        turns: of the training loop.
-        seconds: that the part took in each turn; empty if they are not known.
-        epochs: loops over the training data that ended.
-        evaluations: batches that loaders of evaluation gave.
-        files: names of the files that the script wrote.
-        forms: distinct types and shapes of batches, without the batch size.
-        error: exception that left the script, in one line; empty for none.
-        location: `file:line` of that exception.
-        ended: why the part ended before the script did; empty if it did not.
-    """
-
-    part: Part
-    turns: int = 0
-    seconds: Sequence[float] = ()
-    epochs: int = 0
-    evaluations: int = 0
-    files: Sequence[str] = ()
-    forms: Sequence[str] = ()
-    error: str = ""
-    location: str | None = None
-    ended: str = ""
-
-
 def chosen(
     checks: Sequence[Check],
     part: Part | None = None,
@@ -68,7 +38,9 @@ def chosen(
         resumes: a command that resumes the script is known.
         contract: layers and inputs are to be learned, or compared.
     """
+    without = [*([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
     if part is not None:
-        return tuple(check for check in checks if check.code.startswith(BELONG[part]))
-    without = [ALONE, *([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
+        checks = [check for check in checks if check.code.startswith(BELONG[part])]
+    else:
+        without.append(ALONE)
     return tuple(check for check in checks if check.code not in without)

@@ -213,6 +213,9 @@ class Forward(Protocol):
             double: compute in float64, without autocast.
         """
 
+    def exact_outputs(self) -> tuple[Array, ...]:
+        """Return the outputs in evaluation mode, computed in float64 without autocast."""
+
     def directional(self, seed: int) -> tuple[float, float, float]:
         """Compare the derivative of the model along a random direction, in float64.
 

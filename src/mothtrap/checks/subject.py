@@ -15,7 +15,7 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
 
 if TYPE_CHECKING:
-    from mothtrap.checks.parts import PartSeen
+    from mothtrap.checks.part_seen import PartSeen
     from mothtrap.checks.resumed import Resumed
 
 Array = npt.NDArray[Any]
@@ -54,7 +54,6 @@ class DataSet(Protocol):
         shuffled: its loader draws samples in random order.
         base: number of the dataset that the samples lie in; parts of one have the same number.
         places: index of each sample in that dataset; None = the same index.
-        handed: rows of each watched batch, as the loader handed them over; empty if not known.
     """
 
     name: str
@@ -66,7 +65,10 @@ class DataSet(Protocol):
     shuffled: bool
     base: int
     places: Sequence[int] | None
-    handed: Sequence[Rows]
+
+    @property
+    def handed(self) -> Sequence[Rows]:
+        """Rows of each watched batch, as the loader handed them over; empty if not known."""
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.
@@ -90,6 +92,7 @@ class Subject:
         deadline: monotonic seconds at which the check's time ends.
         part: how the one part of the script ran that is checked; None without one.
         resume: runs the script until its checkpoint, and resumes it; None if it is not known how.
+        sources: the data sets that feed training, as rows of the table of layers.
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
@@ -100,6 +103,7 @@ class Subject:
     deadline: float = float("inf")
     part: PartSeen | None = None
     resume: Callable[[], Resumed] | None = None
+    sources: Sequence[LayerRow] = ()
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
     learned: list[Entry] = field(default_factory=list)

@@ -8,7 +8,7 @@ import msgspec
 class AuditedFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file that a model was probed with.
 
-    `role` is `model`, `data`, `training data`, `new data`, or `run`. `readers` and `writers` are
+    `role` is `model`, `data`, `training data`, `new data`, or `runs`. `readers` and `writers` are
     `owner`, `group`, or `everyone` on this machine; who may replace the file counts as a writer.
     `versioned`: git has the file. `digest` is the SHA-256 of a file, and empty for a folder.
     """

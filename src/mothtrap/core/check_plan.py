@@ -34,7 +34,7 @@ class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """What a script that is started again for its checkpoint shall note.
+    """Order for a script that is started again: note its state after, or from, a checkpoint.
 
     Attributes:
         results: file that gets the state of the training.

@@ -1,4 +1,4 @@
-"""What `mothtrap check` has learned of a model and its data, as entries of a file of invariants."""
+"""Layers and inputs of a script, as `mothtrap check` saves them in a file of invariants."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ def repair(script: Script, finding: Finding) -> str:
     `n` is the number after `%` in the condition of the optimizer step. Only where it is the
     number of micro-batches that the finding counted, or a name.
     """
+    if finding.evidence.get("sums_rows"):
+        raise NoCertainRepairError("the loss is a sum over rows: use its mean instead")
     backward = only(script.calls("backward"), "call of backward()")
     if not isinstance(backward.func, cst.Attribute) or backward.args:
         raise NoCertainRepairError("backward is not called as `loss.backward()`")

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from mothtrap.core.errors import DamagedDataError
+from mothtrap.reader.compare.changed_lines import changed_lines
 from mothtrap.reader.compare.conditions import ConditionDiffers, differing_conditions
 from mothtrap.reader.compare.difference import Compared, compare
 from mothtrap.reader.compare.first_divergence import FirstDivergence
@@ -31,10 +32,10 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Output of `mothtrap diff --format json`.
 
     `same`: there is no difference in the `steps` that both runs have. `conditions` are what
-    they were started with that differs, `divergence` is the first difference in the order of
-    execution, `cause` its likely cause. `exact`: compared bit by bit, else within `rtol` and
-    `atol`; `measured`: within the differences that a perturbed run shows. `compared` says what
-    could be compared, and how.
+    they were started with that differs, `changed` the changed lines of the script, `divergence` is
+    the first difference in the order of execution, `cause` its likely cause. `exact`: compared bit
+    by bit, else within `rtol` and `atol`; `measured`: within the differences that a perturbed run
+    shows. `compared` says what could be compared, and how.
     """
 
     same: bool
@@ -46,6 +47,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     atol: float
     measured: bool = False
     conditions: tuple[ConditionDiffers, ...]
+    changed: tuple[str, ...]
     divergence: FirstDivergence | None = msgspec.field(name="departure")
     cause: Cause | None
     compared: tuple[Compared, ...]
@@ -75,6 +77,7 @@ def difference(
         atol=found.atol,
         measured=found.measured,
         conditions=conditions,
+        changed=changed_lines(first, second),
         divergence=divergence,
         cause=likely_cause(first, second, divergence, conditions) if divergence else None,
         compared=found.compared,
@@ -115,6 +118,8 @@ def text(found: RunDifference, style: Style) -> str:
         more = len(found.conditions) - SHOWN
         if more > 0:
             lines.append(f"  and {more} more, see --format json")
+    if found.changed:
+        lines += ["", "Changed lines of the script", *(f"  {safe(line)}" for line in found.changed)]
     lines += ["", *_answer(found, style)]
     lines += ["", "Compared"]
     lines += [

@@ -51,7 +51,8 @@ def screen(
         width: columns of the terminal.
         note: answer to a key.
     """
-    parts: list[RenderableType] = [_head(run, summary), _verdict(summary)]
+    keys = Text(note or KEYS, style="dim")  # above what a low terminal cuts off
+    parts: list[RenderableType] = [_head(run, summary), keys, _verdict(summary)]
     if summary.findings:
         chosen = min(chosen, len(summary.findings) - 1)
         parts.append(_findings(summary, chosen))
@@ -62,7 +63,6 @@ def screen(
         parts.append(tensors)
     if machine:
         parts.append(_machine(machine))
-    parts.append(Text(note or KEYS, style="dim"))
     return Group(*parts)
 
 
@@ -90,7 +90,7 @@ def _head(run: Run, summary: RunSummary) -> Text:
     color = {"running": "green", "crashed": "bold red"}.get(run.state, "dim")
     head.append(f"  {run.state}", style=color)
     head.append(f"  step {run.steps:,}")
-    series = run.scalars("step_s", mode="train")
+    series = run.scalars("step_s", mode="train") if run.state == "running" else ()
     if series and len(series[0].values_S):
         recent = series[0].values_S[-50:]
         mean_s = float(np.mean(recent[np.isfinite(recent)])) if len(recent) else 0.0
@@ -138,7 +138,7 @@ def _chosen(finding: Finding) -> RenderableType:
     if finding.caused_by:
         lines.append(f"follows from {', '.join(finding.caused_by)}\n")
     elif finding.fixes:
-        lines.append(f"try: {_safe(finding.fixes[0])}\n")
+        lines.append(f"Fix: {_safe(finding.fixes[0])}\n")
     lines.rstrip()
     return Panel(lines or Text(_safe(finding.message)), title=finding.code, title_align="left")
 

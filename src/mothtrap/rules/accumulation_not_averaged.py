@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
-from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
@@ -46,7 +47,7 @@ class AccumulationNotAveraged(Rule):
         clipping threshold are then wrong, too. A note when a loss has several terms and one of
         them is never divided, when a loss is a sum over rows and the optimizer or a clipping
         depends on its scale, and when a trainer divides the few micro-batches at the end of a pass
-        by the number of a full step, at least twice.
+        by the number of a full step, at least `short_groups` times.
 
     Stays quiet:
         For losses that are divided or multiplied by any factor, and one `backward()` per step.
@@ -133,17 +134,20 @@ class AccumulationNotAveraged(Rule):
                 f"{number} times too large"
             )
             fixes: tuple[str, ...] = (divided, lower)
+            by_rows = False
         elif of_rows == len(_terms(calls)) and (
             not adaptive or any(map(len, window.scalars("clip_limit")))
         ):
-            severity, fixes = Severity.INFO, (mean, divided)
+            severity, fixes, by_rows = Severity.INFO, (mean, divided), True
             words = (
                 f"the loss is a sum over rows, and the gradients of {number} micro-batches are "
                 "added: their scale depends on both numbers"
             )
         else:
             return None
-        return self._finding(window, severity, steps_S, words, fixes, number, _place(calls))
+        place = next((call.location for call in calls if call.location), None)
+        evidence = {"micro_batches": number, "sums_rows": by_rows}
+        return self._finding(window, severity, steps_S, words, fixes, evidence, place)
 
     def _short_last_group(self, window: Window, counted: Series) -> Finding | None:
         """Return a finding of a trainer that divides the rest of a pass by a full group's number.
@@ -162,11 +166,9 @@ class AccumulationNotAveraged(Rule):
             f"the last step of a pass adds the gradients of only {number} micro-batches, which "
             f"{settings[-1].trainer} divides by {full}: its gradient is too small"
         )
-        steps_S = counted.steps_S[short_S]
-        fixes = self.fixes(window)[-1:]
-        return self._finding(
-            window, Severity.INFO, steps_S, words, fixes, full, settings[-1].location
-        )
+        steps_S, place = counted.steps_S[short_S], settings[-1].location
+        fixes, evidence = self.fixes(window)[-1:], {"micro_batches": number}
+        return self._finding(window, Severity.INFO, steps_S, words, fixes, evidence, place)
 
     def _finding(
         self,
@@ -175,7 +177,7 @@ class AccumulationNotAveraged(Rule):
         steps_S: Ints,
         message: str,
         fixes: tuple[str, ...],
-        number: int,
+        evidence: Mapping[str, EvidenceValue],
         location: str | None,
     ) -> Finding:
         return self.finding(
@@ -186,7 +188,7 @@ class AccumulationNotAveraged(Rule):
             count=len(steps_S),
             message=message,
             fixes=fixes,
-            evidence={"micro_batches": number, "steps": len(steps_S), "limit": self.num_steps},
+            evidence={**evidence, "steps": len(steps_S), "limit": self.num_steps},
             location=location,
         )
 
@@ -203,7 +205,7 @@ class AccumulationNotAveraged(Rule):
                 "Divide the summed loss by `num_items_in_batch`, or set "
                 "`trainer.model_accepts_loss_kwargs = False`, so that the Trainer divides.",
             ),
-            number,
+            {"micro_batches": number},
             seen.location,
         )
 
@@ -214,10 +216,6 @@ def _calls(window: Window, steps_S: Ints) -> list[LossCall]:
     calls = [c for c in window.seen(LossCall) if c.mode is Mode.TRAIN and c.above is not None]
     inside = [c for c in calls if c.step in known]
     return inside if len({c.series for c in inside}) == 1 else []
-
-
-def _place(calls: list[LossCall]) -> str | None:
-    return next((call.location for call in calls if call.location), None)
 
 
 def _terms(calls: list[LossCall]) -> list[list[LossCall]]:

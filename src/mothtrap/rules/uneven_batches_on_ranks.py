@@ -82,10 +82,11 @@ class UnevenBatchesOnRanks(Rule):
             raise NotApplicable("the workers do not average the gradients of one model")
         stretches = _stretches(told, min(part.last_step for part in parts) + 1)
         steps = sum(stop - start for start, stop in stretches)
-        uneven = [(a, b) for a, b in stretches if self._is_uneven(_rows_at(told, a))]
-        count = sum(stop - start for start, stop in uneven)
-        if not uneven or count > self.share * steps:
+        differing = [(a, b) for a, b in stretches if len(set(_rows_at(told, a).values())) > 1]
+        uneven = [(a, b) for a, b in differing if self._is_uneven(_rows_at(told, a))]
+        if not uneven or sum(stop - start for start, stop in differing) > self.share * steps:
             return []
+        count = sum(stop - start for start, stop in uneven)
         return [self._finding(window, told, uneven, count)]
 
     def _is_uneven(self, rows: Mapping[int, int]) -> bool:

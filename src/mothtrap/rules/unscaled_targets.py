@@ -40,7 +40,9 @@ class UnscaledTargets(Rule):
         the latest `looks` samples has reached `short` of it. If targets lie on both sides of 0:
         when no prediction has reached `short_of_range` of the largest target and predictions are
         still `growing`. Also when targets of `huge` or more, out of reach in the first sample, are
-        followed by a loss that grows and becomes NaN or infinite within `steps` steps.
+        followed by a loss that grows and becomes NaN or infinite within `steps` steps. Also when
+        targets that are out of reach in the first sample are followed by a rectifier that loses
+        `dead_share` of its units.
 
     Stays quiet:
         Targets that the model reaches, whatever their scale. Class losses. Models that learn from
@@ -68,6 +70,14 @@ class UnscaledTargets(Rule):
     needs = (
         Need(facts=(LossCall,)),
         Need(facts=(BootstrappedTargets,), scalars=("loss",), optional=True),
+        Need(
+            kinds=("activation",),
+            statistics=("inactive",),
+            roles=("rectifier",),
+            every=16,
+            steps=64,
+            optional=True,
+        ),
     )
     explains = (
         *NOT_FINITE,
@@ -99,6 +109,7 @@ class UnscaledTargets(Rule):
     huge: float = threshold(100.0, unit="of the largest target", source="chosen by hand")
     steps: int = threshold(100, unit="steps", source="chosen by hand")
     looks: int = threshold(3, unit="consecutive samples", source="chosen by hand")
+    dead_share: float = threshold(0.7, unit="of the units of a layer", source="that of ACT201")
 
     def check(self, window: Window) -> list[Finding]:
         """Compare targets and predictions of every elementwise loss."""
@@ -116,19 +127,10 @@ class UnscaledTargets(Rule):
         return found[:1]
 
     def _judge(self, window: Window, calls: list[LossCall]) -> Finding | None:
-        latest, last = calls[-self.looks :], calls[-1]
-        if last.step >= self.steps and len(latest) == self.looks:
-            if not all(map(self._is_short, latest)):
-                return None
-            if _straddle_zero(last) and not self._grow(calls):
-                return None  # single targets are outliers, and the others are predicted
-            reached = max(_reached(call) or 0.0 for call in latest)
-            words = f"but no prediction exceeds {reached:.3g} after {last.step} steps"
-        else:
-            broken = self._breaks(window)
-            if broken is None or not self._is_short(calls[0]) or (_size(last) or 0.0) < self.huge:
-                return None
-            words = f"and the loss is not finite after {broken} steps"
+        last = calls[-1]
+        words = self._out_of_reach(calls) or self._effect(window, calls)
+        if words is None:
+            return None
         sampled = [call.targets for call in calls if call.targets is not None]
         least = min(sample.least for sample in sampled if sample.least is not None)
         greatest = max(sample.greatest for sample in sampled if sample.greatest is not None)
@@ -147,6 +149,50 @@ class UnscaledTargets(Rule):
             },
             location=last.location,
         )
+
+    def _out_of_reach(self, calls: list[LossCall]) -> str | None:
+        """Return in words that the latest predictions do not come near the targets."""
+        latest, last = calls[-self.looks :], calls[-1]
+        if last.step < self.steps or len(latest) < self.looks:
+            return None
+        if not all(map(self._is_short, latest)):
+            return None
+        if _straddle_zero(last) and not self._grow(calls):
+            return None  # single targets are outliers, and the others are predicted
+        reached = max(_reached(call) or 0.0 for call in latest)
+        return f"but no prediction exceeds {reached:.3g} after {last.step} steps"
+
+    def _effect(self, window: Window, calls: list[LossCall]) -> str | None:
+        """Return in words what targets that were out of reach at first have done."""
+        if not self._is_short(calls[0]):
+            return None
+        broken = self._breaks(window) if calls[-1].step < self.steps else None
+        if broken is not None and (_size(calls[-1]) or 0.0) >= self.huge:
+            return f"and the loss is not finite after {broken} steps"
+        died = self._died(window)
+        if died is None:
+            return None
+        layer, share = died
+        reached = _reached(calls[0]) or 0.0
+        return (
+            f"but the first predictions do not exceed {reached:.3g}. Large steps followed, and "
+            f"{share:.0%} of the units of {layer} are never active any more"
+        )
+
+    def _died(self, window: Window) -> tuple[str, float] | None:
+        """Return a rectifier whose units were active at first, and the share that has died."""
+        inactive = window.matrix("activation", "inactive")
+        if inactive is None:
+            return None
+        for column, tensor in enumerate(inactive.tensors):
+            share_S = inactive.values_ST[inactive.present_ST[:, column], column]
+            share_S = share_S[np.isfinite(share_S)]
+            if len(share_S) <= self.looks or share_S[0] >= self.dead_share / 2:
+                continue
+            least = float(share_S[-self.looks :].min())
+            if least >= self.dead_share:
+                return tensor.module or tensor.name, least
+        return None
 
     def _is_short(self, call: LossCall) -> bool:
         """Return whether no prediction of a call comes near its targets."""

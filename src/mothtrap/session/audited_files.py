@@ -70,7 +70,7 @@ def _who(path: Path, mode: int, group: int, others: int) -> str:
 
 
 def _is_versioned(path: Path) -> bool:
-    """Return whether git has the file, as it is or by a pointer file of DVC beside it."""
+    """Return whether git has the file, as it is or by a pointer file of DVC."""
     until_s = time.monotonic() + TIMEOUT_S
     for name in (path.name, f"{path.name}.dvc"):
         try:

@@ -118,6 +118,7 @@ def launch(
     with OutputKeeper(attempt), OutputTee(attempt, keeps_output) as tee:
         environ = child_environment(attempt, config) | dict(variables(attempt))
         code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
+        tee.finish()  # before anything is said of the job
         beside.job_ended()
     from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 

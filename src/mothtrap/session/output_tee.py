@@ -14,6 +14,7 @@ import select
 import stat
 import termios
 import threading
+import time
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -25,6 +26,8 @@ STREAMS = (1, 2)
 READ_BYTES = 1 << 16
 POLL_S = 0.2
 """Pause between two looks at the size of the window and at the end; chosen by hand."""
+LAST_S = 2.0
+"""Longest time to copy what is left; chosen by hand: a process that outlives the job may go on."""
 MOST_HELD_BYTES = 1 << 16
 """Longest line that is masked as a whole; chosen by hand. A longer one is masked in pieces."""
 
@@ -79,6 +82,9 @@ class OutputTee:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self.finish()
+
+    def finish(self) -> None:
         """Copy what is left; processes that outlive the job are not waited for."""
         self._over.set()
         for thread in self._threads:
@@ -89,8 +95,11 @@ class OutputTee:
             channel.close()
 
     def _copy(self, channel: _Channel) -> None:
-        while True:
+        end_s = float("inf")
+        while time.monotonic() < end_s:
             is_last = self._over.is_set()
+            if is_last:
+                end_s = min(end_s, time.monotonic() + LAST_S)
             channel.follow_window()
             ready, _, _ = select.select([channel.outer], [], [], 0 if is_last else POLL_S)
             if not ready:
@@ -103,8 +112,9 @@ class OutputTee:
                 return
             if not data:
                 return
+            is_read = channel.pass_on(data)
             self._log.append(data)
-            if not channel.pass_on(data):
+            if not is_read:
                 channel.close()
                 return
 
@@ -175,7 +185,6 @@ class _MaskedLog:
             self._held = b""
 
     def _write(self, data: bytes) -> None:
-        lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
-        text = "".join(map(without_secrets, lines))
+        text = without_secrets(data.decode("utf-8", "surrogateescape"))
         with suppress(OSError):
             self._log.append(text.encode("utf-8", "surrogateescape"))

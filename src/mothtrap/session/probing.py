@@ -113,7 +113,7 @@ def probe(
     """
     found = wrapped(model)
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
-    known = audited(files or {})
+    known = audited({**files, "runs": config.runs_dir}) if files else ()
     probes = (*assertion_probes(assertions), *selected(select, ignore))
     wanted = checked(pictures)
     request = Request(

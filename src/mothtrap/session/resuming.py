@@ -163,6 +163,7 @@ class Resumption:
             evidence=evidence,
             evaluations=evaluations,
             splits=before[-MAX_SPLITS:] if continues else (),
+            loaded=bool(matched),
         )
 
     def _events(self) -> Iterator[tuple[int, StepEvents]]:

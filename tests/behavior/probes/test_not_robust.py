@@ -1,4 +1,4 @@
-"""BEH402: features that nobody sees are named, and models that only noise confuses are not."""
+"""BEH402: invisible features are named, and models that only noise confuses are not."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def matched(height: float) -> Any:
     return net, X[:, None].astype(np.float32), y
 
 
-def test_a_pattern_that_nobody_sees_is_a_warning() -> None:
+def test_an_invisible_pattern_is_a_warning() -> None:
     (found,) = NotRobust().look(subject_of(*matched(0.003)))
     assert found.severity is Severity.WARNING
     assert found.evidence["value"] < 0.5

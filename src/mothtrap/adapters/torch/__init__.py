@@ -89,9 +89,9 @@ def _trial(plan: CheckPlan, files: Any = None) -> None:
     if files is not None:
         lead_writes(files)
     if plan.resume is not None:
-        from mothtrap.adapters.torch.checking.resuming import ResumeWatch
+        from mothtrap.adapters.torch.checking.resuming import ResumeNotes
 
-        ResumeWatch(plan.resume).install()
+        ResumeNotes(plan.resume).install()
     else:
         RestartedTrial(plan).install()
 

@@ -94,11 +94,8 @@ class NotRobust(Probe):
                 attacked = attack(subject, rows, radius * span).astype(data.dtype)
                 curves[name].append(_accuracy(subject, attacked, rows))
         for place, radius in enumerate(RADII):
-            attacked, calm = (
-                min(curves["PGD"][place], curves["FGSM"][place]),
-                curves["noise"][place],
-            )
-            if attacked <= self.half and calm >= self.calm:
+            worst = min(curves["PGD"][place], curves["FGSM"][place])
+            if worst <= self.half and curves["noise"][place] >= self.calm:
                 yield self._found(radius, place, curves, len(rows))
                 return
 

@@ -59,3 +59,39 @@ def linear_share(input_RF: Floats, output_R: Floats) -> float:
 
     scaled_RF = StandardScaler().fit_transform(input_RF)
     return float(Ridge(1e-3).fit(scaled_RF, output_R).score(scaled_RF, output_R))
+
+
+def kept_by_neighbors(
+    known: npt.NDArray[Any],
+    known_target_R: npt.NDArray[Any],
+    rows: npt.NDArray[Any],
+    changed: npt.NDArray[Any],
+    target_R: npt.NDArray[Any],
+    neighbors: int = 5,
+) -> float | None:
+    """Return which share of the neighbors' correct answers stays correct for changed rows.
+
+    Args:
+        known: rows with targets, among which neighbors are searched; images count as flat.
+        known_target_R: their targets.
+        rows: other rows.
+        changed: the same rows after a change.
+        target_R: their targets.
+        neighbors: number of neighbors that vote.
+
+    Returns:
+        A share; None where no answer is correct before the change.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.preprocessing import StandardScaler
+
+    def flat(given: npt.NDArray[Any]) -> Floats:
+        return np.nan_to_num(np.asarray(given, np.float64).reshape(len(given), -1))
+
+    scaler = StandardScaler(with_std=known.ndim == 2).fit(flat(known))
+    model = KNeighborsClassifier(neighbors).fit(scaler.transform(flat(known)), known_target_R)
+    right_R = model.predict(scaler.transform(flat(rows))) == target_R
+    if not right_R.any():
+        return None
+    again_R = model.predict(scaler.transform(flat(changed))) == target_R
+    return float(again_R[right_R].mean())

@@ -133,7 +133,7 @@ def _crossings(levels: Array) -> tuple[int, int]:
         low, high = np.minimum(before, after), np.maximum(before, after)
         signs = (low < 0) & (high >= 0)
         round_ = signs & (LEVELS - (high - low) <= NEAR)
-        straight = signs & (high - low <= NEAR)
+        plain = signs & (high - low <= NEAR)
         middle += int(round_.sum())
-        zero += int((straight & (low < -EDGE) & (high > EDGE)).sum())
+        zero += int((plain & (low < -EDGE) & (high > EDGE)).sum())
     return middle, zero

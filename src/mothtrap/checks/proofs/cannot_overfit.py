@@ -127,7 +127,7 @@ class CannotOverfit(Check):
             return
         if _contradicts(step):
             raise NotEnoughData("equal rows of the batch have different targets")
-        pair = _pair(step.loss)
+        pair = _pair(step)
         if pair is None:
             raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
         limit = min(limit, subject.left_s / 2)
@@ -278,21 +278,22 @@ def _level(losses: Array) -> float:
     return float(np.median(losses[-max(3, len(losses) // 10) :]))
 
 
-def _pair(loss: LossSeen | None) -> tuple[int, int] | None:
+def _pair(step: Step) -> tuple[int, int] | None:
     """Return two rows of different targets; the first two if the targets are not known."""
-    if loss is None or not loss.target.ndim:
+    target, loss = step.target, step.loss
+    if target is None or loss is None or not target.ndim:
         return 0, 1
-    for row in range(1, len(loss.target)):
-        if not np.array_equal(loss.target[0], loss.target[row]):
+    for row in range(1, len(target)):
+        if not np.array_equal(target[0], target[row]):
             return 0, row
-    return None if len(loss.target) > 1 and not math.isnan(loss.value) else (0, 1)
+    return None if len(target) > 1 and not math.isnan(loss.value) else (0, 1)
 
 
 def _contradicts(step: Step) -> bool:
     """Return whether equal inputs have different targets, so that no model can fit the batch."""
-    if step.forward is None or step.loss is None:
+    if step.forward is None or step.target is None:
         return False
-    rows, target = step.forward.rows, step.loss.target
+    rows, target = step.forward.rows, step.target
     inputs = [array for array in step.forward.inputs.values() if array.ndim]
     if not inputs or not target.ndim or any(len(one) != rows for one in (*inputs, target)):
         return False

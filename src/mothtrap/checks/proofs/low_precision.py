@@ -1,4 +1,4 @@
-"""PRE110: the gradient differs from that in float64."""
+"""PRE110: outputs or gradients differ from those in float64."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.step import Array
+from mothtrap.checks.step import Array, relative_change
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
@@ -25,15 +25,16 @@ class LowPrecision(Check):
 
     What it detects:
         A layer whose gradient, in the precision of the script, has a different direction than the
-        gradient in float64.
+        gradient in float64, and outputs of the model that differ from those in float64.
 
     Why it matters:
         Rounding errors are larger than the signal: sums of many small terms, differences of large
         numbers, or a softmax in half precision.
 
     Fires:
-        Warning when the cosine between the two gradients of a layer is below `cosine`. Error when
-        the gradient is not finite in the script's precision, but finite in float64.
+        Warning when the cosine between the two gradients of a layer is below `cosine`, or when an
+        output in evaluation mode differs by more than `outputs`. Error when the gradient is not
+        finite in the script's precision, but finite in float64.
 
     Stays quiet:
         Gradients that are zero, or negligible compared with those of other layers; models that draw
@@ -54,6 +55,9 @@ class LowPrecision(Check):
     uses = ("step",)
     passed = "the gradient agrees with float64"
     costs = 2
+    outputs: float = threshold(
+        0.1, unit="standard deviations", source="chosen by hand: bfloat16 rounds to 0.01"
+    )
     cosine: float = threshold(0.9, unit="cosine", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
@@ -63,9 +67,12 @@ class LowPrecision(Check):
             raise NotApplicable("the model draws random numbers")
         try:
             exact = subject.forward.gradients(double=True)
+            outputs = subject.forward.exact_outputs()
         except (RuntimeError, TypeError, ValueError) as err:
             raise NotApplicable("the model does not compute in float64") from err
         own = subject.forward.gradients(double=False)
+        pairs = [pair for pair in zip(outputs, usual, strict=False) if _are_comparable(*pair)]
+        rounded = max((relative_change(one, other) for one, other in pairs), default=0.0)
         cosines = dict(_cosines(own, exact))
         if not cosines:
             raise NotApplicable("no parameter has a nonzero gradient")
@@ -91,6 +98,19 @@ class LowPrecision(Check):
                 location=subject.forward.location,
                 evidence={"cosine": low[0][0]},
             )
+        elif rounded > self.outputs:
+            yield Found(
+                step=0,
+                severity="warning",
+                message=f"the outputs of {subject.forward.model} differ by {rounded:.2g} standard "
+                f"deviations from those in float64 (limit {self.outputs:g})",
+                location=subject.forward.location,
+                evidence={"change": rounded},
+            )
+
+
+def _are_comparable(exact: Array, usual: Array) -> bool:
+    return exact.shape == usual.shape and exact.size > 1 and bool(np.isfinite(exact).all())
 
 
 def _cosines(own: Mapping[str, Array], exact: Mapping[str, Array]) -> Iterable[tuple[str, float]]:

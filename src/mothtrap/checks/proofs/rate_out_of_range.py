@@ -40,15 +40,14 @@ class RateOutOfRange(Check):
         the first loss, and with `lower` times the rate below `falls` times the first loss and half
         of the other. Warning when it falls by less than `slow` of the first loss in `long` steps
         on one batch, and with `higher` times the rate, or a quarter of that, below `learns` times
-        it. For the band, three sweeps
-        raise the rate in each step. It begins where the loss has fallen by `slow`, and ends where
-        it is `diverged` times the first.
+        it. For the band, three sweeps raise the rate in each step. It begins where the loss has
+        fallen by `slow`, and ends where it is `diverged` times the first.
 
     Stays quiet:
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
         Low rates of a model whose weights were loaded. Negative losses; several optimizers that
-        step in turn; Keras schedules. Sweeps whose bands
-        differ by more than `agree` times give no band.
+        step in turn; Keras schedules. Sweeps whose bands differ by more than `agree` times give no
+        band.
 
     What to do:
         - Choose a rate within the band, about a tenth of its upper end.

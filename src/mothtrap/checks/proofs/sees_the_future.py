@@ -64,7 +64,7 @@ class SeesTheFuture(Check):
         forward, loss = subject.forward, subject.step.loss
         if loss is None:
             raise NotApplicable("no loss function call was recorded")
-        path = _shifted(forward, loss)
+        path = _shifted(forward, loss, subject.step.target)
         tokens = forward.inputs[path]
         length = tokens.shape[1]
         usual = forward.outputs()
@@ -134,18 +134,20 @@ def _other(tokens: Array) -> Array:
     return changed
 
 
-def _shifted(forward: Forward, loss: LossSeen) -> str:
+def _shifted(forward: Forward, loss: LossSeen, target: Array | None) -> str:
     """Return the path of the input whose next step is the target.
 
-    Targets that the loss ignores, such as padding, are left out.
+    Targets that the loss ignores, such as padding, are left out. `target` is that of the step whose
+    inputs `forward` has, if it is known; `loss` may be of an earlier step.
 
     Raises:
         NotApplicable: there is none.
     """
+    target = loss.target if target is None else target
     for path, array in forward.inputs.items():
         if array.ndim >= 2 and array.shape[1] > 3:
             following = array[:, 1:].reshape(-1)
-            shaped = _as_sequence(loss.target, array)
+            shaped = _as_sequence(target, array)
             if shaped is None:
                 continue
             for candidate in (shaped[:, :-1], shaped):

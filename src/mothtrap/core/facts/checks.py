@@ -14,9 +14,10 @@ State = Literal["done", "not_enough_data", "not_applicable", "failed"]
 
 
 class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One layer in the table of layers.
+    """One layer in the table of layers, or a stage of the data before and after the layers.
 
     Attributes:
+        part: `layer`, `data` for a data set, `input` for an input of the model, or `loss`.
         name: path of the layer in the model.
         kind: class of the layer.
         output: shape of its first output, with the batch dimension; empty if it was not called.
@@ -28,6 +29,7 @@ class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
+    part: Literal["layer", "data", "input", "loss"] = "layer"
     output: tuple[int, ...] = ()
     parameters: int = 0
     trained: bool = False

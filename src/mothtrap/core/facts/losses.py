@@ -205,7 +205,7 @@ class TrainedTarget(Fact, frozen=True, kw_only=True, tag=True):
 
 
 class PolicyLoss(Fact, frozen=True, kw_only=True, tag=True):
-    """What the log probabilities of actions in the loss of a policy are multiplied by.
+    """Weights of the log probabilities of actions in the loss of a policy.
 
     Of `looks` at backwards of a line, at `zero` of them all were multiplied by 0. At `unweighted`
     of them they were multiplied by nothing, and the policy had drawn the actions itself.

@@ -105,9 +105,19 @@ class Resumed(Fact, frozen=True, kw_only=True, tag=True):
     """A restarted job goes on at `step`; `evidence` says how that is known.
 
     `evaluations` are the forwards of evaluations that came before that step. `splits`: the data
-    that earlier attempts trained on, and evaluated.
+    that earlier attempts trained on, and evaluated. `loaded`: its weights are saved ones.
     """
 
     evidence: str
     evaluations: int = 0
     splits: tuple[SplitDrawn, ...] = ()
+    loaded: bool = False
+
+
+class OptimizersNotRestored(Fact, frozen=True, kw_only=True, tag=True):
+    """A restarted job has loaded its weights, but these optimizers begin without their averages.
+
+    They keep momentum, or averages of squares. The weights had been trained for `step` steps.
+    """
+
+    optimizers: tuple[str, ...]

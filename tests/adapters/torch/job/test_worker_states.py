@@ -87,6 +87,22 @@ def test_settings_name_rates_frozen_and_tied_parameters(second_of_two: None) -> 
     assert told.tied == {"1.weight": "0.weight"}
 
 
+def test_settings_are_those_with_which_the_step_was_made(second_of_two: None) -> None:
+    """One worker may do more than the others before its step is closed: evaluate, say."""
+    model = classifier()
+    optimizer = sgd(model)
+    with watched() as seen:
+        for _ in range(2):
+            optimizer.zero_grad()
+            model(torch.randn(4, 6)).sum().backward()
+            optimizer.step()
+            optimizer.param_groups[0]["lr"] = 0.05
+            model[0].requires_grad_(False)
+    first, second = seen.observed(WorkerSettings)
+    assert (first.rates, first.frozen) == ({"0.weight": 0.1}, ())
+    assert (second.rates, second.frozen) == ({"0.weight": 0.05}, ("0.weight", "0.bias"))
+
+
 def test_the_generator_is_read_before_dropout_only(second_of_two: None) -> None:
     net = nn.Sequential(nn.Linear(6, 8), nn.Dropout(0.5), nn.Linear(8, 3))
     torch.manual_seed(3)

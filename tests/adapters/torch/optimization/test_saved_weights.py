@@ -2,12 +2,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import pytest
 import torch
 from tests.adapters.torch.watched import Seen, classifier, sgd, train, watched
 from torch import nn
 
 from mothtrap.adapters.torch.optimization import saved_weights
-from mothtrap.core.facts.workers import Resumed, WeightsSaved
+from mothtrap.core.facts.workers import OptimizersNotRestored, Resumed, WeightsSaved
 from mothtrap.statistics.torch import fingerprint
 
 
@@ -83,6 +84,33 @@ def test_a_restarted_job_counts_on_from_the_step_that_it_is_told() -> None:
     assert seen.tracer.recorder.steps == 43
     (resumed,) = seen.observed(Resumed)
     assert resumed == Resumed(step=40, evidence="by hand", evaluations=7)
+
+
+@pytest.mark.parametrize(
+    ("restores", "loaded", "momentum", "told"),
+    [
+        pytest.param(False, True, 0.9, [("SGD",)], id="a new optimizer"),
+        pytest.param(True, True, 0.9, [], id="a restored one"),
+        pytest.param(False, False, 0.9, [], id="other weights"),
+        pytest.param(False, True, 0.0, [], id="one without averages"),
+    ],
+)
+def test_an_optimizer_without_its_averages_is_told(
+    restores: bool, loaded: bool, momentum: float, told: list[tuple[str, ...]]
+) -> None:
+    model = classifier()
+    first = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+    train(model, first, steps=3)
+    with watched() as seen:
+        seen.tracer.job.process.resumption = lambda *_: Resumed(
+            step=3, evidence="by hand", loaded=loaded
+        )
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=momentum)
+        if restores:
+            optimizer.load_state_dict(first.state_dict())
+        train(model, optimizer, steps=1)
+    found = seen.observed(OptimizersNotRestored)
+    assert [one.optimizers for one in found] == told  # type: ignore[attr-defined]
 
 
 def test_the_optimizer_says_how_many_steps_it_made() -> None:

@@ -21,7 +21,7 @@ from mothtrap.adapters.keras.checking.shortened import Shortened
 from mothtrap.adapters.keras.checking.state import ModelState
 from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
-from mothtrap.checks.parts import PartSeen
+from mothtrap.checks.part_seen import PartSeen
 from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line

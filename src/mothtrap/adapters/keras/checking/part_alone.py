@@ -12,7 +12,7 @@ import keras
 import numpy as np
 
 from mothtrap.adapters.keras.checking.given_data import GivenData
-from mothtrap.checks.parts import PartSeen
+from mothtrap.checks.part_seen import PartSeen
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.tracing.comparison import raised_at
 

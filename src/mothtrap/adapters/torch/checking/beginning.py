@@ -30,7 +30,7 @@ from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.limit import TooLong, limited
-from mothtrap.checks.parts import PartSeen
+from mothtrap.checks.part_seen import PartSeen
 from mothtrap.checks.resumed import Resumed
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
@@ -269,6 +269,7 @@ class Checking:
             missing=missing,
             deadline=deadline,
             part=self._part_seen,
+            sources=self._loaders.sources(self._recording),
             resume=self._resume(deadline),
         )
 

@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.checks.step import Array
 from mothtrap.checks.subject import DataSet, Rows
+from mothtrap.core.facts.checks import LayerRow
 from mothtrap.tracing import frames
 
 TARGETS = ("labels", "label", "targets", "target", "y")
@@ -65,6 +66,21 @@ class LoadersSeen:
         """Take note of a loader that is iterated."""
         if not any(known is loader for known in self.iterated):
             self.iterated.append(loader)
+
+    def sources(self, recording: Recording) -> list[LayerRow]:
+        """Return a row for the data set of each loader that feeds training; none is read."""
+        fed = {number for kind, number, _ in recording.batches if kind == "batch"}
+        training = [loader for n, loader in enumerate(self.iterated) if n in fed]
+        return [
+            LayerRow(
+                part="data",
+                name=place or "",
+                kind=type(loader.dataset).__name__,
+                output=(len(loader.dataset),) if hasattr(loader.dataset, "__len__") else (),
+            )
+            for loader, place in self.made
+            if loader in training
+        ]
 
     def sets(self, recording: Recording) -> tuple[DataSet, ...]:
         """Return the data sets of the loaders, those of training first.

@@ -7,20 +7,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.answered_models import AnsweredModels, leave_weights
-from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording
+from mothtrap.adapters.torch.checking.idle_player import IdlePlayer
+from mothtrap.adapters.torch.checking.recording import Place, Recording
 from mothtrap.adapters.torch.replaying.handing import Handed
-from mothtrap.checks.parts import PartSeen
+from mothtrap.checks.part_seen import PartSeen
 from mothtrap.core.check_plan import Part
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.tracing.comparison import raised_at
 
 
-class PartAlone:
+class PartAlone(IdlePlayer):
     """Player of one part of the script, in the process of the script itself.
 
     `data`: loaders give their own batches. `callbacks`: each loader ends after a few batches, and
@@ -109,16 +109,6 @@ class PartAlone:
         self._asked.pop(place, None)
         self._epochs += trains
 
-    def forward_called(
-        self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Arguments:
-        """Leave the arguments as they are."""
-        return args, kwargs
-
-    def loss_called(self, _name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Leave the arguments as they are."""
-        return args, kwargs
-
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
         """Leave the weights as they are."""
         leave_weights(optimizer)
@@ -134,17 +124,6 @@ class PartAlone:
         self._spent = 0.0
         if self._part == "data" and self._turns >= self._limit:
             self._ended()
-
-    def backward_begins(self, _tensors: Any, /) -> None:
-        """Do nothing."""
-
-    def backward_ended(self) -> None:
-        """Do nothing."""
-
-    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A scaler that leaves a step out has ended it."""
-        if skipped:
-            self.step_ended(optimizer)
 
     def raised(self, error: BaseException) -> None:
         """Keep the exception that ends the script, and its line."""

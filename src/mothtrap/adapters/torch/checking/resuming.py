@@ -15,16 +15,14 @@ from typing import Any, NoReturn
 import msgspec
 import safetensors.torch
 import torch
-from torch import nn
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
 from mothtrap.adapters.torch.checking.engines import RestartEngine
-from mothtrap.adapters.torch.checking.recording import Arguments
+from mothtrap.adapters.torch.checking.idle_player import IdlePlayer
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.optimization.checkpoints import elements_of
-from mothtrap.adapters.torch.replaying.handing import Handed
 from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.resumed import Resumed, StepState
 from mothtrap.core.check_plan import CheckPlan, ResumeOrder
@@ -82,7 +80,7 @@ def _state(
     return msgspec.json.decode(results.read_bytes(), type=StepState) if results.exists() else None
 
 
-class ResumeWatch:
+class ResumeNotes(IdlePlayer):
     """Player that notes the state of the first step after a checkpoint, then ends the process.
 
     Args:
@@ -122,28 +120,11 @@ class ResumeWatch:
 
     # Player
 
-    def ask_loader(self, _number: int, _site: str, _own: Callable[[], Any], /) -> Handed | None:
-        """Leave the loader alone."""
-        return None
-
-    def forward_called(
-        self, _module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Arguments:
-        """Leave the arguments as they are."""
-        return args, kwargs
-
-    def loss_called(self, _name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
-        """Leave the arguments as they are."""
-        return args, kwargs
-
     def backward_begins(self, tensors: Any, /) -> None:
         """Keep the value of the loss."""
         root = scalar_root(tensors)
         if root is not None:
             self._roots.append(self._scaled.value(root))
-
-    def backward_ended(self) -> None:
-        """Do nothing."""
 
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
         """Note the state of the optimizer and its weights, once a checkpoint was written."""
@@ -164,11 +145,6 @@ class ResumeWatch:
         self._roots.clear()
         if len(self._losses) >= STEPS:
             self._finish()
-
-    def scaler_stepped(self, optimizer: Optimizer, *, skipped: bool) -> None:
-        """A scaler that leaves a step out has ended it."""
-        if skipped:
-            self.step_ended(optimizer)
 
     def raised(self, _error: BaseException) -> None:
         """An exception left the script: what was seen counts."""

@@ -83,7 +83,13 @@ from mothtrap.core.facts.replicas import (
     WrapperBypassed,
 )
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
-from mothtrap.core.facts.workers import RestoredNothing, Resumed, WeightsSaved, WorkerPace
+from mothtrap.core.facts.workers import (
+    OptimizersNotRestored,
+    RestoredNothing,
+    Resumed,
+    WeightsSaved,
+    WorkerPace,
+)
 from mothtrap.core.measured import MEASURED
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -98,6 +104,7 @@ IN_EACH_STEP: Final = (
     ScheduleEnded,
     PhasesTimed,
     *(WorkerPace, WeightsSaved, CheckpointSaved, RestoredNothing, Resumed),
+    OptimizersNotRestored,
     ShapeChanged,
 )
 """Facts that are looked for in light steps, too."""

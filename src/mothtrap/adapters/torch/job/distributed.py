@@ -145,6 +145,11 @@ class DistributedObserver:
             called = "" if module is whole else self._job.book.module_name(module)
             self._around = (root, called, frames.user_location())
 
+    def stepping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at the settings with which an optimizer steps."""
+        if in_group() and self._is_due(self._job.grouper.step):
+            self._job.contain_part("comparison of workers", self._states.stepping, optimizer)
+
     def close(self, step: int, applied: bool) -> None:
         """Look at the step that closed."""
         around, self._around = self._around, None

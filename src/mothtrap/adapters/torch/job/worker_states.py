@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+import msgspec
 import torch
 import xxhash
 from torch import nn
@@ -34,19 +35,15 @@ if TYPE_CHECKING:
     from mothtrap.adapters.torch.job.job import Job
 
 MAX_PATHS = 8
-ROWS_TOLD = 64
-"""Changes of the number of rows that are recorded; chosen by hand: with more of them, the
-number changes from batch to batch on purpose."""
+ROWS_TOLD = 65
+"""Numbers of rows that are recorded; chosen by hand: with more of them, the number changes from
+batch to batch on purpose. Odd, so that the last one is not that of a short batch."""
 
 
 class Optimizers(Protocol):
     """The live optimizers of a job, and their parameters."""
 
     owned: Collection[int]
-
-    @property
-    def alive(self) -> Callable[[], Any]:
-        """Return pairs whose second is an optimizer."""
 
     def held(self) -> Iterator[torch.Tensor]:
         """Return each parameter of an optimizer once."""
@@ -73,6 +70,8 @@ class WorkerStateObserver:
         self._dropout: tuple[str, tuple[str, ...], str | None] | None = None
         self._rows = self._told_rows = self._times_told = 0
         self._location: str | None = None
+        self._settings: WorkerSettings | None = None
+        self._rates: dict[str, float] = {}
 
     def called(self, whole: nn.Module, given: Sequence[object], *, is_due: bool) -> None:
         """Look at a model before one of its training forwards.
@@ -87,8 +86,17 @@ class WorkerStateObserver:
         if self._times_told < ROWS_TOLD:
             self._rows += rows_in(given)
             self._location = self._location or frames.user_location()
-        if is_due and self._dropout is None:
+        if is_due and self._settings is None:
+            # Here and not after the step: until then one worker may have done more than the others.
+            self._settings = self._look_at_settings()
             self._dropout = self._before_dropout(whole)
+
+    def stepping(self, optimizer: Optimizer) -> None:
+        """Keep the learning rates with which an optimizer steps; workers are compared."""
+        for group in optimizer.param_groups:
+            rate = group.get("lr")
+            if group["params"] and isinstance(rate, int | float):  # a tensor may be elsewhere
+                self._rates[self._optimizers.name_of(group["params"][0])[0]] = float(rate)
 
     def close(self, step: int, *, is_due: bool) -> None:
         """Record the state after a step.
@@ -99,6 +107,8 @@ class WorkerStateObserver:
         """
         rows, self._rows = self._rows, 0
         dropout, self._dropout = self._dropout, None
+        settings, self._settings = self._settings, None
+        rates, self._rates = self._rates, {}
         observe = self._job.recorder.notes.observe
         if rows not in (0, self._told_rows):
             self._told_rows = rows
@@ -117,7 +127,8 @@ class WorkerStateObserver:
         buffers, norms = self._buffers()
         if buffers:
             observe(BufferDigests(step=step, digests=buffers, norms=norms))
-        observe(self._settings(step))
+        if settings is not None:
+            observe(msgspec.structs.replace(settings, step=step, rates=rates))
 
     def _parameters(self) -> dict[str, str]:
         """Return digests of the parameters without a scope, by module path."""
@@ -150,10 +161,8 @@ class WorkerStateObserver:
                     norms += [path] if isinstance(part, _NormBase) else []
         return found, tuple(norms)
 
-    def _settings(self, step: int) -> WorkerSettings:
-        rates: dict[str, float] = {}
-        for _, optimizer in self._optimizers.alive():
-            rates |= self._rates(optimizer)
+    def _look_at_settings(self) -> WorkerSettings:
+        """Return the settings without step and rates, which are known later."""
         frozen: list[str] = []
         tied: dict[str, str] = {}
         names = xxhash.xxh3_64()
@@ -168,16 +177,8 @@ class WorkerStateObserver:
                     frozen.append(name)
                 first.setdefault(id(parameter), name)
         return WorkerSettings(
-            step=step, rates=rates, names=names.hexdigest(), frozen=tuple(frozen), tied=tied
+            step=0, rates={}, names=names.hexdigest(), frozen=tuple(frozen), tied=tied
         )
-
-    def _rates(self, optimizer: Optimizer) -> dict[str, float]:
-        groups = [group for group in optimizer.param_groups if group["params"]]
-        return {
-            self._optimizers.name_of(group["params"][0])[0]: float(group["lr"])
-            for group in groups
-            if isinstance(group.get("lr"), int | float)  # a tensor may be on an accelerator
-        }
 
     def _before_dropout(self, whole: nn.Module) -> tuple[str, tuple[str, ...], str | None] | None:
         drops = [part for part in whole.modules() if part.training and is_dropout(part)]

@@ -1,4 +1,4 @@
-"""What the log probabilities of actions are multiplied by in the loss of a policy."""
+"""Weights of the log probabilities of actions in the loss of a policy."""
 
 from __future__ import annotations
 

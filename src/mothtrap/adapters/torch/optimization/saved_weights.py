@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 import torch
 from torch import nn
+from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.job.naming import Root
 from mothtrap.adapters.torch.optimization.optimizers import OptimizerObserver
-from mothtrap.core.facts.workers import WeightsSaved
+from mothtrap.core.facts.workers import OptimizersNotRestored, WeightsSaved
 from mothtrap.statistics import torch as arithmetic
 
 if TYPE_CHECKING:
@@ -73,6 +74,19 @@ class SavedWeights:
         resumed = self._job.job.resume(digests, self._own_steps())
         if resumed is not None:
             self._evaluated.forwards = resumed.evaluations
+            if resumed.loaded and resumed.step:
+                self._tell_fresh(resumed.step)
+
+    def _tell_fresh(self, step: int) -> None:
+        """Report the optimizers whose averages were not loaded with the weights."""
+        alive = [one for _, one in self._optimizers.alive()]
+        fresh = [one for one in alive if not any(one.state.values()) and _averages(one)]
+        if fresh:
+            self._job.recorder.notes.observe(
+                OptimizersNotRestored(
+                    step=step, optimizers=tuple(type(one).__name__ for one in fresh)
+                )
+            )
 
     def _own_steps(self) -> int | None:
         """Return the number of steps that the job's optimizer reports; None where several could."""
@@ -86,6 +100,12 @@ class SavedWeights:
 
 def _label(root: Root) -> str:
     return root.prefix.rstrip(".") or root.label
+
+
+def _averages(optimizer: Optimizer) -> bool:
+    """Return whether an optimizer keeps momentum or averages of squares."""
+    kept = ("betas", "momentum", "alpha", "rho")
+    return any(group.get(name) for group in optimizer.param_groups for name in kept)
 
 
 def _digest(module: nn.Module) -> str:

@@ -3,17 +3,20 @@
  * cursor and the zoom; the curves are drawn here. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
+import { runAnswer } from "../data.js";
 import { number, shortCurve, ticks } from "../format.js";
 import { html } from "../html.js";
 import { spoken } from "../state.js";
-import { color, seriesColor } from "./colors.js";
+import { color, onColors, seriesColor } from "./colors.js";
 import { Drawing } from "./drawing.js";
 import { nearest, splits, xRange, yRange } from "./scale.js";
 
 const DISTRIBUTIONS = { linear: 1, log: 3, symlog: 4 };
 /** Distances of ticks where there is nothing between two numbers: 1, 2, 5, 10 ... */
 const WHOLE = Array.from({ length: 39 }, (_, place) => [1, 2, 5][place % 3] * 10 ** Math.floor(place / 3));
-const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples" };
+const UNITS = { time: "seconds" };
+/** Axes with a value between two numbers. */
+const FINE = ["time", "epoch"];
 
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
  *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
@@ -24,7 +27,9 @@ const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples
  *   where lines break; `near`: names of the curves at the pointer are shown; `saves`: the
  *   component with buttons that save it; `lines`: reference lines, at a value or at so many times a curve */
 export function LineChart(props) {
-  const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
+  const { curves, title, height = 260, marks = [], legend = true } = props;
+  const unit = runAnswer.value.value?.unit ?? "step";
+  const axis = (props.axis ?? "step") === "step" ? unit : props.axis;
   const room = useRef(null);
   const chart = useRef(null);
   const colors = props.colors ?? curves.map((_, place) => seriesColor(place));
@@ -33,6 +38,7 @@ export function LineChart(props) {
   const [at, setAt] = useState(null);
   const [table, setTable] = useState(false);
   const [near, setNear] = useState([]);
+  const [, render] = useState(0);
   latest.current.near = near[0] ?? -1;
 
   const move = (step, aloud) => {
@@ -52,11 +58,13 @@ export function LineChart(props) {
       if (width && width !== plot.width) plot.setSize({ width, height });
     });
     watched.observe(room.current);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const redraw = () => plot.redraw(false, true);
-    scheme.addEventListener("change", redraw);
+    const quiet = onColors(() => {
+      render((before) => before + 1);
+      requestAnimationFrame(() => chart.current?.redraw(false, true));
+    });
     return () => {
-      scheme.removeEventListener("change", redraw);
+      quiet();
+      chart.current = null;
       watched.disconnect();
       plot.destroy();
     };
@@ -146,9 +154,9 @@ function options(room, height, axis, latest, drawing, move, setNear) {
     },
     series: [{}, { points: { show: false }, stroke: "transparent" }],
     axes: [
-      { ...side, size: 34, label: UNITS[axis], labelSize: 16, labelFont: "12px system-ui, sans-serif",
+      { ...side, size: 34, label: UNITS[axis] ?? axis, labelSize: 16, labelFont: "12px system-ui, sans-serif",
         values: (_, at) => ticks(at),
-        ...(axis === "step" || axis === "samples" ? { incrs: WHOLE } : {}) },
+        ...(FINE.includes(axis) ? {} : { incrs: WHOLE }) },
       { ...side, size: 62, values: (_, at) => ticks(at),
         ...(scale === "linear" ? {} : { splits: (_, __, low, high) => splits(scale, low, high), filter: (_, found) => found }) },
     ],

@@ -25,7 +25,7 @@ export function Where({ finding, sure = false }) {
     ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
   return html`<p class="where">${hasStep(finding) && html`
       <span>since step <b>${number(finding.step)}</b></span>`}
-    ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? "layer " : ""}${layers}</b>${more}</span>`}
+    ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? (finding.layers.length > 1 ? "layers " : "layer ") : ""}${layers}</b>${more}</span>`}
     ${finding.location && html`<span>at <code title=${finding.location}>${
       shortPlace(finding.location)}</code></span>`}${ranks}
     ${sure && html`<span>confidence <b>${finding.confidence}</b></span>`}</p>`;

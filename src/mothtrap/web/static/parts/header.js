@@ -8,6 +8,7 @@ import { help, href, run, view, viewsOf } from "../state.js";
 import { Alerts } from "./alerts.js";
 import { Ask } from "./ask.js";
 import { Status } from "./status.js";
+import { Theme } from "./theme.js";
 import { watchedSteps } from "./watched.js";
 
 /** The step before which the workers have agreed to stop, once they have. */
@@ -25,6 +26,7 @@ export function Header() {
       <a class="brand" href=${href("runs")}><img src="./icon.svg" alt="" width="22" height="22" />
         mothtrap</a>
       ${run.value && html`<${Alive} /><${Alerts} />`}
+      <${Theme} />
       <button class="plain" onClick=${() => { help.value = true; }} aria-haspopup="dialog">
         Keys <kbd>?</kbd></button>
     </div>

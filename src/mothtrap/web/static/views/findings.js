@@ -175,11 +175,10 @@ function Links({ told }) {
       <a class="button" href=${href("tensors", { run: run.value, tensor, at })}>Open tensor ${name}</a>`}
     ${training && about?.views.includes("samples") && html`<a class="button"
       href=${href("samples", { run: run.value, at })}>Samples of step ${number(at)}</a>`}
-    ${told.rule && html`<a class="button" href="#about-rule" onClick=${openRule}>About rule ${finding.code}</a>`}</p>`;
+    ${told.rule && html`<button onClick=${openRule}>About rule ${finding.code}</button>`}</p>`;
 }
 
-function openRule(event) {
-  event.preventDefault();
+function openRule() {
   const fold = document.getElementById("about-rule");
   fold.open = true;
   fold.querySelector("summary").focus();

@@ -32,6 +32,7 @@ export function Layers() {
 
 function NothingCaptured() {
   const about = runAnswer.value.value;
+  if (about?.unit === "round") return html`<${Empty}>A boosted model has no layers.</${Empty}>`;
   return html`<${Empty}>No statistics of tensors were captured${about?.steps ? "" : " so far"}.
     In a new run: <code>mothtrap run --capture everything train.py</code>; in a running job: ${" "}
     <code>mothtrap capture ${about?.called ?? "RUN"} --add 'gradients:*'</code>.</${Empty}><${CaptureMore} />`;

@@ -27,7 +27,7 @@ export function Overview() {
       <div><${Traceback} about=${about.value} />
         ${about.value.state === "crashed" && html`<${OutputEnd} />`}
         ${!about.value.probed && !about.value.served && html`<${Loss} about=${about.value} found=${found.value} />`}
-        <${Worst} found=${found.value} /><${Facts} about=${about.value} /></div>
+        <${Worst} found=${found.value} unit=${about.value.unit} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
     </div>`;
 }
@@ -187,7 +187,7 @@ function Rules({ found }) {
   </section>`;
 }
 
-function Worst({ found }) {
+function Worst({ found, unit }) {
   const rows = found.worst;
   const names = [...new Set(rows.map((row) => row.curve).filter(Boolean))];
   const answer = useAnswer((signal) => (names.length
@@ -195,7 +195,7 @@ function Worst({ found }) {
   `${run.value} ${names.join(" ")}`, ticks.finding.value);
   const curves = new Map((answer.value?.curves ?? []).map((curve) => [curve.name, curve]));
   if (!rows.length) return null;
-  return html`<section><h2>Worst layers</h2>
+  return html`<section><h2>${unit === "round" ? "Worst features" : "Worst layers"}</h2>
     <table class="worst"><thead class="hidden"><tr><th scope="col">Layer</th>
       <th scope="col">Curve</th><th scope="col">Last value</th><th scope="col">Finding</th></tr></thead>
       <tbody>${rows.map((row) => {
