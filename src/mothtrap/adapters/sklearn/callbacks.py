@@ -24,7 +24,7 @@ from sklearn.pipeline import Pipeline
 from mothtrap.adapters.sklearn import fits
 from mothtrap.adapters.sklearn.fits import Fit, Floats
 from mothtrap.tracing import frames
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 try:
     from sklearn.callback import CallbackSupportMixin
@@ -43,6 +43,13 @@ EVERY_ITERATION: Final = 256
 LATER: Final = 16
 """Each of the first iterations of a fit is a step, and every sixteenth later; chosen by hand."""
 Function = Callable[..., Any]
+
+
+def install(handle: SklearnHandle, replacements: Replacements) -> None:
+    """Observe the fits of a process for a handle, where the library has callbacks."""
+    if CallbackSupportMixin is not None:
+        around = FitCallback(handle).around_init
+        replacements.replace(CallbackSupportMixin, "_init_callback_context", around)
 
 
 class Callbacks(list[Any]):
