@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -23,6 +23,7 @@ from sklearn.pipeline import Pipeline
 
 from mothtrap.adapters.sklearn import fits
 from mothtrap.adapters.sklearn.fits import Fit, Floats
+from mothtrap.core.adapters import Job
 from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
@@ -30,9 +31,6 @@ try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # before 1.9
     CallbackSupportMixin = None
-
-if TYPE_CHECKING:
-    from mothtrap.adapters.sklearn.patches import SklearnHandle
 
 META: Final = (BaseSearchCV, Pipeline)
 WATCHED: Final = () if CallbackSupportMixin is None else (LogisticRegression, *META)
@@ -45,7 +43,25 @@ LATER: Final = 16
 Function = Callable[..., Any]
 
 
-def install(handle: SklearnHandle, replacements: Replacements) -> None:
+class FitReports(Protocol):
+    """Methods of a handle for the fits that callbacks observe; see `SklearnHandle`."""
+
+    job: Job
+    closed: int
+
+    def watches(self, target: object) -> bool: ...
+    def enter(self) -> bool: ...
+    def leave(self) -> None: ...
+    def begin(self, estimator: Any, call: str) -> Fit: ...
+    def take_linear(self, fit: Fit, estimator: Any) -> None: ...
+    def close(self, fit: Fit) -> None: ...
+    def report_score(self, name: str, score: float) -> None: ...
+    def report_fit(
+        self, fit: Fit, estimator: Any, x: Any, y: Any, *, columns: bool, losses: Sequence[float]
+    ) -> None: ...
+
+
+def install(handle: FitReports, replacements: Replacements) -> None:
     """Observe the fits of a process for a handle, where the library has callbacks."""
     if CallbackSupportMixin is not None:
         around = FitCallback(handle).around_init
@@ -97,7 +113,7 @@ class FitCallback:
         handle: that observes the process.
     """
 
-    def __init__(self, handle: SklearnHandle) -> None:
+    def __init__(self, handle: FitReports) -> None:
         self._handle = handle
         self._open: dict[int, OpenFit] = {}
         self._made: Counter[tuple[str, str]] = Counter()
