@@ -49,16 +49,31 @@ class FitReports(Protocol):
     job: Job
     closed: int
 
-    def watches(self, target: object) -> bool: ...
-    def enter(self) -> bool: ...
-    def leave(self) -> None: ...
-    def begin(self, estimator: Any, call: str) -> Fit: ...
-    def take_linear(self, fit: Fit, estimator: Any) -> None: ...
-    def close(self, fit: Fit) -> None: ...
-    def report_score(self, name: str, score: float) -> None: ...
+    def watches(self, target: object) -> bool:
+        """Return whether an estimator is watched, or fitted within one that is."""
+
+    def enter(self) -> bool:
+        """Begin a fit that may have fits within; return whether it is part of no other fit."""
+
+    def leave(self) -> None:
+        """End a fit that `enter` began."""
+
+    def begin(self, estimator: Any, call: str) -> Fit:
+        """Return the fit that begins."""
+
+    def take_linear(self, fit: Fit, estimator: Any) -> None:
+        """Take the weights of a linear model."""
+
+    def close(self, fit: Fit) -> None:
+        """Close a step of a fit."""
+
+    def report_score(self, name: str, score: float) -> None:
+        """Report the score of an evaluation, of which more is better."""
+
     def report_fit(
         self, fit: Fit, estimator: Any, x: Any, y: Any, *, columns: bool, losses: Sequence[float]
-    ) -> None: ...
+    ) -> None:
+        """Report a fit that has ended, with its table and labels."""
 
 
 def install(handle: FitReports, replacements: Replacements) -> None:
