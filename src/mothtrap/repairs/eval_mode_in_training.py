@@ -11,8 +11,8 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of,
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
-    Only where the model was trained in training mode before, and its only `eval()` comes after the
-    training in the same loop. All calls of `backward` must be in one loop.
+    Only where the model was trained in training mode before, and its only `eval()` in a loop comes
+    after the training in the same loop. All calls of `backward` must be in one loop.
     """
     if not finding.evidence.get("trained_before"):
         raise NoCertainRepairError(
@@ -36,13 +36,14 @@ def repair(script: Script, finding: Finding) -> str:
 
 
 def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
-    """Return the only `eval()` of a model and the model's name.
+    """Return the only `eval()` of a model and the model's name; first those that are in a loop.
 
     Args:
         script: that calls it.
         line: of the call, or the line that creates the model.
     """
     calls = script.calls("eval")
+    calls = [one for one in calls if loops_around(script, one)] or calls
     made = {code(name.target) for one in script.at(line, cst.Assign) for name in one.targets}
     here = [one for one in calls if script.line(one) == line or code(one.func)[:-5] in made]
     evaluates = only(here, f"eval() of the model in line {line}")
