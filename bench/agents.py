@@ -59,7 +59,7 @@ class Used:
 
     @property
     def within(self) -> bool:
-        """Whether both are within the limits."""
+        """Return whether both are within the limits."""
         return self.runs <= MOST_RUNS and self.tokens <= MOST_TOKENS
 
 

@@ -5,7 +5,7 @@ and the script is started in an empty folder by another Python and, if wanted, a
 counts if it has at most 60 lines and 1 MB of arrays, and fails with the same bits or the same
 exception.
 
-Run: python bench/reproducing.py --python OTHER/bin/python [--user nobody] [--only NAME,...]
+Run: python bench/reproducing.py --python OTHER/bin/python [--user NAME] [--only NAME,...]
      python bench/reproducing.py --python OTHER/bin/python --public FOLDER    scripts NAME.py there
 """
 

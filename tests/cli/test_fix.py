@@ -9,8 +9,10 @@ from pathlib import Path
 from click.testing import CliRunner
 from tests.cli.stored_run import store_run
 from tests.harness.running import MOTHTRAP, PYTHON, observed, run
+from tests.report.faulty_run import exploding
 
 from mothtrap.cli import main
+from mothtrap.core.findings import Severity
 
 SCRIPT = """\
 import torch
@@ -53,3 +55,10 @@ def test_a_run_without_findings_has_no_patch(tmp_path: Path) -> None:
     assert done.exit_code == 1
     assert done.stdout == ""
     assert "nothing was found in this run" in done.stderr
+
+
+def test_a_run_with_notes_alone_says_that_nothing_needs_a_fix(tmp_path: Path) -> None:
+    store_run(tmp_path / "x", findings=(exploding(severity=Severity.INFO),))
+    done = CliRunner().invoke(main, ["fix", str(tmp_path / "x")])
+    assert done.exit_code == 1
+    assert done.stderr == "nothing was found in this run that needs a fix\n"

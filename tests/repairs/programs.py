@@ -103,6 +103,15 @@ FAULTY = {
         TWO,
         TWO.replace("    loss(one(x)).backward()", "    two.train()\n    loss(one(x)).backward()"),
     ),
+    "train of a model whose line is named": (
+        "eval_mode_in_training",
+        {"location": "train.py:2", "evidence": {"trained_before": True}},
+        "one = Net()\ntwo = Net()\n" + TWO,
+        "one = Net()\ntwo = Net()\n"
+        + TWO.replace(
+            "    loss(one(x)).backward()", "    two.train()\n    loss(one(x)).backward()"
+        ),
+    ),
     "eval in a function of its own": (
         "train_mode_in_evaluation",
         {"location": "train.py:9"},

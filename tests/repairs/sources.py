@@ -136,6 +136,7 @@ for x in batches:
     two.eval()
     show(one, two)
     one.train()
+two.eval()
 """
 FUNCTIONS = """\
 def train(model, loader, optimizer):

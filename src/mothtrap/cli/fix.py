@@ -61,9 +61,10 @@ def command(
     opened = open_run(run, config.runs_dir)
     summary = summarize(opened, explains())
     safe = Style.of(sys.stderr).safe
-    patches = 0
+    patches = decided = 0
     for found in repairs(opened, summary):
         head = f"{found.finding.code} {fault_name(found.finding)}"
+        decided += 1
         if not isinstance(found, Patch):
             click.echo(f"no patch for {safe(head)}: {safe(found.reason)}", err=True)
             continue
@@ -81,6 +82,6 @@ def command(
                 )
             click.echo(f"verdict of the patched script: {safe(trial.verdict)}")
     if not patches:
-        if not summary.diagnosis:
-            click.echo("nothing was found in this run", err=True)
+        if not decided:
+            click.echo("nothing was found in this run that needs a fix", err=True)
         ctx.exit(1)

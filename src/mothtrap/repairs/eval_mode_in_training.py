@@ -11,24 +11,20 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of,
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
-    Only where the model was trained in training mode before, and its only `eval()` comes after the
-    training in the same loop. All calls of `backward` must be in one loop.
+    Only where the model was trained in training mode before, and its only `eval()` in a loop comes
+    after the training in the same loop. All calls of `backward` must be in one loop.
     """
     if not finding.evidence.get("trained_before"):
         raise NoCertainRepairError(
             "the model never trained in training mode; decide whether that is meant, as it is for "
             "frozen batch norms"
         )
-    line = line_of(finding)
-    calls = script.calls("eval")
-    evaluates = only([one for one in calls if script.line(one) == line], f"eval() in line {line}")
-    assert isinstance(evaluates.func, cst.Attribute)
-    model = code(evaluates.func.value)
-    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call of {model}.eval()")
+    evaluates, model = _evaluation(script, line_of(finding))
     training, loops = _training(script)
     if script.line(evaluates) < script.line(training) and loops_around(script, evaluates):
         raise NoCertainRepairError(
-            f"line {line} sets evaluation mode before the training; decide whether that is meant"
+            f"line {script.line(evaluates)} sets evaluation mode before the training; decide "
+            "whether that is meant"
         )
     inner, shared = loops[0], [one for one in loops if one in loops_around(script, evaluates)]
     if inner in shared:
@@ -37,6 +33,24 @@ def repair(script: Script, finding: Finding) -> str:
     if not shared:
         raise NoCertainRepairError("eval() is not called in a training loop")
     return script.with_statements(before=[(inner, f"{model}.train()")])
+
+
+def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
+    """Return the only `eval()` of a model and the model's name; first those that are in a loop.
+
+    Args:
+        script: that calls it.
+        line: of the call, or the line that creates the model.
+    """
+    calls = script.calls("eval")
+    calls = [one for one in calls if loops_around(script, one)] or calls
+    made = {code(name.target) for one in script.at(line, cst.Assign) for name in one.targets}
+    here = [one for one in calls if script.line(one) == line or code(one.func)[:-5] in made]
+    evaluates = only(here, f"eval() of the model in line {line}")
+    assert isinstance(evaluates.func, cst.Attribute)
+    model = code(evaluates.func.value)
+    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call of {model}.eval()")
+    return evaluates, model
 
 
 def _training(script: Script) -> tuple[cst.Call, list[cst.For | cst.While]]:

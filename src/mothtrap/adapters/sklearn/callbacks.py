@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
@@ -23,16 +23,14 @@ from sklearn.pipeline import Pipeline
 
 from mothtrap.adapters.sklearn import fits
 from mothtrap.adapters.sklearn.fits import Fit, Floats
+from mothtrap.core.adapters import Job
 from mothtrap.tracing import frames
-from mothtrap.tracing.replacements import drop_own_frame
+from mothtrap.tracing.replacements import Replacements, drop_own_frame
 
 try:
     from sklearn.callback import CallbackSupportMixin
 except ImportError:  # before 1.9
     CallbackSupportMixin = None
-
-if TYPE_CHECKING:
-    from mothtrap.adapters.sklearn.patches import SklearnHandle
 
 META: Final = (BaseSearchCV, Pipeline)
 WATCHED: Final = () if CallbackSupportMixin is None else (LogisticRegression, *META)
@@ -43,6 +41,46 @@ EVERY_ITERATION: Final = 256
 LATER: Final = 16
 """Each of the first iterations of a fit is a step, and every sixteenth later; chosen by hand."""
 Function = Callable[..., Any]
+
+
+class FitReports(Protocol):
+    """Methods of a handle for the fits that callbacks observe; see `SklearnHandle`."""
+
+    job: Job
+    closed: int
+
+    def watches(self, target: object) -> bool:
+        """Return whether an estimator is watched, or fitted within one that is."""
+
+    def enter(self) -> bool:
+        """Begin a fit that may have fits within; return whether it is part of no other fit."""
+
+    def leave(self) -> None:
+        """End a fit that `enter` began."""
+
+    def begin(self, estimator: Any, call: str) -> Fit:
+        """Return the fit that begins."""
+
+    def take_linear(self, fit: Fit, estimator: Any) -> None:
+        """Take the weights of a linear model."""
+
+    def close(self, fit: Fit) -> None:
+        """Close a step of a fit."""
+
+    def report_score(self, name: str, score: float) -> None:
+        """Report the score of an evaluation, of which more is better."""
+
+    def report_fit(
+        self, fit: Fit, estimator: Any, x: Any, y: Any, *, columns: bool, losses: Sequence[float]
+    ) -> None:
+        """Report a fit that has ended, with its table and labels."""
+
+
+def install(handle: FitReports, replacements: Replacements) -> None:
+    """Observe the fits of a process for a handle, where the library has callbacks."""
+    if CallbackSupportMixin is not None:
+        around = FitCallback(handle).around_init
+        replacements.replace(CallbackSupportMixin, "_init_callback_context", around)
 
 
 class Callbacks(list[Any]):
@@ -90,7 +128,7 @@ class FitCallback:
         handle: that observes the process.
     """
 
-    def __init__(self, handle: SklearnHandle) -> None:
+    def __init__(self, handle: FitReports) -> None:
         self._handle = handle
         self._open: dict[int, OpenFit] = {}
         self._made: Counter[tuple[str, str]] = Counter()

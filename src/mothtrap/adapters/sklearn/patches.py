@@ -12,8 +12,7 @@ from sklearn.linear_model import _stochastic_gradient as linear
 from sklearn.neural_network import _multilayer_perceptron as network
 from sklearn.neural_network._stochastic_optimizers import AdamOptimizer, BaseOptimizer
 
-from mothtrap.adapters.sklearn import fits
-from mothtrap.adapters.sklearn.callbacks import CallbackSupportMixin, FitCallback
+from mothtrap.adapters.sklearn import callbacks, fits
 from mothtrap.adapters.sklearn.fits import Fit
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.estimators import EstimatorFitted
@@ -72,11 +71,7 @@ class SklearnHandle(BaseHandle):
         replacements.replace(BaseOptimizer, "update_params", self._around_update)
         for kind in LINEAR:
             replacements.replace(kind, "_partial_fit", self._around_linear_fit)
-        if CallbackSupportMixin is not None:
-            callback = FitCallback(self)
-            replacements.replace(
-                CallbackSupportMixin, "_init_callback_context", callback.around_init
-            )
+        callbacks.install(self, replacements)
 
     def watches(self, target: object) -> bool:
         """Return whether an estimator is watched, or fitted within one that is."""
