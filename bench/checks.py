@@ -27,6 +27,8 @@ from bench.runs_of_programs import WARNING_OR_WORSE, Outcome, Program, run_all
 CASES = HERE / "checking"
 RESUMES = "scheduler_not_saved"
 """The program that is also started again from its checkpoint."""
+RESUME_S = 40.0
+"""Further seconds for that program: the check starts it twice more."""
 MAY_BE_SILENT = 2
 WARNED_SHARE = 0.03
 EXIT_CODES = (0, 1, 2)
@@ -34,10 +36,11 @@ EXIT_CODES = (0, 1, 2)
 
 def program(script: Path, seed: int, arguments: argparse.Namespace, *, healthy: bool) -> Program:
     """Return one check to make."""
-    command = ["check", "--budget", str(arguments.budget)]
+    resumes = script.stem == RESUMES
+    command = ["check", "--budget", str(arguments.budget + (RESUME_S if resumes else 0))]
     if arguments.select:
         command += ["--select", arguments.select]
-    if script.stem == RESUMES:
+    if resumes:
         words = [sys.executable, str(script), "--seed", str(seed), *["--healthy"] * healthy]
         command += ["--resume-command", " ".join([*words, "--resume", "last.pt"])]
     return Program(

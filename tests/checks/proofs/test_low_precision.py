@@ -32,11 +32,12 @@ class Spread(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.first, self.head = nn.Linear(6, 16), nn.Linear(1, 3)
+        self.first = nn.Linear(6, 16)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         large = self.first(x) + 3000.0
-        return self.head((large**2).mean(1, keepdim=True) - large.mean(1, keepdim=True) ** 2)
+        spread = (large**2).mean(1, keepdim=True) - large.mean(1, keepdim=True) ** 2
+        return spread * torch.tensor([1.0, 2.0, 3.0])
 
 
 def test_outputs_that_are_rounded_away_are_found() -> None:

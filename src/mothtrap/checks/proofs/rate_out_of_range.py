@@ -95,10 +95,12 @@ class RateOutOfRange(Check):
             if np.isfinite(end):
                 subject.figures["and diverges from"] = end
         level = _level(own)
+        found = []
         if not level <= self.stays * first:
-            yield from self._too_high(subject, rate, first, level)
-        elif level > (1 - self.slow) * first and not step.loaded:
-            yield from self._too_low(subject, rate)
+            found = list(self._too_high(subject, rate, first, level))
+        if not found and np.isfinite(level) and level > (1 - self.slow) * first:
+            found = [] if step.loaded else list(self._too_low(subject, rate))
+        yield from found
 
     def _too_high(
         self, subject: Subject, rate: float, first: float, level: float

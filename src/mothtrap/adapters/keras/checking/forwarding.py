@@ -118,6 +118,10 @@ class KerasForward:
         """Refuse: a model of Keras cannot be computed in float64 without making it anew."""
         raise NotApplicable("Keras layers compute only in the precision they were created with")
 
+    def exact_outputs(self) -> tuple[Array, ...]:
+        """Refuse: see `gradients`."""
+        raise NotApplicable("Keras layers compute only in the precision they were created with")
+
     def directional(self, seed: int) -> tuple[float, float, float]:  # noqa: ARG002
         """Refuse: see `gradients`."""
         raise NotApplicable("Keras layers compute only in the precision they were created with")
