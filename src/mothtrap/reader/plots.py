@@ -122,17 +122,6 @@ class Plots:
                     step = int(matrix.steps_S[column[0]])
                     value = float(finite.max()) if len(finite) else None
                     rows.append({"step": step, "tensor": tensor.name, statistic: value})
-        drawn = [row[statistic] for row in rows]
-        positive = [value for value in drawn if isinstance(value, float) and value > 0]
-        # Values below it are drawn as 0.
-        least = float(np.percentile(positive, 10)) if positive else 1.0
-        scale = {"type": "symlog", "constant": least, "scheme": "cividis"}
-        color: dict[str, Any] = {
-            "field": statistic,
-            "type": "quantitative",
-            "scale": scale,
-            "legend": {"values": _powers(least, max(positive, default=1.0)), "format": "~g"},
-        }
         layer = {
             "data": {"values": rows},
             "mark": {"type": "rect", "tooltip": True, "invalid": None},
@@ -145,10 +134,7 @@ class Plots:
                     "title": None,
                     "axis": {"labelLimit": LABEL_WIDTH},
                 },
-                "color": {
-                    "condition": {"test": f"!isValid(datum['{statistic}'])", "value": "#c2185b"},
-                    **color,
-                },
+                "color": _shade(statistic, [row[statistic] for row in rows]),
             },
         }
         title = f"{statistic} of each {kind} of {self._run.id}"
@@ -254,6 +240,20 @@ def _lines(rows: list[dict[str, Any]], what: str) -> dict[str, Any]:
 def _step() -> dict[str, Any]:
     scale = {"nice": False}  # the axis ends where the run does
     return {"field": "step", "type": "quantitative", "title": "step", "scale": scale}
+
+
+def _shade(statistic: str, drawn: list[Any]) -> dict[str, Any]:
+    """Return the color of a cell: logarithmic, and one of its own for what is not finite."""
+    positive = [value for value in drawn if isinstance(value, float) and value > 0]
+    # Values below it are drawn as 0.
+    least = float(np.percentile(positive, 10)) if positive else 1.0
+    return {
+        "condition": {"test": f"!isValid(datum['{statistic}'])", "value": "#c2185b"},
+        "field": statistic,
+        "type": "quantitative",
+        "scale": {"type": "symlog", "constant": least, "scheme": "cividis"},
+        "legend": {"values": _powers(least, max(positive, default=1.0)), "format": "~g"},
+    }
 
 
 def _powers(low: float, high: float) -> list[float]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Matrix, Window
@@ -54,6 +55,7 @@ class ZeroGradient(Rule):
     code = "GRD108"
     title = "gradient is always 0"
     needs = (Need(kinds=("gradient",), statistics=("l2",)),)
+    proof = Proof(title="Gradient norm", statistic="gradient.l2")
 
     num_steps: int = threshold(
         30, unit="captured steps", source="chosen by hand: gates that begin at 0 open within a few"

@@ -296,7 +296,9 @@ def _tensor(finding: Finding, chart: EvidenceChart, by_layer: ByLayer) -> str:
         for info in found
         if any(what.startswith(f"{info.kind}.") and name == info.name for _, what, name in shown)
     ]
-    return next((f"{info.kind}:{info.name}" for info in (*drawn, *found)), "")
+    kinds = {what.partition(".")[0] for _, what, _ in shown}
+    alike = [info for info in found if info.kind in kinds]
+    return next((f"{info.kind}:{info.name}" for info in (*drawn, *alike, *found)), "")
 
 
 def names_answer(opened: OpenRun) -> NamesAnswer:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.steps import Mode
 from mothtrap.core.window import Floats, Ints
 from mothtrap.web.opened import OpenRun
 
@@ -40,7 +41,7 @@ def _read(opened: OpenRun) -> dict[str, tuple[Ints, Floats]]:
     run = opened.run
     found: dict[str, list[tuple[Ints, Floats]]] = {}
     for part in run.parts() if run.workers else []:
-        row_N = part.commits("train")
+        row_N = part.commits(Mode.TRAIN)
         step_N, wall_N = part.view.commits.steps[row_N], part.view.commits.wall_s[row_N]
         if not len(step_N):
             continue

@@ -10,7 +10,6 @@ import { Help } from "./parts/help.js";
 import { sign } from "./parts/status.js";
 import { VIEWS, run, spoken, view } from "./state.js";
 import { Findings } from "./views/findings.js";
-import { Logs } from "./views/logs.js";
 import { Overview } from "./views/overview.js";
 import { Runs } from "./views/runs.js";
 
@@ -29,7 +28,7 @@ function sheet(address) {
   });
 }
 
-const SHOWN = { runs: Runs, overview: Overview, findings: Findings, logs: Logs };
+const SHOWN = { runs: Runs, overview: Overview, findings: Findings };
 
 function App() {
   const wanted = VIEWS.find((each) => each.id === view.value);
