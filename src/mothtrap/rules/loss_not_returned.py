@@ -14,7 +14,7 @@ from mothtrap.core.window import Window
 
 
 @dataclass(frozen=True)
-class NoLossReturned(Rule):
+class LossNotReturnedRule(Rule):
     """The training step returns no loss, so that nothing is trained.
 
     What it detects:
