@@ -1,15 +1,19 @@
 """Repairs by an agent that may read only mothtrap's answers, and edit the script.
 
-`prepare` copies fault programs without their healthy branch and records a run of each. The agent
-asks with `ask`, which goes through the MCP server and counts tokens, edits `NAME/train.py`, and may
-record one more run with `again`. `score` runs the edited scripts and compares them with the twin.
-The comparison, an agent without mothtrap, gets the same folders after `prepare --bare`: it may run
-`train.py` twice and read what it prints, and nothing else.
+`prepare` copies 24 fault programs without their healthy branch to FOLDER/p01 ... p24, in an order
+that tells nothing, and records a run of each. The names are in FOLDER.key.json, which the agent
+must not read. The agent asks with `ask`, which goes through the MCP server and counts tokens, edits
+`FOLDER/pNN/train.py`, and may record one more run with `again`. `score` runs the edited scripts and
+compares them with the twins.
+
+The comparison, an agent without mothtrap, gets the same programs with `prepare --bare`. It reads
+and edits `train.py`, runs it with `again`, at most twice, and reads its output, which counts as
+tokens.
 
 Run: python bench/agents.py prepare FOLDER [--only NAME,...] [--bare]
-     python bench/agents.py ask FOLDER/NAME QUESTION [KEY=VALUE ...]
-     python bench/agents.py again FOLDER/NAME
-     python bench/agents.py score FOLDER [--seeds 5]
+     python bench/agents.py ask FOLDER/pNN QUESTION [KEY=VALUE ...]
+     python bench/agents.py again FOLDER/pNN
+     python bench/agents.py score FOLDER [--only pNN,...] [--seeds 5]
 """
 
 from __future__ import annotations
@@ -17,10 +21,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import random
 import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 if __package__ in (None, ""):
@@ -38,28 +44,86 @@ MOST_FAULTS = 24
 MOST_RUNS = 2
 MOST_TOKENS = 4000
 LOG = "calls.jsonl"
+RUN = "run"
+"""Entry of the log for a run; the others are questions."""
+ORDER = 43
+"""Seed of the order of the programs; any."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """Runs and tokens that an agent used for one program."""
+
+    runs: int
+    tokens: int
+
+    @property
+    def within(self) -> bool:
+        """Whether both are within the limits."""
+        return self.runs <= MOST_RUNS and self.tokens <= MOST_TOKENS
 
 
 def prepare(folder: Path, only: Sequence[str], *, bare: bool) -> None:
     """Write the copies, and record a run of each unless the agent works without mothtrap."""
-    for case in list(cases(only))[:MOST_FAULTS]:
-        copy = written(case.script, folder / case.name)
+    chosen = list(cases(only))[:MOST_FAULTS]
+    random.Random(ORDER).shuffle(chosen)
+    names = {f"p{number:02}": case.name for number, case in enumerate(chosen, 1)}
+    folder.mkdir(parents=True)
+    key_of(folder).write_text(json.dumps(names, indent=1), encoding="utf-8")
+    for name, case in zip(names, chosen, strict=True):
+        place = written(case.script, folder / name).parent
         if not bare:
-            _record(copy.parent, "first")
-        print(case.name, flush=True)
+            (place / "runs").mkdir()
+            _record(place)
+        print(name, flush=True)
+
+
+def key_of(folder: Path) -> Path:
+    """Return the file that has the fault of each program."""
+    return folder.with_name(f"{folder.name}.key.json")
 
 
 def again(place: Path) -> None:
-    """Record a run of the edited script."""
-    name = f"run{len(list((place / 'runs').iterdir())) + 1}"
-    print(name, "ends with exit code", _record(place, name))
+    """Run the edited script; record the run unless the agent works without mothtrap.
+
+    Raises:
+        SystemExit: the agent has no run left.
+    """
+    if used(place).runs >= MOST_RUNS:
+        raise SystemExit(f"no run is left: {MOST_RUNS} were made")
+    if (place / "runs").is_dir():
+        print("the run ends with exit code", _record(place))
+        return
+    done = python(["train.py"], place)
+    said = done.stdout + done.stderr
+    _note(place, RUN, said)
+    print(said, end="")
 
 
-def _record(place: Path, name: str) -> int:
+def _record(place: Path) -> int:
+    name = f"run{used(place).runs + 1}"
     words = ["-m", "mothtrap", "run", "--runs-dir", "runs", "--name", name, "train.py"]
-    return subprocess.run(
+    done = subprocess.run(
         [PYTHON, *words], cwd=place, capture_output=True, check=False, timeout=600
-    ).returncode
+    )
+    _note(place, RUN, "")
+    return done.returncode
+
+
+def _note(place: Path, question: str, answer: str) -> None:
+    with (place / LOG).open("a", encoding="utf-8") as log:
+        log.write(json.dumps({"question": question, "tokens": len(answer.encode()) // 4}) + "\n")
+
+
+def used(place: Path) -> Used:
+    """Return the runs and tokens so far."""
+    log = place / LOG
+    lines = log.read_text(encoding="utf-8").splitlines() if log.exists() else []
+    calls = [json.loads(line) for line in lines]
+    return Used(
+        runs=sum(call["question"] == RUN for call in calls),
+        tokens=sum(call["tokens"] for call in calls),
+    )
 
 
 async def asked(place: Path, question: str, arguments: dict[str, str]) -> str:
@@ -77,21 +141,18 @@ def ask(place: Path, question: str, words: Sequence[str]) -> None:
     """Print an answer, and note its tokens."""
     arguments = dict(word.split("=", 1) for word in words)
     answer = asyncio.run(asked(place, question, arguments))
-    with (place / LOG).open("a", encoding="utf-8") as log:
-        log.write(json.dumps({"question": question, "tokens": len(answer.encode()) // 4}) + "\n")
+    _note(place, question, answer)
     print(answer)
 
 
-def judge(folder: Path, seeds: int) -> None:
+def judge(folder: Path, only: Sequence[str], seeds: int) -> None:
     """Print one row per edited script, and how many are repaired within the limits."""
     repaired = total = 0
     known = {case.name: case for case in cases(())}
-    for place in sorted(path for path in folder.iterdir() if path.name in known):
-        case = known[place.name]
-        original = written(case.script, place / "faulty")
-        calls = (place / LOG).read_text(encoding="utf-8") if (place / LOG).exists() else ""
-        tokens = sum(json.loads(line)["tokens"] for line in calls.splitlines())
-        runs = len(list((place / "runs").iterdir())) if (place / "runs").exists() else 0
+    names = json.loads(key_of(folder).read_text(encoding="utf-8"))
+    for name in only or sorted(names):
+        place, case = folder / name, known[names[name]]
+        original = written(case.script, folder.with_name(f"{folder.name}.faulty") / name)
         result = Repaired(
             name=case.name,
             patched=True,
@@ -99,14 +160,14 @@ def judge(folder: Path, seeds: int) -> None:
             faulty=score(python([original.name], original.parent).stdout),
             healthy=tuple(twin_scores(case, seeds)),
         )
-        within = runs <= MOST_RUNS and tokens <= MOST_TOKENS
+        spent = used(place)
         total += 1
-        repaired += result.well and within
+        repaired += result.well and spent.within
         mean = f"{statistics.fmean(result.healthy):.4g}" if result.healthy else "-"
         print(
-            f"{case.name}: {'repaired' if result.well else 'not repaired'}; score {result.faulty} "
-            f"-> {result.score}, healthy {mean}; {runs} runs, {tokens} tokens"
-            f"{'' if within else ' (over the limit)'}",
+            f"{name} {case.name}: {'repaired' if result.well else 'not repaired'}; score "
+            f"{result.faulty} -> {result.score}, healthy {mean}; {spent.runs} runs, "
+            f"{spent.tokens} tokens{'' if spent.within else ' (over the limit)'}",
             flush=True,
         )
     print(f"{repaired} of {total} repaired in {MOST_RUNS} runs and {MOST_TOKENS} tokens")
@@ -123,14 +184,15 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     args = parser.parse_args()
     folder = args.folder.absolute()
+    only = [name for name in args.only.split(",") if name]
     if args.command == "prepare":
-        prepare(folder, [name for name in args.only.split(",") if name], bare=args.bare)
+        prepare(folder, only, bare=args.bare)
     elif args.command == "ask":
         ask(folder, args.words[0], args.words[1:])
     elif args.command == "again":
         again(folder)
     else:
-        judge(folder, args.seeds)
+        judge(folder, only, args.seeds)
 
 
 if __name__ == "__main__":

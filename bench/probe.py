@@ -1,6 +1,8 @@
 """Judges `mothtrap.probe` on planted weaknesses, on noise, on bundled tables, and by time.
 
-python bench/probe.py [--seeds 5] [--noise 200] [--part noise] [--only 01,07]
+python bench/probe.py [--seeds 5] [--noise 200] [--first 0] [--part noise] [--only 01,07]
+
+Results of parts are kept: a case replaces its earlier result, runs on noise are added up.
 """
 
 from __future__ import annotations
@@ -18,11 +20,12 @@ import numpy as np
 import pandas as pd
 
 import mothtrap
-from bench.probing import assertions, later, residuals, segments, sensitivity
+from bench.probing import assertions, inside, later, residuals, security, segments, sensitivity
 from bench.probing.case import CASES, is_named
 
 os.environ["MOTHTRAP_DISABLE"] = "1"  # nothing is stored
-assert all((assertions, later, residuals, segments, sensitivity))  # they register their cases
+# They register their cases.
+assert all((assertions, inside, later, residuals, security, segments, sensitivity))
 
 
 def planted(seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:
@@ -69,14 +72,14 @@ def planted(seeds: int, only: tuple[str, ...]) -> list[dict[str, Any]]:
     return rows
 
 
-def noise(seeds: int) -> dict[str, Any]:
+def noise(seeds: int, first: int = 0) -> dict[str, Any]:
     """Return how many runs on pure noise have any finding.
 
     The model knows all that can be known, and its errors are the same everywhere: numbers with
     noise of one size, and labels of which 15 % are wrong in every region.
     """
     loud = 0
-    for seed in range(seeds):
+    for seed in range(first, first + seeds):
         rng = np.random.default_rng(1000 + seed)
         X = pd.DataFrame(rng.normal(size=(1200, 8)), columns=list("abcdefgh"))
         X["kind"] = rng.choice(list("uvwx"), len(X))
@@ -96,7 +99,7 @@ def noise(seeds: int) -> dict[str, Any]:
         loud += bool(found)
         if found:
             print("   noise", seed, [(f.code, f.message) for f in found], flush=True)
-    return {"case": "noise", "runs": seeds, "with findings": loud}
+    return {"case": "noise", "first": first, "runs": seeds, "with findings": loud}
 
 
 def _noise_number(X: pd.DataFrame) -> np.ndarray:
@@ -176,6 +179,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--noise", type=int, default=200)
+    parser.add_argument("--first", type=int, default=0, help="first seed of the noise")
     parser.add_argument("--only", default="", help="beginnings of cases")
     parser.add_argument("--part", default="", help="planted, bundled, speed or noise alone")
     parser.add_argument("--keep", type=Path, default=Path("bench/probing/results.json"))
@@ -185,14 +189,24 @@ def main() -> None:
         "planted": lambda: planted(asked.seeds, only),
         "bundled": bundled,
         "speed": speed,
-        "noise": lambda: noise(asked.noise),
+        "noise": lambda: noise(asked.noise, asked.first),
     }
     kept = json.loads(asked.keep.read_text()) if asked.keep.exists() else {}
     for name in [asked.part] if asked.part else parts:
-        kept[name] = parts[name]()
+        kept[name] = _joined(kept.get(name), parts[name]())
         print(json.dumps(kept[name]))
-        if not only:
-            asked.keep.write_text(json.dumps(kept, indent=1) + "\n")
+        asked.keep.write_text(json.dumps(kept, indent=1) + "\n")
+
+
+def _joined(before: Any, found: Any) -> Any:
+    """Return results with those of earlier parts."""
+    if isinstance(found, list) and found and "case" in found[0]:
+        named = {row["case"]: row for row in [*(before or []), *found]}
+        return [named[name] for name in sorted(named)]
+    if isinstance(before, dict) and found.get("first"):
+        both = {key: before[key] + found[key] for key in ("runs", "with findings")}
+        return {"case": "noise", **both}
+    return found
 
 
 if __name__ == "__main__":

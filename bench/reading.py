@@ -84,7 +84,7 @@ def write(folder: Path, steps: int, tensors: int, *, like_norms: bool = False) -
     log.close()
 
 
-def start(folder: Path, pid: int):  # type: ignore[no-untyped-def]
+def start(folder: Path, pid: int, command: Sequence[str] = ("bench",)):  # type: ignore[no-untyped-def]
     """Begin a run of one worker; return its log."""
     from mothtrap.core.runs import RunInfo
     from mothtrap.store import layout
@@ -93,7 +93,7 @@ def start(folder: Path, pid: int):  # type: ignore[no-untyped-def]
     info = RunInfo(
         id=folder.name,
         attempt=1,
-        command=("bench",),
+        command=tuple(command),
         cwd=".",
         created_s=time.time(),
         pid=pid,

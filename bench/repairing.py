@@ -6,7 +6,7 @@ number that a program prints.
 
 Run: python bench/repairing.py [--only NAME,...] [--seeds 3]
      python bench/repairing.py --public FOLDER     scripts NAME.py, each with NAME.healthy.py
-     python bench/repairing.py --healthy           no patch may be offered
+     python bench/repairing.py --healthy           no patch may be offered; also with --public
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -87,16 +88,25 @@ def cases(only: Sequence[str]) -> Iterator[Case]:
                 )
 
 
-def public(folder: Path) -> Iterator[Case]:
+def public(folder: Path, only: Sequence[str]) -> Iterator[Case]:
     """Yield the scripts of a folder, each beside its unbroken original."""
-    for twin in sorted(folder.glob("*.healthy.py")):
+    for twin in sorted(folder.absolute().glob("*.healthy.py")):
         name = twin.name.removesuffix(".healthy.py")
+        if only and name not in only:
+            continue
         yield Case(name=name, script=twin.with_name(f"{name}.py"), twin=twin, arguments=())
+
+
+def copied(script: Path, folder: Path) -> Path:
+    """Copy a script and its helper files into a folder; return the path of the copy."""
+    for helper in script.parent.glob("_*.py"):
+        shutil.copy(helper, folder)
+    return Path(shutil.copy(script, folder / "train.py"))
 
 
 def tried(case: Case, folder: Path, seeds: int) -> Repaired:
     """Run a faulty program, repair it, and run the result and the twin."""
-    copy = written(case.script, folder)
+    copy = (written if case.twin == case.script else copied)(case.script, folder)
     runs = ["--runs-dir", str(folder / "runs")]
     first = python(["-m", "mothtrap", "run", *runs, "--name", "faulty", copy.name], folder)
     fix = python(["-m", "mothtrap", "fix", *runs, "faulty"], folder)
@@ -144,15 +154,19 @@ def python(words: Sequence[str], cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def healthy_patches(only: Sequence[str]) -> int:
-    """Print the healthy programs for which a patch is offered; return their number."""
+def healthy_programs() -> list[tuple[Path, tuple[str, ...]]]:
+    """Return the healthy programs of the benches with their arguments."""
     scripts = [one for one in sorted((HERE / "healthy").glob("*.py")) if one.name[0] != "_"]
     for bench in BENCHES:
         scripts += sorted(bench.glob("**/healthy_*.py"))
     twins = [(case.script, case.arguments) for case in cases(())]
-    every: list[tuple[Path, tuple[str, ...]]] = [*((one, ()) for one in scripts), *twins]
+    return [*((one, ()) for one in scripts), *twins]
+
+
+def healthy_patches(programs: Sequence[tuple[Path, tuple[str, ...]]], only: Sequence[str]) -> int:
+    """Print the healthy programs for which a patch is offered; return their number."""
     offered = 0
-    for script, arguments in every:
+    for script, arguments in programs:
         if only and script.stem not in only:
             continue
         with tempfile.TemporaryDirectory() as name:
@@ -174,10 +188,13 @@ def main() -> None:
     parser.add_argument("--healthy", action="store_true")
     args = parser.parse_args()
     only = [name for name in args.only.split(",") if name]
+    chosen = public(args.public, only) if args.public else cases(only)
     if args.healthy:
-        raise SystemExit(1 if healthy_patches(only) else 0)
+        twins = [(case.twin, case.arguments) for case in chosen]
+        programs = twins if args.public else healthy_programs()
+        raise SystemExit(1 if healthy_patches(programs, [] if args.public else only) else 0)
     patched = well = 0
-    for case in public(args.public) if args.public else cases(only):
+    for case in chosen:
         with tempfile.TemporaryDirectory() as name:
             result = tried(case, Path(name), args.seeds)
         patched += result.patched

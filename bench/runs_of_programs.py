@@ -20,12 +20,15 @@ WARNING_OR_WORSE = ("error", "warning")
 class Program:
     """One run to make: a script with a seed, as it is or as its repaired twin.
 
-    `options` are further arguments of the script.
+    `command` holds the words between `mothtrap` and the script, and `codes` the exit codes of a run
+    that can be judged. `options` are further arguments of the script.
     """
 
     script: Path
     seed: int
     healthy: bool = False
+    command: tuple[str, ...] = ("run",)
+    codes: tuple[int, ...] = (0,)
     options: tuple[str, ...] = ()
 
     @property
@@ -86,8 +89,9 @@ def run(program: Program, runs_dir: Path) -> Outcome:
     """Run one program, away from any configuration, and read what was said of it."""
     runs_dir.mkdir(parents=True, exist_ok=True)
     run_options = ["--runs-dir", str(runs_dir), "--name", program.name]
-    done = _mothtrap(["run", *run_options, *program.arguments], runs_dir)
-    if done.returncode:
+    first, *more = program.command
+    done = _mothtrap([first, *run_options, *more, *program.arguments], runs_dir)
+    if done.returncode not in program.codes:
         return Outcome(
             program=program, record={}, error=f"exit code {done.returncode}: {done.stderr[-800:]}"
         )

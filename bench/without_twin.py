@@ -1,33 +1,35 @@
 """Writes copies of fault programs that show nothing of their repaired twin.
 
 Each program of `faultbench` has a switch (`args.healthy` or `run.healthy`) between its fault and
-the repair. The copy is what is left with the switch off: no branch, no name, and no comment tells
-where the fault is.
+the repair. The copy is what is left with the switch off. No branch, name, option, comment, or
+docstring shows where the fault is, or that there is one.
 """
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
 import libcst as cst
 
 SWITCHES = ("args.healthy", "run.healthy", "self.fixed")
+NEUTRAL = {"fixed": "flag"}
+"""Names of the switch within a program, and the names in the copy."""
 
 
 def written(script: Path, folder: Path) -> Path:
     """Copy a program and its helper files into a folder; return the path of the copy."""
     folder.mkdir(parents=True, exist_ok=True)
-    for helper in script.parent.glob("_*.py"):
-        shutil.copy(helper, folder)
     copy = folder / "train.py"
-    copy.write_text(switched_off(script.read_text(encoding="utf-8")), encoding="utf-8")
+    pairs = [(script, copy), *((path, folder / path.name) for path in script.parent.glob("_*.py"))]
+    for original, written_to in pairs:
+        text = switched_off(original.read_text(encoding="utf-8"))
+        written_to.write_text(text, encoding="utf-8")
     return copy
 
 
 def switched_off(source: str) -> str:
-    """Return the source of a program without the branches of its twin, and without comments."""
+    """Return the source of a program without its twin, comments, and docstrings."""
     return cst.parse_module(source).visit(_Off()).code
 
 
@@ -40,6 +42,32 @@ class _Off(cst.CSTTransformer):
         updated_node: cst.TrailingWhitespace,
     ) -> cst.TrailingWhitespace:
         return updated_node.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+    def leave_EmptyLine(  # noqa: N802  # name of libcst
+        self,
+        original_node: cst.EmptyLine,  # noqa: ARG002  # signature of libcst
+        updated_node: cst.EmptyLine,
+    ) -> cst.EmptyLine:
+        return updated_node.with_changes(comment=None)
+
+    def leave_Name(  # noqa: N802  # name of libcst
+        self,
+        original_node: cst.Name,  # noqa: ARG002  # signature of libcst
+        updated_node: cst.Name,
+    ) -> cst.Name:
+        return updated_node.with_changes(value=NEUTRAL.get(updated_node.value, updated_node.value))
+
+    def leave_SimpleStatementLine(  # noqa: N802  # name of libcst
+        self,
+        original_node: cst.SimpleStatementLine,  # noqa: ARG002  # signature of libcst
+        updated_node: cst.SimpleStatementLine,
+    ) -> cst.SimpleStatementLine | cst.RemovalSentinel:
+        """Remove docstrings, and what else defines or keeps the switch."""
+        first = updated_node.body[0]
+        is_text = isinstance(first, cst.Expr) and isinstance(first.value, cst.SimpleString)
+        if is_text or "healthy" in cst.Module([]).code_for_node(updated_node):
+            return cst.RemoveFromParent()
+        return updated_node
 
     def leave_IfExp(  # noqa: N802  # name of libcst
         self, original_node: cst.IfExp, updated_node: cst.IfExp

@@ -54,6 +54,7 @@ def main(folder: Path) -> int:
             ):
                 figure.set_content(document(rows))
                 page.shot(figure, folder / f"{title}.png", "table")
+            (folder / "latent-space.png").write_bytes(latent(work / "runs" / NAMES[0]))
             sample = first_scans(work / "runs" / NAMES[0])[3]
             for title, place in PLACES.items():
                 view = browser.new_page(viewport={"width": 1200, "height": 900})
@@ -87,6 +88,13 @@ def class_maps(path: Path) -> list[list[str]]:
             + [image(signed(each, limit)) for each in own]
         )
     return rows
+
+
+def latent(path: Path) -> bytes:
+    """Return the mean of each class map over the epochs, projected onto a plane, as a picture."""
+    run = mothtrap.open_run(path)
+    [labels] = run.tensors("label:*")
+    return mothtrap.latent_space(run, "activation:maps", labels.identity).png()
 
 
 def heads(path: Path) -> list[list[str]]:

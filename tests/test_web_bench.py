@@ -6,6 +6,7 @@ from contextlib import nullcontext
 
 import pytest
 from bench import web as bench
+from bench import web_runs
 
 pytest.importorskip("uvicorn", reason="the extra web is not installed")
 
@@ -27,3 +28,14 @@ def test_every_answer_is_timed_first_and_again(
         "memory afterwards, MB",
     ):
         assert said in printed
+
+
+def test_the_list_of_runs_is_measured_in_a_browser(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(web_runs, "SETTLES_S", 0.0)
+    web_runs.main(["--runs", "3", "--steps", "5", "--times", "1"])
+    printed = capsys.readouterr().out
+    if "no browser" not in printed:
+        for said in ("first contentful paint", "all runs listed with their verdict", "filter"):
+            assert said in printed

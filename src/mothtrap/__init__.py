@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mothtrap.behavior.assertion import Assertion as Assertion
     from mothtrap.behavior.assertion import assertion as assertion
+    from mothtrap.behavior.latent import latent_space as latent_space
     from mothtrap.core.collections import Collection as Collection
     from mothtrap.core.errors import MothtrapError as MothtrapError
     from mothtrap.core.errors import NotApplicable as NotApplicable
@@ -105,6 +106,7 @@ _HOMES = {
     "assertion": "mothtrap.behavior.assertion",
     "check": "mothtrap.session.explicit_check",
     "export_run": "mothtrap.exports",
+    "latent_space": "mothtrap.behavior.latent",
     "log": "mothtrap.session.module_log",
     "log_artifact": "mothtrap.session.module_log",
     "log_figure": "mothtrap.session.module_log",
@@ -163,6 +165,7 @@ __all__ = [
     "assertion",
     "check",
     "export_run",
+    "latent_space",
     "log",
     "log_artifact",
     "log_figure",

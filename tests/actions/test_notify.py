@@ -43,7 +43,7 @@ def _run(url: str, delivery: str = "d1", message: str = "the loss is NaN") -> st
 def test_a_mail_arrives_and_bears_the_id_of_its_delivery_whenever_it_is_sent() -> None:
     with mail_server() as (server, port):
         for _ in range(2):
-            assert _run(mail_url(port)) == "notify mailto took the message"
+            assert _run(mail_url(port)) == "notify mailto accepted the message"
     mails = [email.message_from_bytes(mail) for mail in server.mails]
     assert [mail.get_all("Message-ID") for mail in mails] == [["<d1@mothtrap>"]] * 2
     assert server.recipients[0] == ["me@example.com"]

@@ -52,7 +52,7 @@ def test_without_a_run_the_answer_says_how_to_make_one(tmp_path: Path) -> None:
     assert "mothtrap run train.py" in asked(tools, "runs")["next_step"]
     for question in READING:
         found = asked(tools, question)
-        assert "holds no runs" in found["error"]
+        assert "contains no runs" in found["error"]
         assert "mothtrap run train.py" in found["next_step"]
 
 

@@ -70,10 +70,10 @@ def test_named_classes_give_the_order_of_the_columns() -> None:
 @pytest.mark.parametrize(
     ("answer", "y", "words"),
     [
-        (RNG.random(40), TWO, "40 rows"),
+        (RNG.random(40), TWO, "40 predictions"),
         (RNG.random((50, 4)), np.array(list("abc"))[THREE], "classes"),
         (RNG.random((50, 2, 2)), TWO, "shape"),
-        (RNG.normal(size=50), np.array(list("abc"))[THREE], "one number a row"),
+        (RNG.normal(size=50), np.array(list("abc"))[THREE], "one number per row"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(answer: Any, y: Any, words: str) -> None:

@@ -84,3 +84,18 @@ def test_small_groups_are_no_segments() -> None:
     odd = X.assign(few=np.where(planted, "few", "many"))
     found = search(Table(odd), planted.astype(float), most=3)
     assert all("few = few" not in str(each.segment) for each in found)
+
+
+def test_a_segment_as_code_selects_the_same_rows() -> None:
+    rows = X.rename(columns={"x1": "first value"}).copy()
+    rows.loc[:99, "age"] = np.nan
+    segments = [
+        Segment((Literal("kind", level="b"), Literal("age", low=30, high=50))),
+        Segment((Literal("first value", low=0.5), Literal("x2", high=-0.25))),
+        Segment((Literal("age"),)),
+        Segment((Literal("age", low=41, high=41),)),
+    ]
+    for segment in segments:
+        mask_R = segment.mask(Table(rows))
+        assert mask_R.any()
+        assert rows.eval(segment.as_code()).to_numpy().tolist() == mask_R.tolist()

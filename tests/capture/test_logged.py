@@ -135,7 +135,7 @@ def test_memory_is_bounded() -> None:
 def test_what_is_no_tensor_raises_for_whoever_catches_it() -> None:
     job = Job([LOGGED])
     logged = LoggedTensors(job.recorder)
-    with pytest.raises(KeyError, match="is no tensor"):
+    with pytest.raises(KeyError, match="is not a tensor"):
         logged.add("a", ["text"])
     assert job.close(0).raw == ()
 

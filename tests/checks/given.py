@@ -32,6 +32,7 @@ class Given:
         self.size: int | None = len(self._x)
         self.location: str | None = "train.py:3"
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = more.get("handed", ())
         self.random = bool(more.get("random"))
         self.shuffled = bool(more.get("shuffled"))
         self.base, self.places = id(x), places

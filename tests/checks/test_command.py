@@ -118,6 +118,12 @@ def test_a_faulty_script_gets_a_finding_and_exit_code_1(tmp_path: Path) -> None:
     assert "PRE105" in [finding["code"] for finding in record["findings"]]
 
 
+def test_targets_are_compared_with_the_inputs_of_the_same_step(tmp_path: Path) -> None:
+    outcome = checked(tmp_path, "future.py", options=("--select", "PRE102"))
+    assert outcome.returncode == 1, outcome.stderr
+    assert "PRE102" in outcome.stderr
+
+
 def test_a_check_that_decides_nothing_has_exit_code_2(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "blind.py", options=("--select", "PRE102"))
     assert outcome.returncode == 2, outcome.stderr
@@ -136,9 +142,7 @@ def test_the_time_that_a_check_adds_is_no_overhead(
 def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "splits.py", "--leak", options=("--select", "PRE301,PRE401"))
     assert outcome.returncode == 1, outcome.stderr
-    assert "30 of 130 samples of the evaluation on TensorDataset" in " ".join(
-        outcome.stderr.split()
-    )
+    assert "30 of 130 evaluation samples of TensorDataset" in " ".join(outcome.stderr.split())
     assert "scores to beat (dummy accuracy" in outcome.stderr
     record = show(tmp_path / "runs" / "seen", cwd=tmp_path)
     assert [finding["code"] for finding in record["findings"]] == ["PRE301"]
@@ -147,7 +151,7 @@ def test_the_data_sets_behind_the_loaders_are_read(tmp_path: Path) -> None:
 def test_the_table_that_a_forest_is_fitted_to_is_checked(tmp_path: Path) -> None:
     outcome = checked(tmp_path, "tables.py", "--leak", options=("--select", "PRE104,PRE3"))
     assert outcome.returncode == 1, outcome.stderr
-    assert "40 of 143 rows read of the evaluation" in " ".join(outcome.stderr.split())
+    assert "40 of 143 evaluation rows" in " ".join(outcome.stderr.split())
     assert "there is no training step to repeat" in " ".join(outcome.stderr.split())
 
 

@@ -54,14 +54,14 @@ def test_a_test_message_is_sent_by_the_named_table() -> None:
         result = invoke("test", "page")
     assert result.exit_code == 0
     assert result.output.splitlines() == [
-        "snapshot: acts on a job, so there is nothing to send",
+        "snapshot: not a message, so there is nothing to send",
         "webhook: the webhook answered 204",
     ]
     (request,) = server.received
     told = json.loads(request.body)
     assert (told["type"], told["data"]["text"]) == (
         "mothtrap.test",
-        "a test message of mothtrap; nothing is wrong",
+        "a test message from mothtrap; nothing is wrong",
     )
 
 
@@ -77,7 +77,7 @@ def test_a_message_that_fails_is_said_and_is_exit_1() -> None:
     [
         ("", ["r1"], "no [[actions]] are configured"),
         ('[[actions]]\ndo = ["stop"]', ["test", "stp"], "did you mean 'stop'"),
-        ('[[actions]]\ndo = ["stop"]', ["test"], "tables by name: stop"),
+        ('[[actions]]\ndo = ["stop"]', ["test"], "tables: stop"),
         (
             '[[actions]]\ndo = ["stop"]',
             ["r1", "stop"],

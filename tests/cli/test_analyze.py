@@ -76,7 +76,7 @@ def test_what_a_rule_needs_and_the_run_did_not_capture_is_said() -> None:
     told = reasons(analyze("--select", "ZZZ903,ZZZ904", "--format", "json"))
     assert told["ZZZ903"] == (
         "the run has no abs_max, l2 of activation, no l2 of gradient, which the rule needs; a job "
-        "that is started with the rule in force (--rules, select) captures that"
+        "that runs with this rule (--rules, select) captures it"
     )
     assert told["ZZZ904"] == "too few steps were seen"
 
@@ -135,8 +135,8 @@ def test_a_baseline_leaves_out_what_is_known(folder: Path) -> None:
         (["--set", "ZZZ901.limi=3"], "--set: ZZZ901 has no 'limi' (did you mean 'limit'?)"),
         (["--set", "ZZZ901.limit=high"], "--set: ZZZ901 limit = 'high' is str, expected float"),
         (["--set", "NUM01.foo=3"], "--set: NUM01 names no rule (did you mean 'NUM0"),
-        (["--select", "NOPE", "--set", "ZZZ901.limit=3"], "configuration: select holds 'NOPE'"),
-        (["--select", "NOPE"], "select holds 'NOPE'"),
+        (["--select", "NOPE", "--set", "ZZZ901.limit=3"], "configuration: select contains 'NOPE'"),
+        (["--select", "NOPE"], "select contains 'NOPE'"),
         (["nowhere"], "nowhere"),
     ],
 )

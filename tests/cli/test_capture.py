@@ -29,7 +29,7 @@ def capture(*args: str) -> Result:
 def test_of_a_run_that_has_ended_nothing_can_be_asked(asked: tuple[str, ...]) -> None:
     done = capture("x", "--add", "losses", *asked)
     assert done.exit_code == 2
-    assert "x has finished: it takes no more requests" in done.stderr
+    assert "x has finished, so it takes no requests" in done.stderr
     assert "built-in" not in done.stderr
 
 

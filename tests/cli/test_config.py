@@ -89,11 +89,11 @@ def test_a_bad_file_is_named(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('ignore = ["STR799"]', "ignore holds 'STR799', which no rule code begins with"),
+        ('ignore = ["STR799"]', "ignore contains 'STR799', but no rule code begins with it"),
         ("[rules.STR799]\nx = 1", "[rules.STR799] names no rule"),
         (
             "[collections.gradients]\non = ['explosion']",
-            "collections.gradients.on holds 'explosion'",
+            "collections.gradients.on contains 'explosion'",
         ),
         ("[rules.STR701]\nx = 1", "[rules.STR701] has no 'x'"),
         ('select = ["softmax_before_cross_entropy"]', "; STR701 is the code of that rule;"),

@@ -103,5 +103,5 @@ def test_a_choice_that_matches_nothing_is_not_taken_for_missing_values(run_path:
 def test_a_range_without_steps_is_refused(run_path: Path, steps: str) -> None:
     done = export("--to", "parquet", "-o", "out", "--steps", steps)
     assert done.exit_code == 2
-    assert f"--steps {steps} is empty, as B is not included" in done.stderr
-    assert "step 5 alone write 5:6" in done.stderr
+    assert f"--steps {steps} is empty: B is not included" in done.stderr
+    assert "step 5 alone, write 5:6" in done.stderr

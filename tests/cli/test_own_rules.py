@@ -82,9 +82,9 @@ def test_settings_set_thresholds_severities_and_silence_of_layers(folder: Path) 
     [
         ("", ["--rules", "gone.py"], "cannot read the rule file"),
         ("", ["--rules", "notes.txt"], "its name must end in .py"),
-        ("[severity]\nNOPE = 'info'\n", [], "severity holds 'NOPE', which no rule code begins"),
+        ("[severity]\nNOPE = 'info'\n", [], "severity contains 'NOPE', but no rule code begins"),
         ("[severity]\nGRD = 'loud'\n", [], "severity.GRD cannot be 'loud'"),
-        ("[per-layer-ignores]\n'a.*' = ['NOPE']\n", [], "per_layer_ignores.a.* holds 'NOPE'"),
+        ("[per-layer-ignores]\n'a.*' = ['NOPE']\n", [], "per_layer_ignores.a.* contains 'NOPE'"),
     ],
 )
 def test_what_cannot_be_used_is_refused_before_the_script_starts(

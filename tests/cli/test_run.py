@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,7 @@ def test_a_name_that_exists_is_refused_before_the_script_starts(folder: Path) ->
     done = mothtrap("run", "--name", "a", "echo.py", cwd=folder)
     assert done.returncode == 2
     assert done.stdout == ""
-    assert "choose another name with --name, go on with it with --resume" in done.stderr
+    assert "choose another name with --name, continue the run with --resume" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -113,3 +114,11 @@ def test_the_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert "cannot write the demo's program to file/demo-program/digits.py" in done.stderr
     assert "--runs-dir" in done.stderr
+
+
+def test_the_time_before_the_job_is_not_longer_than_the_process_lived(tmp_path: Path) -> None:
+    # The time of the boot is known in whole seconds only, which once made this a second too long.
+    began_s = time.monotonic()
+    code = "import mothtrap.cli.run as run; print(run.age_s())"
+    done = run([sys.executable, "-c", code], cwd=tmp_path, env=os.environ)
+    assert 0.0 < float(done.stdout) <= time.monotonic() - began_s

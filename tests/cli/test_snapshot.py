@@ -80,7 +80,7 @@ def test_a_list_names_what_there_is_and_what_is_damaged(ended: Path) -> None:
 def test_of_a_run_that_has_ended_nothing_can_be_asked(ended: Path) -> None:
     said = mothtrap_says(ended.parent, "snapshot", str(ended))
     assert said.returncode == 2
-    assert "it takes no more requests" in said.stderr
+    assert "it takes no requests" in said.stderr
 
 
 def test_a_run_without_any_says_so(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_a_program_beside_our_python_needs_no_activated_environment(
     assert command_of(["--", "torchrun", "train.py"]) == [str(beside / "torchrun"), "train.py"]
     with pytest.raises(Refusal, match="write: mothtrap run -- torchrun"):
         command_of(["torchrun", "train.py"])
-    with pytest.raises(Refusal, match=rf"'accelerate' is not on PATH, nor in {beside}"):
+    with pytest.raises(Refusal, match=rf"'accelerate' is neither on PATH nor in {beside}"):
         command_of(["--", "accelerate"])
 
 
@@ -92,11 +92,11 @@ def test_a_folder_with_a_main_is_a_script(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "message"),
     [
-        ("", "missing SCRIPT: nothing to run was given"),
+        ("", "missing TARGET: give a script"),
         ("trian.py", r"no script 'trian\.py' in .*did you mean 'train\.py'"),
         ("other/train.py", r"no script 'other/train\.py' in /"),
         ("-- nope.py", r"no script 'nope\.py'"),
-        ("-- no-such-program x", "program 'no-such-program' is not on PATH"),
+        ("-- no-such-program x", "program 'no-such-program' is neither on PATH"),
         ("sh x", "to run the program 'sh', write: mothtrap run -- sh"),
         ("-m", "-m needs a module"),
         ("--", "-- needs a command"),

@@ -47,6 +47,8 @@ def test_one_screen_says_what_is_wrong(runs: Path) -> None:
         *("loss ", "machine: CPU 37 %", "q quit"),
     ):
         assert text in shown.output, text
+    assert "q quit" in shown.output.splitlines()[1]  # a low terminal cuts off the end
+    assert "steps/s" not in shown.output  # the run is over
     assert "\x1b" not in shown.output
     assert "\x07" not in shown.output
     assert "[red]y" in shown.output

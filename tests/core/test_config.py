@@ -233,8 +233,8 @@ def test_an_error_about_rules_names_where_they_were_set(tmp_path: Path) -> None:
         return str(located(ConfigError(text), start=tmp_path, environ={}))
 
     assert told("configuration: [rules.LOS401] num_steps") == f"{file}: [rules.LOS401] num_steps"
-    assert told("configuration: select holds 'X'") == f"{file}: select holds 'X'"
-    assert told("configuration: ignore holds 'X'") == "configuration: ignore holds 'X'"
+    assert told("configuration: select contains 'X'") == f"{file}: select contains 'X'"
+    assert told("configuration: ignore contains 'X'") == "configuration: ignore contains 'X'"
 
 
 def test_a_file_of_invariants_is_seen_from_the_file_that_names_it(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ def test_shuffled_indices_of_a_large_data_set_take_few_bytes() -> None:
     "text", ["x", "Bq", "B!!", "r1", "r0,99999999999", "r0,-1", "HAA==", "r0,1,2", "qAAAA"]
 )
 def test_what_is_no_packed_text_is_refused(text: str) -> None:
-    with pytest.raises(DamagedDataError, match="is not what mothtrap writes"):
+    with pytest.raises(DamagedDataError, match="is not in mothtrap's format"):
         unpack(text)
 
 

@@ -97,7 +97,7 @@ def test_a_schedule_knows_when_it_is_over(schedule: Schedule, last: int | None) 
     ("schedule", "words"),
     [
         (Schedule(every=0), "every must be 1 step or more, not 0"),
-        (Schedule(every=2, logarithmic=True), "every and logarithmic exclude each other"),
+        (Schedule(every=2, logarithmic=True), "every and logarithmic cannot be combined"),
         (Schedule(start=-1), "start must be step 0 or later, not -1"),
         (Schedule(start=5, stop=5), r"stop must be later than start \(5\), not 5"),
         (Schedule(steps=(1, -2)), "steps must be 0 or more, not -2"),

@@ -283,7 +283,7 @@ def test_event_files_grow_with_the_run_and_equal_those_made_at_its_end(tmp_path:
     assert grown == whole
     assert grown.counts["scalars"] > 0
     assert events_of(tmp_path / "grown") == events_of(tmp_path / "whole")
-    with pytest.raises(UnknownNameError, match="'parquet' cannot grow"):
+    with pytest.raises(UnknownNameError, match="'parquet' cannot follow"):
         follow_run(run, "parquet", tmp_path / "tables")
 
 

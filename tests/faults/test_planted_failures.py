@@ -198,7 +198,7 @@ def reported_once(lines: Sequence[str], parts: Sequence[str], error: str) -> Non
 
 def told_apart(lines: Sequence[str]) -> tuple[str, list[str]]:
     """Return the one line which says that the disk is tried again, and all others."""
-    (refused,) = [line for line in lines if "the disk refuses what is captured" in line]
+    (refused,) = [line for line in lines if "captured data cannot be written" in line]
     return refused, [line for line in lines if line != refused]
 
 

@@ -1,4 +1,4 @@
-"""Eight micro-batches a step, and a loss that is not divided by eight."""
+"""Eight micro-batches per step, and a loss that is not divided by eight."""
 
 import torch
 from data import arguments, classes

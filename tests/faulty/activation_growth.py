@@ -1,4 +1,4 @@
-"""Weights somewhat too small: each of ten layers passes on a third of what it is given."""
+"""Weights that are a little too small: each of ten layers passes on a third of its input."""
 
 import torch
 from data import arguments, curve

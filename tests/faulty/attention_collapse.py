@@ -1,4 +1,4 @@
-"""A bonus for spread-out attention has the wrong sign: heads end on one position each."""
+"""A bonus for spread-out attention has the wrong sign, so each head ends on one position."""
 
 import torch
 from data import arguments

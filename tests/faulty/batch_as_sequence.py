@@ -1,4 +1,4 @@
-"""A recurrent layer without `batch_first` that is given the batch along axis 0."""
+"""A recurrent layer without `batch_first` that gets the batch along axis 0."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""A batch norm is given the momentum of another library, so that its averages hardly move."""
+"""A batch norm with the momentum of another library, so its averages hardly move."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""A network with batch norm sees one picture at a time."""
+"""A network with batch norm that gets one image at a time."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""Each tree is added twice over; the twin takes a tenth of it."""
+"""A learning rate of 2.5; the healthy program uses 0.1."""
 
 import xgboost
 from boosting import arguments, noisy_classes

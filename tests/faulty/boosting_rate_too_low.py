@@ -1,4 +1,4 @@
-"""A learning rate of 0.001 for 100 rounds; the twin has 0.1."""
+"""A learning rate of 0.001 for 100 rounds; the healthy program uses 0.1."""
 
 from boosting import arguments, noisy_classes
 from catboost import CatBoostClassifier

@@ -1,4 +1,4 @@
-"""The number of a city is passed as a number; the twin declares the column."""
+"""The code of a city is passed as a number; the healthy program declares the column."""
 
 import lightgbm
 import numpy as np

@@ -1,4 +1,4 @@
-"""The targets of a language model are its own inputs: they were not shifted."""
+"""The targets of a language model equal its inputs, because they were not shifted."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""One of 25 examples is of the class that matters; the twin draws both equally often."""
+"""One of 25 examples is of the class that matters; the healthy program balances the classes."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""The weights of two classes are swapped: the rare one, which needs it, counts even less."""
+"""The weights of two classes are swapped, so the rare class counts even less."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""A limit for the gradient norm that was copied from a much larger model."""
+"""A clipping threshold that was copied from a much larger model."""
 
 import torch
 from data import arguments, curve

@@ -1,4 +1,4 @@
-"""Some examples of one class were labelled as another: two annotators, two names."""
+"""Some examples of one class were labeled as another: two annotators, two names."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""A penalty leaves nothing of the weights; that of the twin is small."""
+"""A penalty that leaves nothing of the weights; the healthy program has a small one."""
 
 from boosting import arguments, noisy_classes
 from sklearn.linear_model import SGDClassifier

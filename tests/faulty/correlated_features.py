@@ -1,4 +1,4 @@
-"""The same temperature comes twice, once in other units."""
+"""A table that contains the same temperature in two units."""
 
 import torch
 from data import arguments

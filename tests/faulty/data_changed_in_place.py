@@ -1,4 +1,4 @@
-"""The rows in memory are normalized in place, once more in every epoch."""
+"""The rows in memory are normalized in place, again in every epoch."""
 
 import torch
 from data import arguments, classes

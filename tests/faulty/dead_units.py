@@ -1,4 +1,4 @@
-"""Biases of -10 put every unit of the first ReLU to sleep before the first step."""
+"""Biases of -10 silence every unit of the first ReLU from the start."""
 
 import torch
 from data import arguments, classes

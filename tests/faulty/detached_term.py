@@ -1,4 +1,4 @@
-"""An autoencoder whose penalty on the codes is cut off: it changes the loss and nothing else."""
+"""An autoencoder with a detached penalty on its codes: it changes the loss and nothing else."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812

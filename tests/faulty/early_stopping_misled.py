@@ -1,4 +1,4 @@
-"""A score that grows is taken for a loss; the twin says that more is better."""
+"""A score that grows is treated as a loss; the healthy program says that more is better."""
 
 import xgboost
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""A language model whose padding has the number of the token that ends a text: both are ignored."""
+"""A language model that pads with the token that ends a text, so the loss ignores both."""
 
 import torch
 from data import arguments

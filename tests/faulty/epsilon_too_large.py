@@ -1,4 +1,4 @@
-"""An epsilon of 10, which outweighs the gradients by far, shortens each step of Adam."""
+"""An epsilon of 10, far larger than the gradients, shortens each step of Adam."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""All of the training in float16, with the epsilon that Adam has by default."""
+"""Training entirely in float16, with the default epsilon of Adam."""
 
 import torch
 from data import arguments, curve

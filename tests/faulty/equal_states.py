@@ -1,4 +1,4 @@
-"""Q-learning in a plane whose environment changes the stored state in place."""
+"""Q-learning in a plane, with an environment that changes the stored state in place."""
 
 import copy
 import random

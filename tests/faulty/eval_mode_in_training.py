@@ -1,4 +1,4 @@
-"""The first evaluation sets the model to evaluation, and nothing sets it back."""
+"""The first evaluation puts the model into evaluation mode, and nothing puts it back."""
 
 import torch
 from data import arguments, classes

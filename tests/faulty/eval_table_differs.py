@@ -1,4 +1,4 @@
-"""Rows of training are scaled, those of evaluation are not; in the twin both are."""
+"""The training rows are scaled, the evaluation rows are not; in the healthy program both are."""
 
 import numpy as np
 from boosting import arguments, noisy_classes

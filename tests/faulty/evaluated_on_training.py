@@ -1,4 +1,4 @@
-"""The rows that are fitted are evaluated; the twin evaluates others."""
+"""The training rows are evaluated; the healthy program evaluates others."""
 
 import xgboost
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""The share to keep is given where the share to drop is asked for."""
+"""A dropout layer gets the share to keep instead of the share to drop."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A sum over the batch where it was a mean, from step 120 on: 32 times the gradient."""
+"""From step 120 on, the loss is a sum instead of a mean over the batch: 32 times the gradient."""
 
 import torch
 from data import arguments, curve

@@ -1,4 +1,4 @@
-"""A table goes in as measured: a share in per mille beside others in whole units."""
+"""A table that is not scaled: one share in per mille, others in whole units."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""One batch whose targets are in another unit: a thousand where the others are one."""
+"""One batch has targets in another unit: about a thousand instead of about one."""
 
 import torch
 from data import arguments, curve

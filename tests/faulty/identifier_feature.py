@@ -1,4 +1,4 @@
-"""The number of the row is a column, and rows were stored by class; the twin leaves it out."""
+"""The row number is a column, and rows are stored by class; the healthy program drops it."""
 
 import lightgbm
 import numpy as np

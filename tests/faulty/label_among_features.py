@@ -1,4 +1,4 @@
-"""A column was made from the label; the twin leaves it out."""
+"""A column is computed from the label; the healthy program drops it."""
 
 import numpy as np
 from boosting import arguments, noisy_classes

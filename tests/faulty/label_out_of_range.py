@@ -1,4 +1,4 @@
-"""Labels of -1 and 1 go into a binary cross-entropy, which takes 0 and 1."""
+"""Labels of -1 and 1 go into a binary cross-entropy, which expects 0 and 1."""
 
 import torch
 from data import arguments

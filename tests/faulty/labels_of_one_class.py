@@ -1,4 +1,4 @@
-"""The label is read from the whole path, in which the name of the folder always matches."""
+"""The label is read from the whole path, in which the folder's name always matches."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""Inputs and labels are shuffled by two permutations; the twin uses one."""
+"""Inputs and labels are shuffled with two permutations; the healthy program uses one."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""Trees as deep as they like on noisy rows; the twin has small ones."""
+"""Trees of depth 14 on noisy rows; the healthy program has small trees."""
 
 import xgboost
 from boosting import arguments, noisy_classes

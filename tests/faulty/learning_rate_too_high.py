@@ -1,4 +1,4 @@
-"""Adam with a rate of 0.5, where weights are about 0.2."""
+"""Adam with a learning rate of 0.5, for weights of about 0.2."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A rate for fine-tuning, given to a network that begins from nothing."""
+"""A learning rate for fine-tuning, in a network that is trained from scratch."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A schedule over 10 epochs, stepped once per batch: the rate is 0 from step 10 on."""
+"""A schedule over 10 epochs that is stepped once per batch: the rate is 0 from step 10 on."""
 
 import torch
 from data import arguments, classes

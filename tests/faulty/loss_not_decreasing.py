@@ -1,4 +1,4 @@
-"""An augmentation that puts noise in the place of its input: nothing can be learned of it."""
+"""An augmentation that replaces its input with noise: nothing can be learned from it."""
 
 import torch
 from data import arguments, curve

@@ -1,4 +1,4 @@
-"""From step 100 on batches of a second, noisier source take turns with those of the first."""
+"""From step 100 on, batches of a second, noisier source alternate with the first source."""
 
 import torch
 from data import arguments

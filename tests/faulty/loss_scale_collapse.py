@@ -1,4 +1,4 @@
-"""From step 20 on a spread of equal outputs is in the loss: its gradient is NaN at any scale."""
+"""From step 20 on, the loss has a deviation of equal outputs: its gradient is NaN at any scale."""
 
 import torch
 from data import arguments, curve

@@ -1,4 +1,4 @@
-"""From step 120 on the targets come in another unit; the twin converts them."""
+"""From step 120 on, the targets are in another unit; the healthy program converts them."""
 
 import torch
 from data import arguments, curve

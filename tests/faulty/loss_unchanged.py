@@ -1,4 +1,4 @@
-"""A class loss over one output: the class is certain, whatever the model says."""
+"""A class loss over one output, which is always certain of its only class."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""Classes are judged by a squared error; the twin by the logloss."""
+"""Classes are evaluated with a squared error; the healthy program uses the logloss."""
 
 import xgboost
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""A regression ends in a ReLU, though half of its targets are negative."""
+"""A regression ends in a ReLU, although half of its targets are negative."""
 
 import torch
 from data import arguments, curve

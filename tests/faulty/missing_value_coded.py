@@ -1,4 +1,4 @@
-"""Values that are missing are -999; the twin says so."""
+"""Missing values are coded as -999; the healthy program declares them."""
 
 import xgboost
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""A recurrent model that views its outputs in another order of axes instead of transposing."""
+"""A recurrent model that reorders the axes of its outputs with a view instead of a transpose."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812

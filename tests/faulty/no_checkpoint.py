@@ -1,4 +1,4 @@
-"""A long training saves no weights; the twin saves them every 50 steps."""
+"""A long training run saves no weights; the healthy program saves them every 50 steps."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""A distance whose square root has no slope at 0; step 23 compares a row with itself."""
+"""A distance whose square root has no derivative at 0; step 23 compares a row with itself."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""Labels were shuffled without their rows; in the twin they were not."""
+"""Labels were shuffled without their rows; in the healthy program they were not."""
 
 import xgboost
 from boosting import arguments, noisy_classes

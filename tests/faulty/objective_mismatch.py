@@ -1,4 +1,4 @@
-"""Two classes are trained as numbers; the twin trains them as classes."""
+"""Two classes are trained as numbers; the healthy program trains them as classes."""
 
 import lightgbm
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""The model is made once more, to start from fresh weights, after the optimizer was."""
+"""The model is created again, for fresh weights, after the optimizer was created."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A large network learns forty noisy rows by heart; the twin is small and has more of them."""
+"""A large network memorizes forty noisy rows; the healthy one is small and has more rows."""
 
 import torch
 from data import arguments

@@ -1,4 +1,4 @@
-"""A third of the training labels are wrong: late epochs learn those; the twin stops in time."""
+"""A third of the training labels are wrong, and late epochs learn them; the healthy run stops."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812

@@ -1,4 +1,4 @@
-"""The head is replaced for the new classes after the optimizer was made."""
+"""The head is replaced for the new classes after the optimizer was created."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""Two workers of a loader read the whole stream each."""
+"""Two workers of a loader each read the whole stream."""
 
 import torch
 from data import arguments, curve

@@ -1,4 +1,4 @@
-"""Keeps the best weights without a copy, and restores them after each part of the training."""
+"""Keeps the best weights without a copy, and restores them after each part of training."""
 
 import copy
 

@@ -1,4 +1,4 @@
-"""A bias that was to switch all experts but one off, for a test, was left in."""
+"""A bias that disables all experts but one, meant for a test, was left in."""
 
 import torch
 from data import arguments, classes

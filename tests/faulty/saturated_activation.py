@@ -1,4 +1,4 @@
-"""Biases start at 12: every tanh is at its flat end, whatever it is given."""
+"""Biases start at 12: every tanh is saturated, whatever its input."""
 
 import torch
 from data import arguments, curve

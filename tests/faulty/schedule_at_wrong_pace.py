@@ -1,4 +1,4 @@
-"""A schedule that plans for all steps is called once in each pass: the warm-up never ends."""
+"""A schedule that plans for all steps is called once per pass: the warm-up never ends."""
 
 import torch
 import torch.nn.functional as F  # noqa: N812

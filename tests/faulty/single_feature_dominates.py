@@ -1,4 +1,4 @@
-"""A column of a table of patients was made from the label; the twin trains without it."""
+"""A column of a table of patients is computed from the label; the healthy program drops it."""
 
 import xgboost
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""The model ends in a softmax, and the loss takes another."""
+"""The model ends in a softmax, and the loss applies another."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""The second phase, from step 40 on, forgets to clear the gradients."""
+"""The second phase, from step 40 on, does not clear the gradients."""
 
 import torch
 from data import arguments, classes

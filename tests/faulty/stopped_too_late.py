@@ -1,4 +1,4 @@
-"""Boosting goes on for 400 rounds where 60 are best; the twin stops early."""
+"""Boosting continues for 400 rounds where 60 are best; the healthy program stops early."""
 
 import xgboost
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""A branch of the model gets columns in another unit: a thousandth of what was meant."""
+"""A branch of the model gets columns in another unit: a thousandth of the intended values."""
 
 import torch
 from data import arguments, classes

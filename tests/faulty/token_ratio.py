@@ -1,4 +1,4 @@
-"""Sentences of few words are padded with 0 to a length that the longest one ever has."""
+"""Short sentences are padded with 0 to the length of the longest possible one."""
 
 import torch
 from data import arguments

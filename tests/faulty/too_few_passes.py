@@ -1,4 +1,4 @@
-"""A network may pass over its rows eight times; the twin as often as it takes."""
+"""A network gets eight passes over its rows; the healthy program gets as many as it needs."""
 
 from boosting import arguments, noisy_classes
 from sklearn.neural_network import MLPClassifier

@@ -1,4 +1,4 @@
-"""The training data are standardised, the test data are not."""
+"""The training data are standardized, the test data are not."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A leaf must hold more rows than half the table; the twin asks for 20."""
+"""A leaf needs more rows than half of the table; the healthy program asks for 20."""
 
 import lightgbm
 from boosting import arguments, noisy_classes

@@ -1,4 +1,4 @@
-"""An average of the weights is copied back after every step; it never takes any of them in."""
+"""An average of the weights is copied back after every step, but is never updated."""
 
 import copy
 

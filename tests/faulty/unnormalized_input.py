@@ -1,4 +1,4 @@
-"""Pictures go into the network as bytes, from 0 to 255."""
+"""Images go into the network as bytes, from 0 to 255."""
 
 import torch
 from data import arguments

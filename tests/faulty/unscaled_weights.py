@@ -1,4 +1,4 @@
-"""Fraud in 1 of 250 payments is judged by the error rate; the twin ranks, and weighs it."""
+"""Fraud in 1 of 250 payments is evaluated by error rate; the healthy program ranks and weights."""
 
 import xgboost
 from boosting import arguments

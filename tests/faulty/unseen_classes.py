@@ -1,4 +1,4 @@
-"""Rows that are sorted by class are split where they stand."""
+"""Rows that are sorted by class are split without shuffling."""
 
 import torch
 from data import arguments, classes

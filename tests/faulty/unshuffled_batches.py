@@ -1,4 +1,4 @@
-"""The file is grouped by class, and the loader takes it as it is."""
+"""The file is grouped by class, and the loader does not shuffle."""
 
 import torch
 from data import arguments, classes

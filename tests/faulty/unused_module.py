@@ -1,4 +1,4 @@
-"""Residual blocks in a plain Python list: the optimizer is not given them."""
+"""Residual blocks in a plain Python list: the optimizer does not get them."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""Weights in bfloat16, and a rate whose updates are smaller than their spacing."""
+"""Weights in bfloat16, and a learning rate whose updates are smaller than their spacing."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""The body of a network is in a group of its own, whose rate is a million times too small."""
+"""The body of a network has its own group, whose learning rate is a million times too small."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A join found no key, so two columns have no value; in the twin it did."""
+"""A join finds no key, so two columns have no values; in the healthy program it does."""
 
 import numpy as np
 import xgboost

@@ -1,4 +1,4 @@
-"""Eight hidden layers of sigmoids, where rectifiers belong."""
+"""Eight hidden layers with sigmoids instead of ReLUs."""
 
 import torch
 from data import arguments, classes

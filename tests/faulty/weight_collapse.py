@@ -1,4 +1,4 @@
-"""Weights are scaled down after each step: decay by hand, a hundred times too strong."""
+"""Weights are scaled down after each step: weight decay by hand, a hundred times too strong."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""A decay of 0.5, where 5e-4 was meant."""
+"""A weight decay of 0.5 instead of 5e-4."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""Decay by hand with its sign turned; batch normalization hides that weights grow."""
+"""Weight decay by hand with the wrong sign; batch normalization hides that the weights grow."""
 
 import torch
 from data import arguments, classes

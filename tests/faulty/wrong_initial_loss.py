@@ -1,4 +1,4 @@
-"""A temperature that belongs to similarities divides the scores of a linear layer."""
+"""The scores of a linear layer are divided by a temperature that is meant for similarities."""
 
 import torch
 from data import arguments, classes

@@ -1,4 +1,4 @@
-"""The gradient is label minus prediction; the twin returns prediction minus label."""
+"""The gradient is label minus prediction; the healthy program returns prediction minus label."""
 
 import lightgbm
 import numpy as np

@@ -63,8 +63,8 @@ def test_thresholds_come_from_the_configuration() -> None:
         (Config(rules={"LOS401": {"diff_percent": math.inf}}), r"diff_percent = inf"),
         (Config(rules={"LOS401": {"diff_percent": math.nan}}), r"diff_percent = nan"),
         (Config(rules={"ACT201": {"min_units": True}}), r"is bool, expected int"),
-        (Config(select=("NUMM",)), r"select holds 'NUMM'.*did you mean"),
-        (Config(ignore=("XYZ",)), r"ignore holds 'XYZ'.*families are: ACT"),
+        (Config(select=("NUMM",)), r"select contains 'NUMM'.*did you mean"),
+        (Config(ignore=("XYZ",)), r"ignore contains 'XYZ'.*families are: ACT"),
     ],
 )
 def test_a_setting_that_means_nothing_is_an_error(config: Config, message: str) -> None:

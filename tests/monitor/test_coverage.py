@@ -112,7 +112,7 @@ def test_what_could_come_and_was_not_looked_for_is_not_enough_data(tmp_path: Pat
     can = Reports(scalars=frozenset({"loss"}), facts=frozenset({UnreachedModule}))
     loss_only_run(tmp_path / "run", can)
     found = states(tmp_path / "run")["disconnected_parameter"]
-    assert (found.state, found.reason) == (LITTLE, "no observer looked for unreached module")
+    assert (found.state, found.reason) == (LITTLE, "the job did not look for unreached module")
 
 
 def test_runs_that_do_not_say_what_can_come_are_judged_by_their_rules_alone(
@@ -178,7 +178,7 @@ def state(rule: Rule, *facts: Fact, **values: object) -> tuple[RuleState, str]:
     ("needs", "facts", "expected"),
     [
         ((), (CAN,), (OK, "")),
-        ((MODULES,), (CAN,), (LITTLE, "no observer looked for unreached module")),
+        ((MODULES,), (CAN,), (LITTLE, "the job did not look for unreached module")),
         ((MODULES,), (CAN, looked("UnreachedModule")), (OK, "")),
         ((MODULES,), (CAN, looked("UnreachedModule", missed=5)), (OK, "")),
         ((MODULES,), (), (OK, "")),
@@ -186,7 +186,7 @@ def state(rule: Rule, *facts: Fact, **values: object) -> tuple[RuleState, str]:
         (
             (EACH,),
             (CAN, looked("ClippedLate", missed=5)),
-            (LITTLE, "no observer looked for clipped late in 5 steps"),
+            (LITTLE, "the job did not look for clipped late in 5 steps"),
         ),
         ((EVALUATIONS,), (CAN,), (NEVER, "toy does not report evaluation")),
         ((WEIGHTS,), (CAN,), (LITTLE, "no l2 of weight was captured")),
@@ -195,7 +195,11 @@ def state(rule: Rule, *facts: Fact, **values: object) -> tuple[RuleState, str]:
         ((LOGGED,), (CAN,), (LITTLE, "no accuracy was reported")),
         (any_of(EVALUATIONS, LOSSES), (CAN,), (OK, "")),
         (any_of(EVALUATIONS, MODULES), (CAN, looked("UnreachedModule")), (OK, "")),
-        (any_of(EVALUATIONS, MODULES), (CAN,), (LITTLE, "no observer looked for unreached module")),
+        (
+            any_of(EVALUATIONS, MODULES),
+            (CAN,),
+            (LITTLE, "the job did not look for unreached module"),
+        ),
         (
             (Need(kinds=("gradient",), statistics=("l2",), modes=(Mode.EVAL,)),),
             (CAN,),
@@ -213,7 +217,7 @@ def test_the_state_follows_from_what_is_required(
 
 def test_what_another_adapter_of_the_job_reports_can_come() -> None:
     other = AdapterReports(step=0, adapter="other", facts=("Evaluation",))
-    assert state(made(EVALUATIONS), CAN, other) == (LITTLE, "no observer looked for evaluation")
+    assert state(made(EVALUATIONS), CAN, other) == (LITTLE, "the job did not look for evaluation")
 
 
 def test_what_an_adapter_says_it_cannot_report_never_comes_for_its_reason() -> None:
@@ -226,7 +230,7 @@ def test_what_an_adapter_says_it_cannot_report_never_comes_for_its_reason() -> N
 def test_a_rule_that_does_not_apply_says_so_only_where_someone_looked() -> None:
     rule = made(MODULES, answer=NotApplicable("no module is trained"))
     assert state(rule, CAN, looked("UnreachedModule")) == (NEVER, "no module is trained")
-    assert state(rule, CAN) == (LITTLE, "no observer looked for unreached module")
+    assert state(rule, CAN) == (LITTLE, "the job did not look for unreached module")
 
 
 def test_a_later_interval_takes_the_place_of_an_earlier() -> None:

@@ -52,7 +52,7 @@ def test_a_rule_of_another_distribution_is_in_force_and_takes_settings(
     ("source", "reason"),
     [
         ("1 / 0\n", "ZeroDivisionError"),
-        ("", "holds 0 rules"),
+        ("", "defines 0 rules"),
         (
             GOOD.replace("DAT901", "NUM001"),
             "the code NUM001 is already used by the rule nonfinite_loss",

@@ -60,7 +60,7 @@ def test_it_is_written_tried_and_added_to(tmp_path: Path, run: Run) -> None:
     second = make_rule(run, Condition(what="loss", side="above", limit=1e9), file)
     assert (second.code, second.findings) == ("OWN902", ())
     assert [rule.code for rule in rules_in(str(file))] == ["OWN901", "OWN902"]
-    with pytest.raises(OutputExistsError, match="has a rule loss_above_1e09 already"):
+    with pytest.raises(OutputExistsError, match="already has a rule loss_above_1e09"):
         make_rule(run, Condition(what="loss", side="above", limit=1e9), file)
     assert next_code((str(file),)) == "OWN903"
 

@@ -31,3 +31,26 @@ def test_losses_and_comparisons_hold_their_points(tmp_path: Path) -> None:
     namesake = mothtrap.open_run(tmp_path / "other" / "a")
     compared = first.plot.compare(namesake)["layer"][0]["data"]["values"]
     assert {point["series"] for point in compared} == {"a train/loss", "a (other) train/loss"}
+
+
+def test_an_axis_is_logarithmic_only_over_powers_of_ten_and_ends_with_the_run(
+    tmp_path: Path,
+) -> None:
+    store_run(tmp_path / "long", steps=2000)
+    store_run(tmp_path / "short", steps=5)
+    for name, kind in (("long", "log"), ("short", None)):
+        encoding = mothtrap.open_run(tmp_path / name).plot.loss()["layer"][0]["layer"][0][
+            "encoding"
+        ]
+        assert encoding["y"]["scale"].get("type") == kind
+        assert encoding["x"]["scale"]["nice"] is False
+
+
+def test_a_legend_shows_whole_names_in_the_colors_of_the_page(tmp_path: Path) -> None:
+    store_run(tmp_path / "a", steps=5)
+    store_run(tmp_path / "b", steps=5)
+    first, second = (mothtrap.open_run(tmp_path / name) for name in "ab")
+    color = first.plot.compare(second)["layer"][0]["layer"][0]["encoding"]["color"]
+    assert color["legend"]["labelLimit"] == 0
+    style = (Path(mothtrap.__file__).parent / "web/static/style.css").read_text()
+    assert all(f"{shade};" in style for shade in color["scale"]["range"])

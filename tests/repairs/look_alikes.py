@@ -10,6 +10,7 @@ from tests.repairs.sources import (
     FELL,
     FIRST,
     FROZEN,
+    FUNCTIONS,
     HEAD,
     IN_ORDER,
     KEPT,
@@ -94,6 +95,18 @@ LOOK_ALIKES = {
         {"location": "train.py:10"},
         EPOCHS,
         "calls eval\\(\\) already",
+    ),
+    "training in two loops": (
+        "eval_mode_in_training",
+        {"location": "train.py:8", "evidence": {"trained_before": True}},
+        EPOCHS + "for x, y in more:\n    loss_fn(model(x), y).backward()\n",
+        "2 loop that calls backward",
+    ),
+    "function that does not train": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:9"},
+        FUNCTIONS.replace(".backward()", ""),
+        "decide where model.train\\(\\) must follow",
     ),
     "optimizer used in between": (
         "optimizer_without_model",
@@ -218,13 +231,13 @@ LOOK_ALIKES = {
         "nonfinite_loss",
         {**ZERO, "message": ZERO["message"].replace("from 0", "from -1")},
         LOG,
-        "negative in places",
+        "arguments are negative",
     ),
     "overflow": (
         "nonfinite_loss",
         {**ZERO, "message": "the loss is inf; torch.exp made it from finite values"},
         LOG,
-        "not the logarithm of a 0",
+        "not a logarithm of 0",
     ),
     "loss of keywords": (
         "loss_arguments_swapped",
@@ -242,7 +255,7 @@ LOOK_ALIKES = {
         "optimizer_reset",
         {"location": "train.py:2"},
         "def train(model):\n    opt = Adam(model.parameters())\n",
-        "in no loop",
+        "not in a loop",
     ),
     "two fills": (
         "symmetric_initialization",
@@ -266,13 +279,13 @@ LOOK_ALIKES = {
         "unnormalized_input",
         {"message": "0 (Linear) gets data from 0 to 9812: their root mean square is 122"},
         NET.format("self.out(x)"),
-        "no pixels",
+        "not pixels",
     ),
     "scaled already": (
         "unnormalized_input",
         PIXELS,
         NET.format("self.out(x / 255)"),
-        "scales its input already",
+        "already scales its input",
     ),
     "frozen backbone": (
         "frozen_parameters",

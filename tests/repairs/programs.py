@@ -12,6 +12,7 @@ from tests.repairs.sources import (
     FELL,
     FIRST,
     FROZEN,
+    FUNCTIONS,
     HEAD,
     IN_ORDER,
     KEPT,
@@ -36,6 +37,7 @@ from tests.repairs.sources import (
     STILL,
     SUMMED,
     TOTAL,
+    TWO,
     ZERO,
     ZEROS,
 )
@@ -94,6 +96,18 @@ FAULTY = {
         {"location": "train.py:8", "evidence": {"trained_before": True}},
         EPOCHS,
         EPOCHS.replace("    for x, y", "    model.train()\n    for x, y"),
+    ),
+    "train of one of two models": (
+        "eval_mode_in_training",
+        {"location": "train.py:6", "evidence": {"trained_before": True}},
+        TWO,
+        TWO.replace("    loss(one(x)).backward()", "    two.train()\n    loss(one(x)).backward()"),
+    ),
+    "eval in a function of its own": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:9"},
+        FUNCTIONS,
+        FUNCTIONS.replace("    with torch", "    model.eval()\n    with torch"),
     ),
     "first model": (
         "optimizer_without_model",

@@ -127,3 +127,24 @@ train(model)
 STILL = {"message": "99 % of the parameters of Net are frozen (limit 50 %)"}
 HEAD = "model = Net()\nopt = torch.optim.Adam(model.head.parameters(), lr=0.1)\n"
 PLATEAU = 'plan = ReduceLROnPlateau(opt, mode="max", patience=3)\n'
+TWO = """\
+for x in batches:
+    loss(one(x)).backward()
+    loss(two(x)).backward()
+    opt.step()
+    one.eval()
+    two.eval()
+    show(one, two)
+    one.train()
+"""
+FUNCTIONS = """\
+def train(model, loader, optimizer):
+    model.train()
+    for x, y in loader:
+        optimizer.zero_grad()
+        F.nll_loss(model(x), y).backward()
+        optimizer.step()
+def test(model, loader):
+    with torch.no_grad():
+        return sum(F.nll_loss(model(x), y) for x, y in loader)
+"""

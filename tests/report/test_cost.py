@@ -79,11 +79,13 @@ def test_all_that_made_the_job_longer_is_named() -> None:
     cost = Overhead(
         ratio=0.01,
         seconds=0.4,
-        added_seconds=1.9,
+        added_seconds=2.0,
         start_seconds=0.3,
         beside_seconds=0.5,
+        close_seconds=0.1,
         launcher_seconds=0.7,
     )
     assert cost_in_words(cost, 400).endswith(
-        "; mothtrap added 1.90 s in total: imports 0.30 s, threads 0.50 s, launcher 0.70 s"
+        "; mothtrap added 2.00 s in total: imports 0.30 s, threads 0.50 s, closing 0.10 s, "
+        "launcher 0.70 s"
     )

@@ -23,8 +23,8 @@ ROWS = (
 
 def test_the_text_has_a_line_for_each_layer_and_the_sums() -> None:
     head, first, _, frozen, sums = as_text(ROWS).splitlines()
-    assert head.split()[:3] == ["layer", "type", "output"]
-    assert first.split() == ["first", "Linear", "8", "x", "4", "28", "yes", "none"]
+    assert head.split()[:4] == ["stage", "layer", "type", "output"]
+    assert first.split() == ["layer", "first", "Linear", "8", "x", "4", "28", "yes", "none"]
     assert "not called" in frozen
     assert sums == "3 layers, 38 parameters, 28 of them trained"
 
@@ -41,6 +41,20 @@ def test_the_picture_shows_each_layer_and_marks_one_without_a_gradient() -> None
     texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
     assert "act<0> (ReLU)" in texts
     assert any("no gradient" in (text or "") for text in texts)
+
+
+def test_the_picture_begins_at_the_data_sets_and_ends_at_the_loss() -> None:
+    stages = (
+        LayerRow(part="data", name="train.py:7", kind="TensorDataset", output=(1437,)),
+        LayerRow(part="input", name="0", kind="float32", output=(32, 64)),
+        *ROWS,
+        LayerRow(part="loss", name="train.py:20", kind="cross_entropy"),
+    )
+    root = ElementTree.fromstring(as_svg(stages))  # our own text
+    texts = [node.text for node in root.iter("{http://www.w3.org/2000/svg}text")]
+    assert texts[:3] == ["TensorDataset (train.py:7)", "1,437 rows", "input 0"]
+    assert "cross_entropy" in texts
+    assert as_text(stages).splitlines()[-1].startswith("3 layers, 38 parameters")
 
 
 def test_another_ending_is_refused(tmp_path: Path) -> None:

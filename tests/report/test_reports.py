@@ -86,10 +86,10 @@ def test_the_page_says_what_where_since_when_and_what_to_do() -> None:
 def test_rules_are_counted_in_the_singular_and_the_plural() -> None:
     made = document(exploding())
     more = RuleStatus(code="NUM002", name="nonfinite_gradient", state=RuleState.ERROR, reason="")
-    assert "✖ 1 error · ● 1 ok" in html.page(made)
+    assert "✖ 1 error · ✔ 1 ok" in html.page(made)
     rules = (*made.summary.rules, more)
     summary = msgspec.structs.replace(made.summary, rules=rules)
-    assert "✖ 2 errors · ● 1 ok" in html.page(replace(made, summary=summary))
+    assert "✖ 2 errors · ✔ 1 ok" in html.page(replace(made, summary=summary))
 
 
 def test_the_page_has_no_script_and_asks_for_nothing() -> None:
@@ -107,7 +107,7 @@ def test_the_page_has_no_script_and_asks_for_nothing() -> None:
 def test_a_healthy_run_has_a_page_too() -> None:
     page = Page(html.page(document(losses=())))
     assert "No findings." in page.text
-    assert "No loss was seen." in page.text
+    assert "No loss was recorded." in page.text
 
 
 def test_a_crash_without_a_finding_bears_its_sign() -> None:
@@ -115,7 +115,7 @@ def test_a_crash_without_a_finding_bears_its_sign() -> None:
     crashed = msgspec.structs.replace(made.summary.run, state="crashed")
     made = replace(made, summary=msgspec.structs.replace(made.summary, run=crashed))
     assert '<p class="verdict error">‼ ' in html.page(made)
-    assert '<p class="verdict ">● ' in html.page(document())
+    assert '<p class="verdict ">✔ ' in html.page(document())
 
 
 def test_hostile_texts_stay_texts_in_every_format() -> None:

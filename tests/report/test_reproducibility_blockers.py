@@ -38,7 +38,7 @@ def judge(known: Ledger | None = None, source: Source | None = CLEAN) -> list[tu
 
 def test_a_seeded_run_of_a_clean_commit_has_no_obstacle() -> None:
     assert judge() == []
-    assert verdict([]).startswith("no known reason keeps it")
+    assert verdict([]).startswith("nothing is known that keeps it")
 
 
 @pytest.mark.parametrize(
@@ -179,6 +179,6 @@ def test_the_certain_ones_come_first() -> None:
         "may         second",
         "            fix: mend",
         "cannot tell third",
-        "run: will not give the same numbers again, for 1 reason",
+        "run: is not reproducible, for 1 reason",
     ]
     assert verdict(found[:2]) == "may give different numbers, for 1 reason"

@@ -259,6 +259,7 @@ def test_the_json_has_the_agreed_keys_and_truthful_numbers() -> None:
             "added_seconds",
             "start_seconds",
             "beside_seconds",
+            "close_seconds",
             "launcher_seconds",
             "wall_seconds",
         ),

@@ -41,7 +41,7 @@ def test_the_whole_groups_rules_that_could_not_judge_by_reason() -> None:
     rules = (
         rule("A1", "first", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
         rule("A2", "second", RuleState.NOT_ENOUGH_DATA, "needs 200 steps"),
-        rule("A3", "third", RuleState.NOT_APPLICABLE, "no class loss was seen"),
+        rule("A3", "third", RuleState.NOT_APPLICABLE, "no class loss was recorded"),
         rule("A4", "fourth", RuleState.OK),
     )
     summary = summary_of(HandMadeRun(rules=rules))
@@ -52,7 +52,7 @@ def test_the_whole_groups_rules_that_could_not_judge_by_reason() -> None:
     assert "  not applicable: 1 rule (--all lists the reasons)" in lines
     assert "third" not in " ".join(lines)
     everything = text.state_lines(summary, everything=True)
-    assert "  not applicable: third: no class loss was seen" in everything
+    assert "  not applicable: third: no class loss was recorded" in everything
     assert "--all" not in " ".join(everything)
     assert lines[-1] == "  overhead: 1.3 % of the training time (0.52 s)"
 
@@ -85,9 +85,9 @@ def test_a_finding_is_shown_with_its_line_of_source() -> None:
 def test_the_whole_lists_what_was_not_seen() -> None:
     blind = tuple(Blind(step=0, what=f"layer{i}", reason="compiled") for i in range(7))
     lines = text.state_lines(summary_of(HandMadeRun(blind=blind)))
-    assert "  not seen: layer0: compiled" in lines
-    assert sum(line.startswith("  not seen: layer") for line in lines) == text.MAX_BLIND
-    assert "  not seen: 2 more (mothtrap show --format json --all lists all)" in lines
+    assert "  not observed: layer0: compiled" in lines
+    assert sum(line.startswith("  not observed: layer") for line in lines) == text.MAX_BLIND
+    assert "  not observed: 2 more (mothtrap show --format json --all lists all)" in lines
 
 
 def test_ranks_are_shown_as_ranges() -> None:

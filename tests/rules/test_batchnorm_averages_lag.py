@@ -84,5 +84,5 @@ def test_a_game_is_not_judged() -> None:
         loss(np.ones(20), of="gan.py:5", optimizers=("D",), steps=turns),
         loss(np.ones(20), of="gan.py:9", optimizers=("G",), steps=turns + 1),
     )
-    with pytest.raises(NotApplicable, match="against each other"):
+    with pytest.raises(NotApplicable, match="compete"):
         check(SLOW, *game, *evaluations(BAD, FALLING))

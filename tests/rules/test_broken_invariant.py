@@ -29,7 +29,8 @@ def test_names_the_invariant_the_step_and_the_tensor() -> None:
     assert (finding.severity, finding.step, finding.last_step) == (Severity.WARNING, 7, 19)
     assert (finding.layers, finding.location, finding.count) == (("b.weight",), "model.py:2", 13)
     assert finding.message == (
-        "in healthy runs the norm of every gradient is at most 2; here it is 6, first in b.weight"
+        "in healthy runs the norm of every gradient is at most 2; in this run it is 6, "
+        "first in b.weight"
     )
 
 
@@ -39,7 +40,7 @@ def test_tells_the_one_that_was_broken_first_and_counts_the_others() -> None:
     [finding] = rule(NORMS, LOSSES, RATE).check(seen)
     assert (finding.step, finding.layers) == (7, ())
     assert finding.message == (
-        "in healthy runs the learning rate of Adam never changes; here it is 0.5; "
+        "in healthy runs the learning rate of Adam never changes; in this run it is 0.5; "
         "1 more invariant is violated"
     )
     assert finding.evidence["broken"] == [NORMS.sentence, RATE.sentence]
@@ -49,7 +50,7 @@ def test_tells_what_is_absent() -> None:
     norms = gradients("l2", {"a": FLAT, "b": FLAT}, absent=[(4, "a")])
     [finding] = rule(Present(of="l2 of gradient", tensors=("a", "b"))).check(window(norms))
     assert (finding.step, finding.layers, finding.evidence["value"]) == (4, ("a",), None)
-    assert finding.message.endswith("has a value at each step; not so here, first in a")
+    assert finding.message.endswith("has a value at each step, but not in this run, first in a")
 
 
 def test_stays_quiet_where_all_holds_and_about_what_is_not_there() -> None:

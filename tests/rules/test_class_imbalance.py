@@ -110,7 +110,7 @@ def test_does_not_apply_to_tokens_pixels_several_labels_or_games() -> None:
     for calls in (tokens, tags, positions, pixels, several):
         with pytest.raises(NotApplicable):
             check(calls)
-    with pytest.raises(NotApplicable, match="play"):
+    with pytest.raises(NotApplicable, match="compete"):
         check(classified(RARE), loss(np.ones(100), of="gan.py:9", optimizers=("G",)))
 
 

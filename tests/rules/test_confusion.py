@@ -110,7 +110,7 @@ def test_cannot_judge_without_predictions() -> None:
         check(classified(PAIR, looks=3))
     with pytest.raises(NotApplicable, match="predictions"):
         check([LossCall(step=0, operation="cross_entropy", label_counts=(3, 4))])
-    with pytest.raises(NotApplicable, match="play"):
+    with pytest.raises(NotApplicable, match="compete"):
         check(classified(PAIR), loss(np.ones(100), of="gan.py:9", optimizers=("G",)))
 
 
@@ -119,7 +119,7 @@ def loader(samples: int | None) -> LoaderBegan:
 
 
 def test_few_labels_seen_many_times_are_few_labels() -> None:
-    with pytest.raises(NotEnoughData, match=r"the data have 150 samples, 400 are needed"):
+    with pytest.raises(NotEnoughData, match=r"needs 400 samples, the data have 150"):
         check(classified(PAIR), loader(150), loader(30))
     assert len(check(classified(PAIR), loader(400), loader(None))) == 1
 

@@ -81,7 +81,7 @@ def test_a_small_part_that_the_model_returns_is_a_warning() -> None:
         module("boxes", runs_without_graph=0, upstream=False, share=0.05, given_out=True)
     )
     assert finding.severity is Severity.WARNING
-    assert "although the model returns what is made of it" in finding.message
+    assert "although the model returns a tensor that depends on it" in finding.message
     assert finding.fixes[0].startswith("Use its output in the loss")
 
 

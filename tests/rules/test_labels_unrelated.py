@@ -91,7 +91,7 @@ def test_does_not_apply_to_a_gan() -> None:
         loss(np.ones(50), of="gan.py:5", optimizers=("D",), steps=turns),
         loss(np.ones(50), of="gan.py:9", optimizers=("G",), steps=turns + 1),
     )
-    with pytest.raises(NotApplicable, match="play against"):
+    with pytest.raises(NotApplicable, match="compete"):
         LabelsUnrelated().check(window(*game, *evaluations(APART, LEARNED, guess=GUESS)))
 
 
@@ -103,7 +103,7 @@ def test_does_not_apply_to_a_gan() -> None:
         (evaluations(APART, np.full(12, GUESS), guess=GUESS), "has memorized nothing yet"),
         (evaluations(APART, LEARNED * 0.5, guess=GUESS), "before the first evaluation"),
         (evaluations(APART, guess=GUESS), "fewer than 5 evaluations follow"),
-        ([], "no evaluation was seen"),
+        ([], "no evaluation loss was recorded"),
     ],
 )
 def test_cannot_judge_little(found: list[Evaluation], reason: str) -> None:

@@ -77,7 +77,7 @@ def test_does_not_apply_to_losses_that_change_sign() -> None:
 
 def test_does_not_apply_to_the_losses_of_a_gan() -> None:
     turns = np.arange(0, 2 * N, 2)
-    with pytest.raises(NotApplicable, match="play against"):
+    with pytest.raises(NotApplicable, match="compete"):
         check(
             loss(FLAT, of="gan.py:5", optimizers=("D",), steps=turns),
             loss(FLAT, of="gan.py:9", optimizers=("G",), steps=turns + 1),

@@ -83,7 +83,7 @@ def test_a_restart_of_the_learning_rate_explains_a_jump() -> None:
 
 def test_does_not_apply_to_a_gan_or_negative_losses() -> None:
     turns = np.arange(0, 2 * N, 2)
-    with pytest.raises(NotApplicable, match="play against"):
+    with pytest.raises(NotApplicable, match="compete"):
         LossSpike().check(
             window(
                 loss(COURSE, of="gan.py:5", optimizers=("D",), steps=turns),

@@ -77,7 +77,7 @@ def test_an_accuracy_of_nothing_is_told_even_if_a_rounded_sigmoid_is_right_later
     values = [*NOTHING[:5], 0.01, 0.03, 0.06]
     [finding] = MetricContradictsLoss().check(window(*told("accuracy", values, held_out=values)))
     assert finding.message == (
-        "accuracy of evaluation is 0 in the first 5 epochs, while the loss fell from 1 to 0.35: "
+        "the evaluation accuracy is 0 in the first 5 epochs, while the loss fell from 1 to 0.35: "
         "no prediction counts as correct"
     )
     assert all(fix.startswith("Check the metric") for fix in finding.fixes)

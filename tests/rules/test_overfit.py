@@ -36,7 +36,7 @@ def test_of_the_rows_that_were_trained_on_nothing_is_learned_by_heart() -> None:
     shared = RowsShared(
         step=0, module="net", argument="x", source=PLACE, train_rows=200, eval_rows=200, shared=200
     )
-    with pytest.raises(NotApplicable, match="are those that were trained on"):
+    with pytest.raises(NotApplicable, match="the evaluated rows are the training rows"):
         Overfit().check(window(shared, *evaluations(VALID, FALLING)))
     some = structs.replace(shared, shared=20)
     assert Overfit().check(window(some, *evaluations(VALID, FALLING)))
@@ -121,11 +121,11 @@ def test_does_not_apply_to_a_gan() -> None:
 
 
 def test_cannot_judge_without_evaluations_or_training() -> None:
-    with pytest.raises(NotEnoughData, match="no evaluation was seen"):
+    with pytest.raises(NotEnoughData, match="no evaluation loss was recorded"):
         check([])
-    with pytest.raises(NotEnoughData, match="no evaluation with a finite loss"):
+    with pytest.raises(NotEnoughData, match="no finite evaluation loss"):
         check(evaluations([np.nan, np.inf], [1.0, 1.0]))
-    with pytest.raises(NotEnoughData, match="no evaluation with a finite loss"):
+    with pytest.raises(NotEnoughData, match="no finite evaluation loss"):
         Overfit().check(window(loss(FALLING), loss([np.nan], steps=[2], mode=Mode.EVAL)))
     with pytest.raises(NotEnoughData, match="4 times"):
         check(evaluations(VALID[:3], FALLING[:3]))

@@ -7,7 +7,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.replicas import ReplicaDigests
+from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
 from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Window
@@ -44,7 +44,7 @@ def test_quiet_while_all_are_equal() -> None:
 def test_names_the_odd_worker_the_module_and_the_first_step() -> None:
     other = SAME | {"fc2": "x"}
     (found,) = check({0: SAME, 3: SAME, 7: SAME}, {0: SAME, 3: other, 7: other}, {0: SAME, 3: SAME})
-    assert (found.severity, found.step, found.last_step, found.count) == (Severity.ERROR, 3, 7, 2)
+    assert (found.severity, found.step, found.last_step, found.count) == (Severity.ERROR, 1, 7, 2)
     assert (found.workers, found.layers) == ((1,), ("fc2",))
     assert found.evidence == {"modules": 1, "modules_compared": 2, "last_equal_step": 0}
     assert "worker 1 differs from the others in fc2" in found.message
@@ -72,6 +72,48 @@ def test_says_why_it_cannot_judge() -> None:
         check({0: SAME}, {1: SAME})
     with pytest.raises(NotApplicable, match="no recorded parameter"):
         check({}, {})
+
+
+def by_hand(*digests: dict[int, str], initial: str = "0") -> list[Finding]:
+    """Workers that keep `fc` equal, and have these digests of `head`."""
+    workers = []
+    for rank, own in enumerate(digests):
+        facts = [
+            UnwrappedDigests(
+                step=step,
+                digests={"fc": f"fc{step}", "head": digest},
+                initial={} if step else {"fc": "0", "head": initial},
+            )
+            for step, digest in own.items()
+        ]
+        workers.append(window(started(2), *facts, worker=rank, steps=20))
+    return RanksDiverge().check(joined(*workers))
+
+
+def test_without_a_wrapper_a_module_that_is_not_averaged_is_a_warning() -> None:
+    (found,) = by_hand({0: "a", 1: "b", 3: "c"}, {0: "x", 1: "y", 3: "z"})
+    assert (found.severity, found.step, found.workers) == (Severity.WARNING, 0, (1,))
+    assert found.layers == ("head",)
+    assert "which started the same on all 2" in found.message
+    (found,) = by_hand({0: "a", 1: "b", 3: "c", 7: "d"}, {0: "a", 1: "b", 3: "z", 7: "y"})
+    assert (found.step, found.evidence["last_equal_step"]) == (2, 1)
+
+
+def test_without_a_wrapper_weights_that_become_equal_again_are_averaged_now_and_then() -> None:
+    assert by_hand({0: "a", 1: "b", 3: "c"}, {0: "x", 1: "b", 3: "z"}) == []
+
+
+def test_models_that_nobody_averages_are_not_compared() -> None:
+    facts = [
+        [
+            UnwrappedDigests(step=step, digests={"fc": f"{rank}{step}"}, initial={"fc": "0"})
+            for step in (0, 1, 3)
+        ]
+        for rank in (0, 1)
+    ]
+    workers = [window(started(2), *own, worker=r, steps=20) for r, own in enumerate(facts)]
+    with pytest.raises(NotApplicable, match="no recorded parameter"):
+        RanksDiverge().check(joined(*workers))
 
 
 def test_the_finding_can_be_stored() -> None:

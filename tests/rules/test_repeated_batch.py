@@ -108,7 +108,7 @@ def test_equal_rows_of_evaluation_data_are_a_note() -> None:
     )
     [note] = RepeatedBatch().check(window(seen))
     assert note.severity is Severity.INFO
-    assert "equal rows lie in the evaluation data" in note.message
+    assert "the evaluation data contain equal rows" in note.message
     [error] = RepeatedBatch().check(window(msgspec.structs.replace(seen, trained=True)))
     assert error.severity is Severity.ERROR
 

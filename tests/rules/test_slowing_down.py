@@ -35,7 +35,7 @@ def test_names_the_growth_and_its_phase() -> None:
     assert finding.severity is Severity.WARNING
     assert (finding.step, finding.last_step) == (500, 1699)
     assert finding.message == (
-        "a step takes 53 % longer than at first: 17.2 ms, 11.2 ms before step 500; "
+        "a step takes 53 % longer than at first: 17.2 ms instead of 11.2 ms before step 500; "
         "100 % of the increase is in the script's code between the steps"
     )
 

@@ -35,7 +35,7 @@ def test_a_worker_that_has_ended_is_not_waited_for() -> None:
 
 
 def test_says_why_it_cannot_judge() -> None:
-    with pytest.raises(NotEnoughData, match="no step was seen"):
+    with pytest.raises(NotEnoughData, match="no step was recorded"):
         StalledTraining().check(waited(1e6, window(steps=0)))
 
 

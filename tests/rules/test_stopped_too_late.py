@@ -50,7 +50,7 @@ def test_does_not_apply_without_data_that_are_not_trained_on() -> None:
         StoppedTooLate().check(window(began(sites=("train",))))
     with pytest.raises(NotEnoughData):
         StoppedTooLate().check(window(began()))
-    with pytest.raises(NotEnoughData, match="no round of boosting"):
+    with pytest.raises(NotEnoughData, match="no boosting round"):
         StoppedTooLate().check(window(*held_out(TURNS)))
 
 

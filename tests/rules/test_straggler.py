@@ -36,7 +36,7 @@ def test_names_the_worker_that_the_others_wait_for() -> None:
     )
     assert (finding.severity, finding.workers) == (Severity.WARNING, (1,))
     assert (finding.step, finding.last_step, finding.count) == (51, 200, 150)
-    assert finding.message.startswith("worker 1 takes 71 ms for its own part of a step, the others")
+    assert finding.message.startswith("worker 1 takes 71 ms for its own part of a step of")
 
 
 @pytest.mark.parametrize(

@@ -56,7 +56,7 @@ def test_another_head_and_training_from_classes_to_classes_are_quiet() -> None:
         check(*classified(HALF), evaluated(0, 0, 0, 9, 9))
     earlier = classified([[90, 0, 0], [0, 0, 0], [0, 0, 0]], looks=16)
     later = classified([[0, 0, 0], [0, 90, 0], [0, 0, 0]], looks=300)[16:]
-    with pytest.raises(NotApplicable, match="from classes to other classes"):
+    with pytest.raises(NotApplicable, match="moves on to other classes"):
         check(*earlier, *later, evaluated(30, 30, 30))
 
 

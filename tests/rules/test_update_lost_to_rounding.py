@@ -58,7 +58,7 @@ def test_stays_quiet(seen: RoundedUpdates, known: OptimizerFacts, rate: float) -
 
 
 def test_does_not_apply_to_float32_weights() -> None:
-    with pytest.raises(NotApplicable, match="16 bits"):
+    with pytest.raises(NotApplicable, match="16-bit"):
         check(known=facts())
     with pytest.raises(NotEnoughData):
         check()

@@ -139,7 +139,7 @@ def test_a_bias_that_a_normalization_undoes_says_nothing() -> None:
 
 
 def test_embeddings_are_no_layers() -> None:
-    with pytest.raises(NotEnoughData, match=r"no layers were captured in 50 steps"):
+    with pytest.raises(NotEnoughData, match="were captured in 50 steps"):
         check(layers(falling_by(0.1), module_type="Embedding"), loss(LEVEL))
 
 

@@ -44,4 +44,4 @@ def test_of_workers_in_one_process_one_is_observed_and_the_run_says_so(tmp_path:
     assert len(found.workers) == 1
     record = show(tmp_path / "seen", cwd=tmp_path)
     assert record["run"]["steps"] == 12
-    assert [part["what"] for part in record["blind"]] == ["trainings in other threads"]
+    assert [part["what"] for part in record["blind"]] == ["training in other threads"]

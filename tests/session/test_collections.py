@@ -377,7 +377,7 @@ def test_a_collection_that_makes_no_sense_is_refused_before_the_training(tmp_pat
 
     refused("mine.tensors: 'wieghts' is not a built-in .*'weights'", tensors=["wieghts"])
     refused("unknown key 'collections.mine.evry'", tensors=["weights"], evry=3)
-    refused("collections.mine.on holds 'NUN'", tensors=["weights"], on=["NUN"])
+    refused("collections.mine.on contains 'NUN'", tensors=["weights"], on=["NUN"])
     assert list(tmp_path.iterdir()) == []
 
 

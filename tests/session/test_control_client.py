@@ -137,7 +137,7 @@ def test_what_makes_no_sense_is_refused_before_it_is_sent(job: Job) -> None:
 def test_a_job_that_has_ended_cannot_be_asked(tmp_path: Path) -> None:
     path = tmp_path / "digits"
     layout.create_run(path, info(pid=DEAD_PID))
-    with pytest.raises(ControlError, match="digits has crashed: it takes no more requests"):
+    with pytest.raises(ControlError, match="digits has crashed, so it takes no requests"):
         ask(path, CaptureRequest(id="1", attempt=1), 1.0)
     assert in_force(path) == {}
     assert not (path / "control").exists()
@@ -193,7 +193,7 @@ def test_a_job_that_makes_no_step_gives_no_answer(tmp_path: Path) -> None:
     path = tmp_path / "digits"
     layout.create_run(path, info())
     with pytest.raises(
-        ControlError, match=r"no answer from digits within 0\.1 s: .* the request stays"
+        ControlError, match=r"no answer from digits within 0\.1 s: .* the job will handle"
     ):
         ask(path, CaptureRequest(id="1", attempt=1), 0.1)
     assert (path / "control" / "1.json").is_file()

@@ -98,7 +98,9 @@ def test_a_model_that_made_no_step_is_said_to_have_no_run(
         watch = mothtrap.watch(model, optimizer, name="x", runs_dir=str(tmp_path))
         watch.close()
         watch.close()
-        assert capfd.readouterr().err.count("nothing was recorded, because no step was seen") == 1
+        assert (
+            capfd.readouterr().err.count("nothing was recorded, because no step was observed") == 1
+        )
     with mothtrap.watch(*other, name="y", runs_dir=str(tmp_path)):
         step(*other)
     assert "nothing was recorded" not in capfd.readouterr().err

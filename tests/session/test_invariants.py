@@ -80,15 +80,15 @@ def test_another_healthy_run_breaks_nothing(runs: Runs) -> None:
 @pytest.mark.parametrize(
     ("fault", "layer", "message"),
     [
-        ("frozen", "0.weight", "has a value at each step; not so here, first in 0.weight"),
-        ("schedule", "", "the learning rate of SGD changes within 4 steps; here it is 0.1"),
+        ("frozen", "0.weight", "has a value at each step, but not in this run, first in 0.weight"),
+        ("schedule", "", "the learning rate of SGD changes within 4 steps; in this run it is 0.1"),
         pytest.param(
-            *("rate", "", "the learning rate of SGD is at most 0.3; here it is 2"),
+            *("rate", "", "the learning rate of SGD is at most 0.3; in this run it is 2"),
             marks=pytest.mark.full,
         ),
         pytest.param(
             *("double", "0.weight"),
-            "the type of every weight is float32; here it is float64, first in 0.weight",
+            "the type of every weight is float32; in this run it is float64, first in 0.weight",
             marks=pytest.mark.full,
         ),
     ],

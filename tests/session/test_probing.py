@@ -77,6 +77,15 @@ def test_show_speaks_of_rows_and_not_of_steps(probed: Any) -> None:
     assert shown["run"]["unit"] == "row"
 
 
+def test_lists_and_verdicts_count_rows(probed: Any) -> None:
+    (line,) = command("ls", str(probed.path.parent)).splitlines()
+    assert "  probed 2,000 rows  " in line
+    assert "[probe]" in line
+    assert "steps" not in line
+    run = mothtrap.open_run(probed.path)
+    assert run.judged_size == (2000, "row")
+
+
 def test_reports_in_every_format_hold_the_finding(probed: Any) -> None:
     path = str(probed.path)
     log = json.loads(command("report", path, "--format", "sarif"))["runs"][0]

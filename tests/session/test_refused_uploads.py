@@ -60,7 +60,7 @@ def test_a_missing_bucket_is_named(s3_url: str, capfd: pytest.CaptureFixture[str
     assert train("s3://no-such-bucket/runs", code="print('trained')") == 0
     out, err = capfd.readouterr()
     assert out == "trained\n"
-    assert "s3://no-such-bucket/runs/seen: there is no such bucket; make it, or correct" in err
+    assert "s3://no-such-bucket/runs/seen: there is no such bucket; create it, or correct" in err
     run = sending.spooled()[0]
     command("upload", str(run), "--to", s3_url)  # to another place, after all
     assert open_run(f"{s3_url}/seen").id == "seen"
@@ -179,7 +179,7 @@ def test_a_run_is_sent_by_one_process_at_a_time(s3_url: str, tmp_path: Path) -> 
     config = Config(runs_dir=str(tmp_path / "runs"))
     attempt = launch.create("here", ["x"], config, numbered=False)
     held = uploading.hold(attempt.parent)
-    with pytest.raises(uploading.RunBusyError, match="is being sent by another process"):
+    with pytest.raises(uploading.RunBusyError, match="another process is uploading"):
         sending.send(attempt.parent, s3_url)
     os.close(held)
     layout.write_end(attempt, RunEnd(exit_code=0, ended_s=1.0))

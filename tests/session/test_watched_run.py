@@ -134,4 +134,4 @@ def test_a_run_of_a_store_that_others_still_write_to_is_not_removed_from_this_ma
     first.last_word(attempt.parent, config)
     first.close()
     assert attempt.exists() != is_closed
-    assert any("it is still written" in line for line in said) != is_closed
+    assert any("workers still write to it" in line for line in said) != is_closed

@@ -29,7 +29,10 @@ def test_every_part_is_measured(tmp_path: Path) -> None:
     seen = run([*MOTHTRAP, "run", "--name", "seen", script], cwd=tmp_path, env=environment())
     assert seen.returncode == 0, seen.stderr
     cost: Overhead = mothtrap.open_run(tmp_path / "runs" / "seen").overhead
-    parts = (cost.seconds, cost.start_seconds, cost.beside_seconds, cost.launcher_seconds)
+    parts = (
+        *(cost.seconds, cost.start_seconds, cost.beside_seconds, cost.close_seconds),
+        cost.launcher_seconds,
+    )
     assert min(parts) > 0.0
     assert cost.added_seconds == sum(parts)
     assert "mothtrap added " in seen.stderr

@@ -74,7 +74,7 @@ def test_nothing_exists_before_the_first_step(
     assert worker.path is None
     worker.close()
     assert layout.workers(attempt) == layout.monitors(attempt) == []
-    assert "nothing was recorded, because no step was seen" in said.pop()
+    assert "nothing was recorded, because no step was observed" in said.pop()
 
 
 def test_everything_is_stored_at_the_end(make: Callable[..., Worker], attempt: Path) -> None:

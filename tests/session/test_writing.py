@@ -67,7 +67,7 @@ def test_a_disk_that_refuses_for_a_while_costs_no_step(
     assert len(stored.observations(WorkerEnded)) == 1
     assert stored.tool_errors == ()
     assert len(said) == 2
-    assert "the disk refuses what is captured" in said[0]
+    assert "captured data cannot be written" in said[0]
 
 
 def test_a_disk_that_is_full_to_the_end_is_complained_of_with_what_it_cost(

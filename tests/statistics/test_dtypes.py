@@ -17,7 +17,7 @@ def test_a_big_endian_type_has_the_same_name() -> None:
 
 
 def test_what_is_no_tensor_is_refused() -> None:
-    with pytest.raises(UnknownNameError, match="'object' is no tensor"):
+    with pytest.raises(UnknownNameError, match="'object' is not a tensor"):
         name_of(np.dtype(object))
     with pytest.raises(UnknownNameError, match=r"did you mean .*float32"):
         dtype_of("flaot32")

@@ -42,7 +42,7 @@ def test_an_existing_run_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     for name in ("x", "file"):
         with pytest.raises(
-            RunExistsError, match="with --name, go on with it with --resume, or remove"
+            RunExistsError, match="with --name, continue the run with --resume, or remove"
         ):
             layout.create_run(tmp_path / name, info())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "x"]
@@ -65,7 +65,7 @@ def test_attempts_are_counted(tmp_path: Path) -> None:
     layout.create_attempt(tmp_path / "x", info(attempt=2))
     (tmp_path / "x" / "3").mkdir()  # no run.json: not an attempt
     assert layout.attempts(tmp_path / "x") == [1, 2]
-    with pytest.raises(RunExistsError, match=r"the attempts there are \[1, 2\]"):
+    with pytest.raises(RunExistsError, match=r"existing attempts: \[1, 2\]"):
         layout.create_attempt(tmp_path / "x", info(attempt=2))
 
 
@@ -88,7 +88,7 @@ def test_a_run_is_found_by_path_name_or_as_the_latest(tmp_path: Path) -> None:
 
 
 def test_a_run_that_is_not_there_names_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(RunNotFoundError, match="make one with `mothtrap run"):
+    with pytest.raises(RunNotFoundError, match="record one with `mothtrap run"):
         layout.find_run(None, tmp_path / "nothing")
     layout.create_run(tmp_path / "digits-1", info())
     with pytest.raises(RunNotFoundError, match=r"did you mean 'digits-1'\?"):
@@ -104,7 +104,7 @@ def test_a_folder_of_runs_and_a_part_of_a_run_are_told_from_a_run(tmp_path: Path
         layout.find_run(runs, other)
     with pytest.raises(RunNotFoundError, match=r"an attempt of .*digits-1; name the run"):
         layout.find_run(runs / "digits-1" / "1", other)
-    with pytest.raises(RunNotFoundError, match=r"'digits-1'\?\): .*runs holds 1 run;"):
+    with pytest.raises(RunNotFoundError, match=r"'digits-1'\?\): .*runs contains 1 run;"):
         layout.find_run(runs / "digit-1", other)
 
 

@@ -204,6 +204,6 @@ def test_a_run_that_is_open_is_never_continued_by_another_of_its_name(
     (tmp_path / "store" / "x").rename(tmp_path / "removed")
     stored(tmp_path, "x", 2.0)
     after = open_run(join(url, "x"))
-    with pytest.raises(StoreRefusedError, match=r"x is another run now; .* open it again"):
+    with pytest.raises(StoreRefusedError, match=r"another run has replaced .*x; open it again"):
         before.refresh()
     assert (loss(before), loss(after)) == ([1.0], [2.0])

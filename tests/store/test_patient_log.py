@@ -67,7 +67,7 @@ def test_what_the_disk_refuses_is_tried_again_until_it_is_taken(tmp_path: Path, 
     assert_stored(tmp_path, 0, 1, 2, 3)
     assert patient.pauses_s == [1.0, 2.0, 4.0, 8.0, 16.0, 30.0, 30.0, 30.0, 30.0, 1.0, 2.0]
     first, then = patient.said  # once, however often it happens
-    assert "the disk refuses what is captured ([Errno 28] No space left on device)" in first
+    assert "captured data cannot be written ([Errno 28] No space left on device)" in first
     assert then.endswith("again")
 
 
@@ -110,7 +110,7 @@ def test_a_refusal_after_the_records_were_written_does_not_double_them(
         patient.append([record(step)])
     assert log.trouble is FULL
     assert len(said) == 1
-    assert "could not be sealed" in said[0]
+    assert "not safely to the disk" in said[0]
     assert_stored(tmp_path, 0, 1, 2)
 
 

@@ -48,7 +48,7 @@ def test_limits_choose_the_oldest_and_never_what_must_stay(
 def test_the_reason_is_that_of_the_limit() -> None:
     chosen = superfluous(RUNS, older_than_s=25, max_bytes=250, now_s=NOW_S)
     reasons = {str(chosen_run.path): reason for chosen_run, reason in chosen}
-    assert reasons == {"old": "too old", "mid": "too much in all"}
+    assert reasons == {"old": "too old", "mid": "above the size limit"}
 
 
 def test_measuring_counts_files_and_does_not_follow_links(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_a_torn_end_is_damage_once_the_writer_is_gone(tmp_path: Path) -> None:
     "columns", [{"cpu": [1.0]}, {"time_s": [1.0, 2.0]}], ids=["length", "name"]
 )
 def test_columns_that_do_not_fit_are_refused(tmp_path: Path, columns: dict) -> None:
-    with pytest.raises(ValueError, match="expected different names and one length"):
+    with pytest.raises(ValueError, match="expected different names and equal lengths"):
         TimeLog(tmp_path, "machine").append([1.0, 2.0], columns)
 
 

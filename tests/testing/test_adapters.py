@@ -50,7 +50,7 @@ def test_an_adapter_that_changes_the_training_is_caught() -> None:
         model.weight = model.weight * (1 + 1e-15)
         toyframe_adapter.Handle._after(self, model, loss)
 
-    with pytest.raises(AssertionError, match="other weights"):
+    with pytest.raises(AssertionError, match="different weights"):
         broken(_after=after).test_training_is_bit_identical()
 
 

@@ -38,8 +38,7 @@ def test_the_first_bad_loss_of_a_step_counts() -> None:
 def test_all_bad_gradients_are_counted_and_four_named() -> None:
     fault = bad_gradients(NINE, 12, 0.5, "train.py:12")
     assert fault.reason == (
-        "9 of 12 gradients hold NaN or infinite values; nearest to the loss is that of "
-        "layer8.weight"
+        "9 of 12 gradients hold NaN or infinite values; nearest to the loss is layer8.weight"
     )
     assert (fault.concerned, len(fault.parameters), fault.loss) == (9, 4, 0.5)
     unordered = bad_gradients(NINE, 12, None, None, ordered=False)

@@ -95,12 +95,13 @@ def test_findings_are_stories_with_their_curves(site: Site) -> None:
     (story,) = found["stories"]
     root = found["findings"][story["root"]]
     assert root["finding"]["code"] == "GRD101"
-    assert root["curves"] == [
+    assert root["chart"]["curves"] == [
+        "train/gradient.l2/*",
         "train/gradient.l2/blocks.1.weight",
         "train/gradient.l2/blocks.0.weight",
     ]
     (effect,) = story["effects"]
-    assert found["findings"][effect]["curves"] == [LOSS]
+    assert found["findings"][effect]["chart"]["curves"] == [LOSS]
     assert [row["layer"] for row in found["worst"]] == ["blocks.1.weight", "blocks.0.weight"]
 
 
@@ -297,7 +298,7 @@ def test_a_job_that_has_ended_can_be_asked_for_nothing(site: Site) -> None:
     body = json.dumps({"tensors": "gradients"}).encode()
     status, _, text = site.ask("/api/control/capture?run=healthy", "POST", body, X_Mothtrap="1")
     assert status == 409
-    assert "it takes no more requests" in json.loads(text)["error"]
+    assert "it takes no requests" in json.loads(text)["error"]
     assert site.ask("/api/control/explode?run=healthy", "POST", b"{}", X_Mothtrap="1")[0] == 404
     huge = b" " * 100_000
     assert site.ask("/api/control/capture?run=live", "POST", huge, X_Mothtrap="1")[0] == 400

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
+from collections import OrderedDict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from tests.web.made_runs import MadeRun, exploding
+from tests.web.test_api import unpacked
 
 from mothtrap.store import run_fingerprint
 from mothtrap.store.remote import cache_folder
-from mothtrap.web import listing, row_reading
+from mothtrap.web import comparison, listing, row_reading
+from mothtrap.web.buckets import Buckets
+from mothtrap.web.curve_cache import CurveCache, FoundCurve
 from mothtrap.web.listing import Page, RunsFolder
 
 MANY = 10_000
@@ -138,3 +144,34 @@ def test_options_that_go_with_findings(runs: Path) -> None:
     assert (rows["1"].found, rows["1"].runs) == (1, 1)
     assert (rows["1"].found_elsewhere, rows["1"].runs_elsewhere) == (1, 3), "the first run"
     assert folder.associations("r0") == (), "one run"
+
+
+def test_curves_of_runs_that_have_ended_are_drawn_without_opening_them(
+    runs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = RunsFolder(str(runs))
+    read(folder)
+    until_cached(runs)
+    first = comparison.answer(RunsFolder(str(runs)), ["ended"], "train/loss", most=300)
+    monkeypatch.setattr(comparison, "_kept", OrderedDict())
+    with monkeypatch.context() as patch:
+        patch.delattr(comparison, "open_run")
+        assert comparison.answer(RunsFolder(str(runs)), ["ended"], "train/loss", most=300) == first
+    _, (curve,) = unpacked(first)
+    assert curve["last"].tolist() == [1.0, 0.5, np.float32(0.2)]
+    assert curve["parameters"] == {"lr": "0.1"}
+    shutil.rmtree(runs / "ended" / "1" / "w0")  # its curve is gone, too
+    _, (curve,) = unpacked(comparison.answer(folder, ["ended"], "train/loss", most=300))
+    assert curve["count"] == 0
+
+
+def test_a_damaged_curve_is_read_again(runs: Path) -> None:
+    cache = CurveCache(str(runs))
+    nothing = Buckets(*(np.empty(0),) * 4, np.empty(0, np.uint8), 1)
+    found = FoundCurve(nothing, "none", {})
+    cache.write("train/loss 300", [("ended", "digest", found)])
+    assert cache.read(["ended"], "train/loss 300")["ended"][1].note == "none"
+    file = next((cache_folder() / "ui").glob("*.curves"))
+    with sqlite3.connect(file) as database:
+        database.execute("update curves set curve = ?", (b"12345678damage",))
+    assert cache.read(["ended"], "train/loss 300") == {}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.web.conftest import Site, Watched
+from tests.web.conftest import Site, Watched, until
 from tests.web.made_runs import MadeRun, exploding
 
 REFUSED = "ERR_CONNECTION_REFUSED"
@@ -48,6 +48,34 @@ def followed(browser: Any, own: Site) -> Iterator[Watched]:
     context = browser.new_context(viewport={"width": 1300, "height": 900})
     yield Watched(context.new_page(), own.origin)
     context.close()
+
+
+FAKE_NOTICES = """
+window.notices = [];
+window.Notification = class {
+    static permission = "default";
+    static async requestPermission() { return "granted"; }
+    constructor(title, options) { window.notices.push(`${title} | ${options.body}`); }
+};
+"""
+
+
+def test_a_new_finding_is_a_desktop_notice_if_that_is_allowed(own: Site, followed: Watched) -> None:
+    run = MadeRun(own.runs / "job")
+    run.train([1.0] * 10)
+    run.find(exploding(4, "blocks.2.weight"))
+    page = followed.page
+    page.add_init_script(FAKE_NOTICES)
+    page.goto(own.url("#/overview?run=job"))
+    page.get_by_role("heading", level=1, name=re.compile("Exploding gradient")).wait_for()
+    page.get_by_role("button", name="Notify me").click()
+    page.get_by_role("button", name="Notify me").wait_for(state="detached")
+    run.find(exploding(7))
+    until(lambda: page.evaluate("window.notices.length") > 0)
+    (notice,) = page.evaluate("window.notices")  # none of the finding that was there before
+    assert notice.startswith("Exploding gradient since step 7 | job: gradient norm")
+    run.end()
+    followed.assert_quiet()
 
 
 def test_steps_and_findings_appear_as_they_come(own: Site, followed: Watched) -> None:

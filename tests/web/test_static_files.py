@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from mothtrap.report.style import SEVERITY_GLYPHS, STATE_GLYPHS
 from mothtrap.web.static_files import INDEX, import_map_hash, static_files
 
 STATIC = Path(__file__).parents[2] / "src" / "mothtrap" / "web" / "static"
@@ -67,4 +68,12 @@ def test_own_files_keep_the_rules_of_the_page(path: Path) -> None:
 def test_what_the_first_screen_loads_of_ours_is_small() -> None:
     first = [INDEX, "app.js", "style.css"]
     assert sum(len(static_files()[name].data) for name in first) < 120_000
-    assert sum(path.stat().st_size for path in OURS) < 250_000
+    assert sum(path.stat().st_size for path in OURS) < 280_000
+
+
+def test_the_page_has_the_signs_of_reports() -> None:
+    text = (STATIC / "parts/status.js").read_text()
+    signs = dict(re.findall(r'(\w+): \["(.)",', text))
+    assert {state.value: sign for state, sign in STATE_GLYPHS.items()}.items() <= signs.items()
+    severities = {severity.value: sign for severity, sign in SEVERITY_GLYPHS.items()}
+    assert severities.items() <= signs.items()

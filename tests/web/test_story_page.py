@@ -83,7 +83,9 @@ def test_the_verdict_says_what_the_guard_did(page: Any) -> None:
 
 
 def test_the_header_says_how_many_steps_were_watched(page: Any) -> None:
-    page.get_by_text("watched 51 of 70").wait_for()
+    page.get_by_text("watched 51 of 70", exact=True).wait_for()
+    verdict = page.get_by_role("region", name="Verdict")
+    verdict.get_by_text("Watched 51 of 70 steps", exact=False).wait_for()
 
 
 def test_a_point_between_two_gaps_is_joined_to_nothing(page: Any) -> None:
@@ -94,3 +96,17 @@ def test_a_point_between_two_gaps_is_joined_to_nothing(page: Any) -> None:
     page.get_by_role("heading", name="Nothing wrong was found in 70 steps").wait_for()
     page.get_by_role("img", name="Loss").wait_for()
     assert page.evaluate("window.points") == 0
+
+
+def test_the_colors_of_the_page_are_chosen_and_kept(page: Any) -> None:
+    color = "getComputedStyle(document.documentElement).getPropertyValue('--page').trim()"
+    light_page, dark_page = "#fbfaf8", "#151618"
+    assert page.evaluate(color) == light_page
+    page.get_by_role("button", name="Colors: system").click()
+    page.get_by_role("button", name="Colors: light").click()
+    page.get_by_role("button", name="Colors: dark").wait_for()
+    until(lambda: page.evaluate(color) == dark_page)
+    page.reload()
+    page.get_by_role("button", name="Colors: dark").click()
+    page.get_by_role("button", name="Colors: system").wait_for()
+    until(lambda: page.evaluate(color) == light_page)

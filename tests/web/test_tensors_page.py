@@ -35,12 +35,14 @@ def show(watched: Watched, site: Site, tensor: str, more: str = "") -> Any:
 def test_every_kind_of_run_teaches_what_to_capture(watched: Watched, site: Site) -> None:
     for run in RUNS:
         page = open_view(watched, site, "tensors", run)
-        page.get_by_text("Neither exponents nor values of this tensor were captured.").wait_for()
+        page.get_by_text("Only statistics of this tensor were captured.").wait_for()
+        page.get_by_role("img", name=re.compile("^gradient norm")).wait_for()
+        assert page.get_by_role("heading", name="Histogram").count() == 0
         page.get_by_role("heading", name=re.compile("Statistics at step")).wait_for()
         if run == "live":
-            page.get_by_text("--statistic exponents").wait_for()
+            page.get_by_text("--raw --for 20").wait_for()
         else:
-            page.get_by_text('statistics = ["exponents"]').wait_for()
+            page.get_by_text("raw = true").wait_for()
         assert page.get_by_role("option").count() < 40
     page = open_view(watched, site, "tensors", "empty")
     page.get_by_text("No tensors were captured yet.").wait_for()

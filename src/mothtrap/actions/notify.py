@@ -51,8 +51,8 @@ class Notify:
             except Exception as err:  # of a plug-in of Apprise; its text may hold the URL
                 raise DeliveryError(f"{self.label} failed ({type(err).__name__})") from None
         if not sent:
-            raise DeliveryError(f"{self.label} did not take the message")
-        return f"{self.label} took the message"
+            raise DeliveryError(f"{self.label} did not accept the message")
+        return f"{self.label} accepted the message"
 
 
 def make(settings: object, where: str) -> Sequence[Action]:

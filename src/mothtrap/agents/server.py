@@ -68,7 +68,7 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def evidence(which: str, run: str = "") -> str:
-        """Give the numbers over steps that a finding was judged by. `which`: its code."""
+        """Give the numbers behind a finding, over steps. `which`: its code."""
         return _asked(tools, "evidence", which=which, run=run)
 
     @server.tool(structured_output=False)
@@ -78,7 +78,7 @@ def _add_reading(server: MCPServer, tools: Tools) -> None:
 
     @server.tool(structured_output=False)
     def fix(run: str = "") -> str:
-        """Give a patch for each finding that has one certain repair. Changes no file."""
+        """Give a patch for each finding that has one certain fix. Changes no file."""
         return _asked(tools, "fix", run=run)
 
     @server.tool(structured_output=False)

@@ -159,7 +159,7 @@ class Tools:
         known = list_runs(self._folder)
         names = [path.name for path in known]
         if not known:
-            raise RunNotFoundError(f"{self._folder} holds no runs")
+            raise RunNotFoundError(f"{self._folder} contains no runs")
         if not run:
             return known[0]
         if run not in names or (self._folder / run).resolve().parent != self._folder:

@@ -5,19 +5,27 @@ Shape suffixes: R = rows.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from mothtrap.behavior import counterfactuals, curves
+from mothtrap.behavior.attribution import METHODS, Attribution, Method, attribute
+from mothtrap.behavior.attribution_charts import attribution_chart
+from mothtrap.behavior.augmentation import Augmentation, augmentations
+from mothtrap.behavior.patching import Change, Patch, patched
+from mothtrap.behavior.pictures import PICTURES, checked
 from mothtrap.behavior.probing import Outcome
 from mothtrap.behavior.pruning import PruningCurve, pruning_curve
+from mothtrap.behavior.residual_charts import residual_chart
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
+from mothtrap.behavior.transformations import Kind
 from mothtrap.behavior.what_if import Answer, answer, table
-from mothtrap.core.errors import UnknownNameError
+from mothtrap.core.errors import ConfigError, UnknownNameError
 from mothtrap.core.findings import Finding, Findings
 from mothtrap.core.runs import RuleStatus
 from mothtrap.reader.plots import Chart
@@ -103,24 +111,101 @@ class ProbeReport:
         return curves.curve(self._subject, kind, column)
 
     def pruning_curve(self) -> PruningCurve:
-        """Return the score of a PyTorch module with more and more channels held at their mean.
+        """Return the score of a network with more and more channels held at their mean.
 
         Raises:
-            NotApplicable: the model is no PyTorch module with hidden layers.
+            NotApplicable: the model is not a network with hidden layers.
             NotEnoughData: there are too few rows.
         """
         return pruning_curve(self._subject)
 
-    def figure(self, kind: curves.Kind | Literal["pruning"], column: str = "") -> Chart:
-        """Return the result of `curve`, or of `pruning_curve`, as a chart.
+    def patch(self, change: Change, where: Finding | None = None) -> Patch:
+        """Try other answers for some rows, and accept them only if they help and harm nowhere.
+
+        The patch must lower the loss of the rows that it changes, and raise it in no segment. Half
+        of the held-out rows judge it.
 
         Args:
-            kind: "ice", "pdp", "ale", or "pruning".
-            column: name of a numeric column; not for "pruning".
+            change: function of rows and predictions that returns new predictions, such as those of
+                a simpler model or a rule.
+            where: a finding whose segment may change; None for all rows.
+
+        Returns:
+            The verdict, and the model with the patch as `predict`.
+
+        Raises:
+            ConfigError: the finding has no segment.
         """
-        if kind == "pruning":
-            return self.pruning_curve().chart()
-        return curves.chart(self.curve(kind, column))
+        segment = None
+        if where is not None:
+            segment = self._outcome.segments.get(where.fingerprint)
+            if segment is None:
+                raise ConfigError(f"{where.code} has no segment; pass where=None")
+        return patched(self._subject, change, segment)
+
+    def augmentations(
+        self, kind: Kind | None = None, *, trials: bool = True
+    ) -> tuple[Augmentation, ...]:
+        """Return transformations of training rows, tested on this model.
+
+        Only a finding about noise, a weak segment, or memorized rows asks for them; without one the
+        result is empty. A transformation is safe if the model and the nearest neighbors keep 90 %
+        of their correct answers. With training rows and `refit`, the model is trained with and
+        without the transformed rows.
+
+        Args:
+            kind: "image", "table", "sound", or "text"; by default by the shape of the rows.
+            trials: train the model anew.
+
+        Raises:
+            NotApplicable: the model predicts numbers, or the rows have no known kind.
+        """
+        return augmentations(self._subject, self.findings, kind, trials)
+
+    def attribution(self, method: Method, *rows: int) -> Attribution:
+        """Return the share of each input value in the answers of a PyTorch or Keras network.
+
+        Args:
+            method: "saliency" (size of the gradient), "integrated_gradients" (their sum is the
+                margin of the predicted class), or "grad_cam" (class activation maps).
+            *rows: indices of the rows in the probed data.
+
+        Raises:
+            NotApplicable: the model is no network, the method does not apply to it, or the maps
+                of "grad_cam" do not depend on the weights.
+            UnknownNameError: a row was not probed.
+        """
+        return attribute(self._subject, self._probed(rows), method)
+
+    def figure(self, kind: str, column: str = "", *, rows: Sequence[int] = ()) -> Chart:
+        """Return a picture of the model, or of its dependence on one column, as a chart.
+
+        Args:
+            kind: "ice", "pdp", or "ale" for a column; "residuals" (also by column), "quantiles",
+                "saliency", "integrated_gradients", "grad_cam", "latent", "latent_tsne", or
+                "pruning".
+            column: name of a column.
+            rows: indices of the rows to show, for the pictures of single rows.
+
+        Raises:
+            ConfigError: the kind does not exist.
+            NotApplicable: the model has no such picture.
+        """
+        if kind in ("ice", "pdp", "ale"):
+            return curves.chart(self.curve(cast(curves.Kind, kind), column))
+        checked([kind])
+        if kind == "residuals":
+            return residual_chart(self._subject, column)
+        if kind in METHODS and rows:
+            return attribution_chart(self._subject, cast(Method, kind), self._probed(rows))
+        return PICTURES[kind](self._subject)
+
+    def _probed(self, rows: Sequence[int]) -> npt.NDArray[np.int64]:
+        """Return the places of rows among those that were probed."""
+        place = {int(row): at for at, row in enumerate(self._subject.judged.rows_R)}
+        if unknown := [row for row in rows if row not in place]:
+            raise UnknownNameError(f"row {unknown[0]} was not probed")
+        return np.array([place[row] for row in rows], np.int64)
 
     def _row(self, row: int) -> Table:
         if not 0 <= row < len(self._everything):

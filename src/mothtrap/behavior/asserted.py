@@ -164,7 +164,7 @@ def _check(
             f"asserted: on_fail is {on_fail!r}; expected one of {', '.join(get_args(OnFail))}"
         )
     if (on_fail == "fallback") != (fallback is not None):
-        raise ConfigError('asserted: fallback=FUNCTION and on_fail="fallback" belong together')
+        raise ConfigError('asserted: fallback=FUNCTION and on_fail="fallback" need each other')
 
 
 def _in_words(broken: Sequence[Broken]) -> str:

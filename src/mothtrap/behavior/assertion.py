@@ -30,7 +30,7 @@ class Assertion:
     Attributes:
         code: capital letters and three digits.
         name: name of the function.
-        severity: severity of the finding where a prediction breaks it.
+        severity: severity of the finding if a prediction breaks it.
         check: called with the rows and their predictions; returns one bool per row, True where
             the assertion holds.
         correction: called with the rows and their predictions; returns better predictions.
@@ -91,7 +91,7 @@ class Assertion:
 def assertion(
     code: str, *, severity: Severity | Literal["error", "warning", "info"] = Severity.ERROR
 ) -> Callable[[Callable[..., Any]], Assertion]:
-    """Make an assertion of a function of rows and predictions.
+    """Turn a function of rows and predictions into an assertion.
 
     The function returns one bool per row, True where the prediction can be right. Its settings are
     keyword-only arguments with defaults. An argument `*, predict` receives the predict function.
@@ -107,15 +107,14 @@ def assertion(
 
     Args:
         code: two or more capital letters and three digits.
-        severity: severity of the finding where a prediction breaks the assertion.
+        severity: severity of the finding if a prediction breaks the assertion.
 
     Raises:
         ConfigError: the code or the function is not valid for an assertion.
     """
     if not isinstance(code, str) or not CODE.fullmatch(code):
         raise ConfigError(
-            f"the code of an assertion is capital letters and three digits, such as BEH901; got "
-            f"{code!r}"
+            f"an assertion code is capital letters and three digits, such as BEH901; got {code!r}"
         )
     found = Severity(severity)
 

@@ -1,4 +1,4 @@
-"""Probe of one assertion on held-out rows: how often predictions break it, and who they are."""
+"""Probe of one assertion on held-out rows: how often, and where, predictions break it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class AssertionHolds(Probe):
             features = segment[0].columns
             evidence["where"] = str(segment[0])
             text += (
-                f"; {percent(segment[1].inside, 1)} of those where {segment[0]}, elsewhere "
+                f"; {percent(segment[1].inside, 1)} of the rows where {segment[0]}, elsewhere "
                 f"{percent(segment[1].outside, 1)}"
             )
         severity = own.severity
@@ -127,7 +127,7 @@ def assertion_probes(assertions: Sequence[Assertion]) -> tuple[Probe, ...]:
         if not isinstance(each, Assertion):
             raise ConfigError(f"{each!r} is not an assertion; decorate it with @mothtrap.assertion")
         if each.code in found or each.code in taken:
-            raise ConfigError(f"the assertion {each.name} has the code {each.code}, which is taken")
+            raise ConfigError(f"the assertion {each.name} has the code {each.code}, already in use")
         made = type(
             each.name,
             (AssertionHolds,),

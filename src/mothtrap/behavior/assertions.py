@@ -85,7 +85,7 @@ def monotone(
 ) -> Assertion:
     """Return an assertion that the output does not fall (+) or rise (-) as a column grows.
 
-    The model is asked again for the first 32 rows of a call, with a larger value in the column.
+    The model predicts the first 32 rows of a call again, with a larger value in the column.
 
     Args:
         column: column of numbers.
@@ -109,7 +109,7 @@ def monotone(
         table = Table(X)
         values_R = table.column(column).number_R
         if values_R is None:
-            raise ConfigError(f"monotone: {column!r} holds no numbers")
+            raise ConfigError(f"monotone: {column!r} is not numeric")
         size = float(np.nanstd(values_R)) or float(np.abs(values_R).max()) or 1.0
 
         def larger(some: Any) -> Any:
@@ -132,12 +132,12 @@ def consistent_under(
     code: str = "BEH914",
     severity: Level = "error",
 ) -> Assertion:
-    """Return an assertion that a change of the rows leaves the predictions as they are.
+    """Return an assertion that a change of the rows does not change the predictions.
 
-    The model is asked again for the first 32 rows of a call.
+    The model predicts the changed version of the first 32 rows of a call, too.
 
     Args:
-        transform: takes rows and returns as many rows that mean the same.
+        transform: takes rows and returns the same number of equivalent rows.
         tolerance: largest change of a number; labels must stay equal.
         code: code of the finding.
         severity: severity of the finding.
@@ -190,12 +190,12 @@ def agrees_with(
 def stable_over_time(
     key: str, *, changes: float = 0.0, code: str = "BEH916", severity: Level = "warning"
 ) -> Assertion:
-    """Return an assertion that the prediction for one thing stays as it was in earlier calls.
+    """Return an assertion that the prediction for an object stays the same in later calls.
 
-    The last prediction of at most 100,000 keys is remembered. The first one of a key holds.
+    The last prediction of at most 100,000 keys is stored. The first prediction of a key passes.
 
     Args:
-        key: column that identifies the thing, such as a customer number.
+        key: column that identifies the object, such as a customer number.
         changes: largest change of a number; labels must be equal.
         code: code of the finding.
         severity: severity of the finding.

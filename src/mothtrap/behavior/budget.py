@@ -7,7 +7,7 @@ import time
 from mothtrap.core.errors import NotEnoughData
 
 SECONDS = 120.0
-"""Default time of a probe run; chosen by hand: a coffee."""
+"""Default time of a probe run; chosen by hand."""
 PREDICTIONS = 20_000_000
 """Default number of predicted rows; chosen by hand: 1,000 passes over 20,000 rows."""
 

@@ -134,3 +134,10 @@ def poisson_bound(count: int, p: float = 0.001) -> float:
     from scipy.special import gammaincinv
 
     return float(gammaincinv(count + 1, 1 - p))
+
+
+def share_bound(count: int, trials: int, p: float = 0.005) -> float:
+    """Return a lower bound of a share, given a count of successes (Clopper and Pearson, 1934)."""
+    from scipy.special import betaincinv
+
+    return 0.0 if count <= 0 else float(betaincinv(count, trials - count + 1, p))

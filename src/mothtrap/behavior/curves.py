@@ -57,7 +57,7 @@ def curve(subject: Subject, kind: Kind, name: str) -> Curve:
         raise UnknownNameError(f"no column {name!r}{nearest(name, subject.table.names)}")
     column = subject.table.column(name)
     if not column.is_number or not len(column.known_R):
-        raise ConfigError(f"{name} holds no numbers; curves are drawn over numbers")
+        raise ConfigError(f"{name} is not numeric; a curve needs a numeric column")
     if kind == "ale":
         grid_G, effect_G = accumulated(subject, name)
         return Curve(kind=kind, column=name, grid_G=grid_G, output_G=effect_G)

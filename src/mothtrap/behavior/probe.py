@@ -34,6 +34,7 @@ class Suspicion:
         evidence: numbers behind the message.
         severity: None for that of the probe.
         fixes: advice for this case, before that of the docstring.
+        code: advice with code for this case, after that of the docstring.
         exact: the finding is a relation that must hold: it counts with few rows, too.
     """
 
@@ -45,6 +46,7 @@ class Suspicion:
     evidence: dict[str, EvidenceValue] = dataclasses.field(default_factory=dict)
     severity: Severity | None = None
     fixes: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
     exact: bool = False
 
 
@@ -112,7 +114,7 @@ class Probe(Documented, abc.ABC):
             message=suspicion.message,
             evidence={key: _plain(value) for key, value in evidence.items()},
             why=doc.why,
-            fixes=tuple(dict.fromkeys([*suspicion.fixes, *doc.fixes_for(())])),
+            fixes=tuple(dict.fromkeys([*suspicion.fixes, *doc.fixes_for(()), *suspicion.code])),
             fingerprint=identity(self.code, where or "\0".join(layers)),
         )
 

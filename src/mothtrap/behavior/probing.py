@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from mothtrap.behavior.confirm import benjamini_hochberg
 from mothtrap.behavior.probe import Probe, Suspicion
+from mothtrap.behavior.segments import Segment
 from mothtrap.behavior.subject import Subject
 from mothtrap.behavior.table import Table
 from mothtrap.core.error_texts import in_one_line
@@ -33,6 +34,7 @@ class Outcome:
     Attributes:
         findings: the worst first, at most `MAX_FINDINGS`.
         rows: by fingerprint of a finding, the indices of its rows in the data that were given.
+        segments: by fingerprint of a finding, its segment.
         statuses: state of each probe, with the reason where it could not look.
         left_out: confirmed findings beyond the most that are reported.
         failures: tracebacks of probes that failed, by code.
@@ -40,6 +42,7 @@ class Outcome:
 
     findings: tuple[Finding, ...]
     rows: dict[str, npt.NDArray[np.int64]]
+    segments: dict[str, Segment]
     statuses: tuple[RuleStatus, ...]
     left_out: int
     failures: dict[str, str]
@@ -79,9 +82,13 @@ def run_probes(subject: Subject, probes: Sequence[Probe], everything: Table) -> 
     confirmed = _confirmed(proposed)
     few = len(subject.judged) < FEW_ROWS
     found: list[tuple[Finding, npt.NDArray[np.int64]]] = []
+    segments: dict[str, Segment] = {}
     for probe, suspicion in confirmed:
         rows = _rows(suspicion, everything)
-        found.append((probe.finding(suspicion, rows.tolist(), few=few), rows))
+        finding = probe.finding(suspicion, rows.tolist(), few=few)
+        found.append((finding, rows))
+        if suspicion.segment is not None:
+            segments.setdefault(finding.fingerprint, suspicion.segment)
     once: dict[str, tuple[Finding, npt.NDArray[np.int64]]] = {}
     for finding, rows in found:
         once.setdefault(finding.fingerprint, (finding, rows))
@@ -90,6 +97,7 @@ def run_probes(subject: Subject, probes: Sequence[Probe], everything: Table) -> 
     return Outcome(
         findings=tuple(finding for finding, _ in shown),
         rows={finding.fingerprint: rows for finding, rows in shown if len(rows)},
+        segments=segments,
         statuses=_with_findings(states, [finding for finding, _ in shown]),
         left_out=len(ordered) - len(shown),
         failures=failures,

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from mothtrap.behavior.inside import questions
 from mothtrap.behavior.subject import Judged, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.reader.plots import SCHEMA, Chart
@@ -83,11 +84,12 @@ def pruning_curve(subject: Subject) -> PruningCurve:
     """
     units = subject.options.units
     if units is None:
-        raise NotApplicable("the model is not a PyTorch module")
+        raise NotApplicable("the model is not a PyTorch or Keras network")
     if len(subject.judged) < LEAST_ROWS:
         raise NotEnoughData(f"needs {LEAST_ROWS} rows, has {len(subject.judged)}")
     fit = np.flatnonzero(subject.propose_R)
-    layers = units.importance(subject.table.take(fit).data)
+    with questions(subject, len(fit)):
+        layers = units.importance(subject.table.take(fit).data)
     count = sum(len(each) for each in layers)
     if not count:
         raise NotApplicable("the network has no hidden layer")

@@ -71,7 +71,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
             values = np.stack([1 - values, values], axis=1)
         if values.ndim != 2 or values.shape[1] != len(self.classes):
             raise ConfigError(
-                f"the model answered with the shape {given.shape}; expected "
+                f"the model returned predictions of shape {given.shape}; expected "
                 f"(rows, {len(self.classes)}), one column for each class"
             )
         return values
@@ -116,20 +116,20 @@ def read(answer: Any, y: Any, task: str | None = None, classes: Sequence[Any] = 
     given, targets = np.asarray(answer), np.asarray(y)
     if len(given) != len(targets):
         raise ConfigError(
-            f"the model answered {len(given):,} rows, but {len(targets):,} targets were given; "
-            "predict must return one answer for each row"
+            f"the model returned {len(given):,} predictions for {len(targets):,} targets; "
+            "predict must return one prediction per row"
         )
     if given.ndim > 1 and given.shape[-1] == 1:
         given = given[..., 0]
     if given.ndim > 2:
         raise ConfigError(
-            f"the model answered with the shape {given.shape}; expected (rows,) or (rows, classes)"
+            f"the model returned the shape {given.shape}; expected (rows,) or (rows, classes)"
         )
     if given.ndim == 2:
         return _of_columns(given, targets, classes)
     if task == "regression" or (task is None and not _are_classes(given, targets)):
         if targets.dtype.kind not in "biuf":
-            raise ConfigError("the targets are no numbers, but the model predicts numbers")
+            raise ConfigError("the targets are not numbers, but the model predicts numbers")
         return Reading(form="numbers")
     labels = tuple(classes) or tuple(np.unique(targets).tolist())
     if given.dtype.kind in "OSUbiu" or _all_labels(given, labels):
@@ -137,7 +137,7 @@ def read(answer: Any, y: Any, task: str | None = None, classes: Sequence[Any] = 
         return Reading(form="labels", classes=tuple(found.values()))
     if len(labels) > 2:
         raise ConfigError(
-            f"the model answers with one number a row, but there are {len(labels)} classes; "
+            f"the model returns one number per row, but there are {len(labels)} classes; "
             "pass a function that returns probabilities (rows, classes), or labels"
         )
     labels = labels if len(labels) == 2 else (0, 1)
@@ -151,7 +151,7 @@ def _of_columns(given: npt.NDArray[Any], targets: npt.NDArray[Any], classes: Any
     if len(labels) != count:
         if targets.dtype.kind not in "biu" or targets.min() < 0 or targets.max() >= count:
             raise ConfigError(
-                f"the model answers with {count} columns, but there are {len(labels)} classes; "
+                f"the model returns {count} columns, but there are {len(labels)} classes; "
                 "name them in the order of the columns: classes=[...]"
             )
         labels = tuple(range(count))

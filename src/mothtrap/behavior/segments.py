@@ -62,6 +62,19 @@ class Literal:
             return np.asarray(column.code_R == known.get(self.level, -2))
         return column.missing_R
 
+    def as_code(self) -> str:
+        """Return the condition as text for `DataFrame.eval` of pandas."""
+        name = self.column if self.column.isidentifier() else f"`{self.column}`"
+        if self.level is not None:
+            return f"{name} == {self.level!r}"
+        if self.low is None and self.high is None:
+            return f"{name}.isna()"
+        if self.low == self.high:
+            return f"{name} == {float(self.low or 0)!r}"
+        bounds = [] if self.low is None else [f"{name} >= {float(self.low)!r}"]
+        bounds += [] if self.high is None else [f"{name} < {float(self.high)!r}"]
+        return " and ".join(bounds)
+
     def __str__(self) -> str:
         name = self.column
         if self.level is not None:
@@ -95,6 +108,10 @@ class Segment:
     def columns(self) -> tuple[str, ...]:
         """The columns of the literals."""
         return tuple(dict.fromkeys(literal.column for literal in self.literals))
+
+    def as_code(self) -> str:
+        """Return the conditions as text for `DataFrame.eval` of pandas."""
+        return " and ".join(literal.as_code() for literal in self.literals)
 
     def __str__(self) -> str:
         return " and ".join(map(str, self.literals))

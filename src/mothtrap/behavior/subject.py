@@ -18,9 +18,10 @@ from mothtrap.behavior.budget import Budget
 from mothtrap.behavior.confirm import split_halves
 from mothtrap.behavior.reading import Floats, Loss, Reading
 from mothtrap.behavior.table import Table
+from mothtrap.core.audited import AuditedFile, Origin
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.errors import NotApplicable
-from mothtrap.core.wrapped_models import HiddenUnits
+from mothtrap.core.wrapped_models import HiddenUnits, Network
 
 Predict = Callable[[Any], Any]
 Refit = Callable[[Any, Any], Predict]
@@ -43,6 +44,9 @@ class Options:
         refit: fits the model anew on given rows and targets; None where that is not possible.
         loss: the user's own loss of each row; None for the usual one.
         units: hidden channels of a network; None where they cannot be masked.
+        network: outputs and gradients of a network; None for other models.
+        files: the files of model and data; empty where they are not known.
+        origin: the training run that logged the model file; None where it is not known.
     """
 
     monotone: Mapping[str, int] = field(default_factory=dict)
@@ -51,6 +55,9 @@ class Options:
     refit: Refit | None = None
     loss: Loss | None = None
     units: HiddenUnits | None = None
+    network: Network | None = None
+    files: Sequence[AuditedFile] = ()
+    origin: Origin | None = None
 
 
 class Refused(NotApplicable):
@@ -178,6 +185,11 @@ class Subject:
         """Return a generator of random numbers that depends on the seed and a name only."""
         return np.random.default_rng([self.seed, zlib.crc32(name.encode())])
 
+    @property
+    def model(self) -> Predict:
+        """The model's own function, which no budget limits."""
+        return self._predict
+
     def ask(self, table: Table) -> Floats:
         """Return the model's answers as numbers, (R, K) or (R, 1); raises as `answer`."""
         return self.reading.scores(self.answer(table))
@@ -199,7 +211,7 @@ class Subject:
                 return self._predict(table.data)
         except Exception as err:  # whatever the model raises
             rows = f"{len(table)} row{'s' * (len(table) != 1)}"
-            raise Refused(f"the model refused {rows}: {in_one_line(err)}") from err
+            raise Refused(f"the model failed on {rows}: {in_one_line(err)}") from err
 
     def output(self, scores: Floats) -> Floats:
         """Return one number for each row (R,): the prediction, or the probability of class 1.

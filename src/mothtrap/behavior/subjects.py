@@ -25,8 +25,9 @@ from mothtrap.behavior.subject import (
     Subject,
 )
 from mothtrap.behavior.table import Table
+from mothtrap.core.audited import AuditedFile, Origin
 from mothtrap.core.errors import ConfigError, MissingExtraError, nearest
-from mothtrap.core.wrapped_models import HiddenUnits
+from mothtrap.core.wrapped_models import HiddenUnits, Network
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +42,9 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     loss: Loss | None = None
     refit: Refit | None = None
     units: HiddenUnits | None = None
+    network: Network | None = None
+    files: Sequence[AuditedFile] = ()
+    origin: Origin | None = None
     budget_s: float = SECONDS
     predictions: int = PREDICTIONS
     seed: int = 0
@@ -84,6 +88,9 @@ def make_subject(
         time_R=_times(request.time, everything, rows_R),
         refit=request.refit,
         units=request.units,
+        network=request.network,
+        files=request.files,
+        origin=request.origin,
         loss=loss,
     )
     trained = None
@@ -137,7 +144,7 @@ def _judged(
     fine_R = np.isfinite(scores).all(axis=1)
     fine_R &= np.isfinite(targets) if reading.is_regression else targets >= 0
     if not fine_R.any():
-        raise ConfigError("the model answers no row with a finite number for a known target")
+        raise ConfigError("no row has both a finite prediction and a known target")
     if fine_R.all():
         return Judged(table, targets, scores, reading, rows_R, loss)
     return Judged(

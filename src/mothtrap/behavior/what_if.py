@@ -57,7 +57,7 @@ def changed(row: Table, name: str, change: Any) -> Any:
         return change
     column = row.column(name)
     if column.number_R is None:
-        raise ConfigError(f"{name} is no number: {change!r} cannot be applied; give a value")
+        raise ConfigError(f"{name} is not a number, so {change!r} cannot be applied; pass a value")
     new = float(column.number_R[0]) * (1 + float(relative[1]) / 100)
     given = np.asarray(column.given_R)
     return round(new) if given.dtype.kind in "iu" else new

@@ -1,4 +1,4 @@
-"""Rows of arrays in memory, as data sets of a check."""
+"""Rows of arrays in memory, as datasets of a check."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class ArraySet:
     """Rows of arrays; see `checks.subject.DataSet`.
 
     Args:
-        inputs: arrays with one row per sample.
-        targets: one row per sample; None for none. Vectors with a single 1 become class numbers.
-        role: purpose of the rows.
-        name: for messages.
-        location: `file:line` that gave the arrays.
-        rows: indices of the part that has this role; None = all.
-        base: number of the arrays that the rows lie in; parts of one have the same number.
+        inputs: Arrays with one row per sample.
+        targets: One row per sample; None for none. One-hot vectors become class numbers.
+        role: Purpose of the rows.
+        name: Name for messages.
+        location: `file:line` that passed the arrays.
+        rows: Indices of the part that has this role; None = all.
+        base: Number of the arrays that contain the rows; parts of one have the same number.
     """
 
     def __init__(
@@ -41,6 +41,7 @@ class ArraySet:
         self.role: Literal["train", "evaluation"] = role
         self.size: int | None = len(self._rows)
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(self) if base is None else base
         self.places: Sequence[int] | None = self._rows if rows is not None else None
@@ -56,7 +57,7 @@ class ArraySet:
 
 
 def class_numbers(targets: Array | None) -> Array | None:
-    """Return the class number of each row of vectors with a single 1; other targets as they are."""
+    """Return the class number of each one-hot row; other targets are returned unchanged."""
     if (
         targets is None
         or targets.ndim != 2

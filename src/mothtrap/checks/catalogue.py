@@ -1,4 +1,4 @@
-"""The checks that exist: one per file of `proofs`, `data`, and `baselines`."""
+"""All checks: one per file of `proofs`, `data`, and `baselines`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Base of all checks: a rule that makes an experiment, and is judged by its result."""
+"""Base of all checks. A check is a rule that runs an experiment and evaluates its result."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from mothtrap.core.window import Window
 class Check(Rule):
     """Base of all checks; a subclass is a frozen dataclass whose fields are thresholds.
 
-    Like a rule, a check has a docstring that is its documentation and a file that names it.
-    `run` makes the experiment; its result is a fact of the run, and `check` turns that fact
-    into findings. So a check appears wherever a rule does.
+    Like a rule, a check is documented by its docstring and named after its file. `run` runs the
+    experiment. The result is a fact of the run, and `check` turns this fact into findings, so a
+    check appears wherever a rule does.
 
     Attributes:
-        uses: sources without which the check cannot run.
-        passed: what is proved if nothing is found, in a few words.
-        costs: the order of checks: those that take less time come first.
+        uses: Sources without which the check cannot run.
+        passed: What is proved if nothing is found, in a few words.
+        costs: Order of checks: checks that take less time come first.
     """
 
     uses: ClassVar[tuple[Source, ...]] = ()
@@ -41,21 +41,21 @@ class Check(Rule):
 
     @abc.abstractmethod
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Make the experiment.
+        """Run the experiment.
 
         Yields:
             Faults; nothing if the check could decide and all is well.
 
         Raises:
-            NotEnoughData: the check applies, but there is too little data or time.
-            NotApplicable: the check does not apply to this script.
+            NotEnoughData: The check applies, but there is too little data or time.
+            NotApplicable: The check does not apply to this script.
         """
 
     def check(self, window: Window) -> list[Finding]:
-        """Return the findings of the result that the window holds."""
+        """Return the findings of the result in the window."""
         result = next((one for one in window.seen(CheckResult) if one.code == self.code), None)
         if result is None:
-            raise NotApplicable("only `mothtrap check` makes this test")
+            raise NotApplicable("only `mothtrap check` runs this test")
         if result.state == "not_applicable":
             raise NotApplicable(result.reason)
         if result.state != "done":
@@ -63,7 +63,7 @@ class Check(Rule):
         return [self._shown_in(window, found) for found in result.found]
 
     def _shown_in(self, window: Window, found: Finding) -> Finding:
-        """Return a finding of the result with the advice for the framework that trains."""
+        """Return a finding of the result, with fixes for the framework that trains."""
         return msgspec.structs.replace(
             found,
             detected_step=max(window.last_step, found.step),
@@ -73,12 +73,12 @@ class Check(Rule):
 
 
 def result_of(check: Check, subject: Subject, step: int) -> CheckResult:
-    """Run a check and return its result; an error of the check is a result, too.
+    """Run a check and return its result; an error in the check is a result, too.
 
     Args:
-        check: the check.
-        subject: what it looks at.
-        step: the step at which the script is held.
+        check: The check.
+        subject: The script under test.
+        step: The step at which the script is held.
     """
     began = time.monotonic()
     lacking = [subject.missing[source] for source in check.uses if source in subject.missing]
@@ -102,6 +102,7 @@ def result_of(check: Check, subject: Subject, step: int) -> CheckResult:
         found=found,
         figures=dict(subject.figures),
         layers=tuple(subject.layers),
+        learned=tuple(subject.learned),
         seconds=time.monotonic() - began,
     )
 

@@ -1,4 +1,4 @@
-"""Tables that `fit` of scikit-learn, XGBoost, or LightGBM received, as subjects of checks."""
+"""Tables passed to `fit` of scikit-learn, XGBoost, or LightGBM, as subjects of checks."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.subject import Array, Subject
 from mothtrap.core.facts.checks import CheckResult
 
-NO_STEP = "the script fits a model as a whole: there is no training step to repeat"
+NO_STEP = "the script fits a model in one call, so there is no training step to repeat"
 CHECK_SHARE = 0.5
-"""Share of the time left that one check gets while others wait; chosen by hand."""
+"""Share of the remaining time that one check gets while others wait; chosen by hand."""
 MAX_VALUES = 50_000_000
-"""Values of a table that is kept (400 MB); chosen by hand."""
+"""Most values of a table that is kept (400 MB); chosen by hand."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class FittedTable:
-    """A table that a model was fitted to, or evaluated on.
+    """A table that a model was fitted to or evaluated on.
 
     Attributes:
-        x: rows, as the script gave them: an array, a data frame, or a sparse matrix.
-        y: targets; None for none.
-        role: purpose of the rows.
-        task: of the model; empty if it is not known.
-        model: class of the model.
+        x: Rows as the script passed them: an array, a data frame, or a sparse matrix.
+        y: Targets; None for none.
+        role: Purpose of the rows.
+        task: Task of the model; empty if unknown.
+        model: Class of the model.
         location: `file:line` of the call.
-        direct: the script itself made the call; otherwise another model, as a search does.
+        direct: True if the script itself made the call, not another model such as a search.
     """
 
     x: Any
@@ -45,7 +45,7 @@ class FittedTable:
 
 
 class TablesSeen:
-    """Tables of a script, until its checks are made."""
+    """Tables of a script, kept until its checks run."""
 
     def __init__(self) -> None:
         self._tables: list[FittedTable] = []
@@ -56,12 +56,12 @@ class TablesSeen:
         return any(table.role == "train" for table in self._tables)
 
     def take(self, table: FittedTable) -> None:
-        """Keep a table unless it is known."""
+        """Keep a table unless it is already kept."""
         if not any(one.x is table.x and one.role == table.role for one in self._tables):
             self._tables.append(table)
 
     def results(self, checks: Sequence[Check], seconds: float) -> list[CheckResult]:
-        """Make the checks of data on the table of the largest fit, and the evaluations."""
+        """Run the checks of data on the table of the largest fit, and on the evaluation tables."""
         until = time.monotonic() + seconds
         subject = self._subject()
         found = []
@@ -96,13 +96,13 @@ class TablesSeen:
 
 
 class _Codes:
-    """Numbers for texts, the same in all tables of a script."""
+    """Numbers for strings, the same in all tables of a script."""
 
     def __init__(self) -> None:
         self._known: dict[str, int] = {}
 
     def table(self, given: FittedTable) -> ArraySet | None:
-        """Return a data set; None for a table that cannot be read."""
+        """Return a dataset; None if a table cannot be read."""
         x = self._numbers(given.x)
         if x is None or not len(x) or x.size > MAX_VALUES:
             return None
@@ -128,7 +128,7 @@ class _Codes:
         return self._plain(found) if found.ndim else None
 
     def _plain(self, array: Array) -> Array:
-        """Return numbers; texts get one each."""
+        """Return numbers; each string gets a number."""
         if array.dtype.kind in "biuf":
             return array
         texts = [str(one) for one in array.reshape(-1)]

@@ -1,4 +1,4 @@
-"""Time limit of a check that is made in the process of the script."""
+"""Time limit of a check that runs in the process of the script."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import contextmanager
 
 
 class TooLong(BaseException):
-    """The time of a block is over; no error of the block, so that nothing there handles it."""
+    """The time of a block is over. It is no `Exception`, so that the block does not handle it."""
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
     """Interrupt a block after some time.
 
-    The block is not interrupted in a thread, or on a system without alarms.
+    A block is not interrupted in a thread, or on a system without alarms.
 
     Raises:
-        TooLong: the block did not end in time.
+        TooLong: The block did not end in time.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "SIGALRM"):
         yield

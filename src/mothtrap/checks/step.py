@@ -27,9 +27,11 @@ class Change:
         targets: `permuted` gives each row the target of the next one.
         rows: only these rows of the batch, repeated up to its size.
         rate: factor of all learning rates.
+        sweep: further factor, which is multiplied by itself after each step.
         regularized: False switches weight decay off and dropout to evaluation mode.
         scheduled: False keeps the learning rate of the recorded step.
         adam: replace the optimizer by Adam with a learning rate of 0.001.
+        predictions: `free` trains the outputs of the model in the place of its weights.
         batches: batches that are used in turn; 1 repeats one batch.
     """
 
@@ -37,9 +39,11 @@ class Change:
     targets: Literal["", "permuted"] = ""
     rows: tuple[int, ...] = ()
     rate: float = 1.0
+    sweep: float = 1.0
     regularized: bool = True
     scheduled: bool = True
     adam: bool = False
+    predictions: Literal["", "free"] = ""
     batches: int = 1
 
 
@@ -209,6 +213,9 @@ class Forward(Protocol):
             double: compute in float64, without autocast.
         """
 
+    def exact_outputs(self) -> tuple[Array, ...]:
+        """Return the outputs in evaluation mode, computed in float64 without autocast."""
+
     def directional(self, seed: int) -> tuple[float, float, float]:
         """Compare the derivative of the model along a random direction, in float64.
 
@@ -230,11 +237,18 @@ class Step(Protocol):
         parameters: those that require a gradient.
         loaded: weights were loaded from a file before the step.
         watched: watched steps.
+        target: target of the first loss call of the recorded step, whose inputs `forward` has; None
+            if it is not known.
+        rates: the largest learning rate of each watched step; empty if they are not known.
+        peak_rate: the largest learning rate that the schedule is known to reach; 0 if none is.
     """
 
     number: int
     forward: Forward | None
     loss: LossSeen | None
+    target: Array | None
+    rates: Sequence[float]
+    peak_rate: float
     parameters: Sequence[ParameterSeen]
     loaded: bool
     watched: int

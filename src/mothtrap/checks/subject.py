@@ -1,34 +1,39 @@
-"""The training script under test, as checks see it: its data sets, batches, and one step."""
+"""The training script under test, as checks see it: its datasets, batches, and one step."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import numpy.typing as npt
 
 from mothtrap.checks.step import Forward, Step
+from mothtrap.core.contracts import Entry
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.checks import LayerRow
+
+if TYPE_CHECKING:
+    from mothtrap.checks.part_seen import PartSeen
+    from mothtrap.checks.resumed import Resumed
 
 Array = npt.NDArray[Any]
 Source = Literal["step", "trials", "datasets"]
 """Parts of a subject that may be missing: one recorded step as a function, the script's own
-loop repeated from that step, and its data sets."""
+loop repeated from that step, and its datasets."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rows:
-    """Samples of a data set.
+    """Samples of a dataset.
 
     Attributes:
         indices: of the samples, in the order asked for; samples that could not be read are
             left out here and below.
         inputs: one array per input, with one row per sample. An array has the dtype `object`
             if the samples differ in shape.
-        targets: one row per sample; None for a data set without targets.
+        targets: one row per sample; None for a dataset without targets.
     """
 
     indices: tuple[int, ...]
@@ -37,7 +42,7 @@ class Rows:
 
 
 class DataSet(Protocol):
-    """A data set that a loader of the script read in the watched steps.
+    """A dataset that a loader of the script read in the watched steps.
 
     Attributes:
         name: the variable or class, for messages.
@@ -47,8 +52,8 @@ class DataSet(Protocol):
         drawn: indices drawn in the watched steps, in order; empty if not known.
         random: reading one sample twice gives different values (augmentation).
         shuffled: its loader draws samples in random order.
-        base: number of the data set that the samples lie in; parts of one have the same number.
-        places: index of each sample in that data set; None = the same index.
+        base: number of the dataset that the samples lie in; parts of one have the same number.
+        places: index of each sample in that dataset; None = the same index.
     """
 
     name: str
@@ -60,6 +65,10 @@ class DataSet(Protocol):
     shuffled: bool
     base: int
     places: Sequence[int] | None
+
+    @property
+    def handed(self) -> Sequence[Rows]:
+        """Rows of each watched batch, as the loader handed them over; empty if not known."""
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index; stop at `deadline` (monotonic seconds) with those read so far.
@@ -81,6 +90,9 @@ class Subject:
         task: `classes` for integer targets of a classification loss, `numbers` for regression.
         missing: why a source is not available, in one sentence.
         deadline: monotonic seconds at which the check's time ends.
+        part: how the one part of the script ran that is checked; None without one.
+        resume: runs the script until its checkpoint, and resumes it; None if it is not known how.
+        sources: the data sets that feed training, as rows of the table of layers.
         figures: numbers that a check adds to its result; kept in the run as scalars.
     """
 
@@ -89,8 +101,12 @@ class Subject:
     task: Literal["classes", "numbers", ""] = ""
     missing: Mapping[Source, str] = field(default_factory=dict)
     deadline: float = float("inf")
+    part: PartSeen | None = None
+    resume: Callable[[], Resumed] | None = None
+    sources: Sequence[LayerRow] = ()
     figures: dict[str, float] = field(default_factory=dict)
     layers: list[LayerRow] = field(default_factory=list)
+    learned: list[Entry] = field(default_factory=list)
 
     @property
     def left_s(self) -> float:
@@ -120,5 +136,5 @@ class Subject:
         return self.step.forward
 
     def of(self, role: Literal["train", "evaluation"]) -> tuple[DataSet, ...]:
-        """Return the data sets of a role."""
+        """Return the datasets of a role."""
         return tuple(one for one in self.datasets if one.role == role)

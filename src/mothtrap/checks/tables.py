@@ -1,4 +1,4 @@
-"""Samples of a data set as checks compare them: digests, columns, class numbers."""
+"""Samples of a dataset in the forms that checks compare: digests, columns, class numbers."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from mothtrap.checks.subject import Array, DataSet, Rows, Subject
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 
 MAX_ROWS = 20_000
-"""Most samples that a check reads of a data set; a larger one is sampled. Chosen by hand."""
+"""Most samples that a check reads of a dataset; a larger one is sampled. Chosen by hand."""
 MAX_BYTES = 2**28
-"""Most memory for the samples of a data set; chosen by hand."""
+"""Most memory for the samples of a dataset; chosen by hand."""
 READ_S = 10.0
-"""Longest time for which a check reads one data set; chosen by hand."""
+"""Longest time for which a check reads one dataset; chosen by hand."""
 CHUNK = 256
 MAX_COLUMNS = 500
-"""Most columns of a table; wider samples are pictures or signals. Chosen by hand."""
+"""Most columns of a table; wider samples are images or signals. Chosen by hand."""
 MAX_CLASSES = 1000
 """Most distinct class numbers; more are identifiers. Chosen by hand."""
 GRID = 8
-"""Side to which pictures are averaged for simple models; chosen by hand."""
+"""Side to which images are averaged for simple models; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,9 +33,9 @@ class Digested:
 
     Attributes:
         indices: of the samples, in the order read.
-        digests: one per sample; samples whose values are all equal, such as blank pictures, have
+        digests: one per sample; samples whose values are all equal, such as blank images, have
             an empty digest.
-        targets: one row per sample; None for a data set without targets.
+        targets: one row per sample; None for a dataset without targets.
     """
 
     indices: tuple[int, ...]
@@ -44,26 +44,26 @@ class Digested:
 
 
 def training_set(subject: Subject) -> DataSet:
-    """Return the largest data set of training.
+    """Return the largest training dataset.
 
     Raises:
         NotEnoughData: there is none.
     """
     found = subject.of("train")
     if not found:
-        raise NotEnoughData("no data set of training was seen")
+        raise NotEnoughData("no training dataset was recorded")
     return max(found, key=lambda one: one.size or 0)
 
 
 def evaluation_sets(subject: Subject) -> tuple[DataSet, ...]:
-    """Return the data sets of evaluation.
+    """Return the evaluation datasets.
 
     Raises:
         NotEnoughData: there is none.
     """
     found = subject.of("evaluation")
     if not found:
-        raise NotEnoughData("no data set of evaluation was seen")
+        raise NotEnoughData("no evaluation dataset was recorded")
     return found
 
 
@@ -78,17 +78,17 @@ def read(dataset: DataSet, subject: Subject, most: int = MAX_ROWS) -> Rows:
 def digested(dataset: DataSet, subject: Subject) -> Digested:
     """Read samples in parts, and keep digests in the place of inputs."""
     indices: list[int] = []
-    digests: list[bytes] = []
+    keys: list[bytes] = []
     targets: list[Array] = []
     for rows in _parts(dataset, subject):
         indices += rows.indices
-        digests += _digests(rows)
+        keys += digests(rows)
         if rows.targets is not None and rows.targets.dtype.kind in "biuf":
             targets.append(rows.targets)
     shapes = {array.shape[1:] for array in targets}
     whole = len(shapes) == 1 and sum(map(len, targets)) == len(indices)
     joined = np.concatenate(targets) if whole else None
-    return Digested(indices=tuple(indices), digests=tuple(digests), targets=joined)
+    return Digested(indices=tuple(indices), digests=tuple(keys), targets=joined)
 
 
 def _parts(dataset: DataSet, subject: Subject) -> Iterator[Rows]:
@@ -118,7 +118,8 @@ def _bytes(array: Array) -> int:
     return int(array.nbytes)
 
 
-def _digests(rows: Rows) -> Iterator[bytes]:
+def digests(rows: Rows) -> Iterator[bytes]:
+    """Yield a digest of the inputs of each row; an empty one if all of its values are equal."""
     for place in range(len(rows.indices)):
         parts = [np.asarray(array[place]) for array in rows.inputs]
         if all(part.size == 0 or bool((part == part.flat[0]).all()) for part in parts) and any(
@@ -135,7 +136,7 @@ def _digests(rows: Rows) -> Iterator[bytes]:
 
 
 def columns(rows: Rows) -> Array | None:
-    """Return the inputs as a table, float64 of shape (rows, columns); None if they are none.
+    """Return the inputs as a table, float64 of shape (rows, columns); None if they are not a table.
 
     Samples of a table are numbers or vectors of numbers, with at most `MAX_COLUMNS` together.
     """
@@ -149,17 +150,17 @@ def columns(rows: Rows) -> Array | None:
 def features(rows: Rows) -> Array:
     """Return numbers for a simple model, float64 of shape (rows, features).
 
-    Pictures that have more than `MAX_COLUMNS` values are averaged to `GRID` x `GRID`.
+    Images that have more than `MAX_COLUMNS` values are averaged to `GRID` x `GRID`.
 
     Raises:
-        NotApplicable: the inputs are neither a table nor pictures.
+        NotApplicable: the inputs are neither a table nor images.
     """
     table = columns(rows)
     if table is not None:
         return table
     arrays = [array for array in rows.inputs if array.dtype.kind in "biuf"]
     if len(arrays) != 1 or len(rows.inputs) != 1 or arrays[0].ndim < 3:
-        raise NotApplicable("the inputs are neither a table nor pictures")
+        raise NotApplicable("the inputs are neither a table nor images")
     flat = arrays[0].reshape(len(arrays[0]), -1)
     if flat.shape[1] > MAX_COLUMNS:
         flat = _averaged(arrays[0]).reshape(len(flat), -1)
@@ -184,7 +185,7 @@ def classes(targets: Array | None, subject: Subject) -> Array:
     """Return the class number of each row, int64 of shape (rows,).
 
     Raises:
-        NotApplicable: the targets are no class numbers.
+        NotApplicable: the targets are not class numbers.
     """
     flat = None if targets is None else _one_number_each(targets)
     if flat is not None and subject.task != "numbers" and flat.size:
@@ -193,18 +194,18 @@ def classes(targets: Array | None, subject: Subject) -> Array:
         known = subject.task == "classes" or distinct.size <= max(2, len(flat) // 10)
         if (whole and known) or (flat.dtype.kind == "f" and set(distinct.tolist()) <= {0.0, 1.0}):
             return flat.astype(np.int64)
-    raise NotApplicable("the targets of the data set are no class numbers")
+    raise NotApplicable("the targets of the dataset are not class numbers")
 
 
 def numbers(targets: Array | None, subject: Subject) -> Array:
     """Return the number that each row is to predict, float64 of shape (rows,).
 
     Raises:
-        NotApplicable: the targets are no numbers.
+        NotApplicable: the targets are not numbers.
     """
     flat = None if targets is None else _one_number_each(targets)
     if flat is None or subject.task != "numbers":
-        raise NotApplicable("the targets of the data set are neither class numbers nor numbers")
+        raise NotApplicable("the targets of the dataset are neither class numbers nor numbers")
     return flat.astype(float)
 
 

@@ -32,7 +32,7 @@ def main(context: click.Context, verbose: bool) -> None:
 
     \b
     mothtrap run train.py    run a script, unchanged, and watch it
-    mothtrap show            what was found in the latest run
-    mothtrap rule STR701     what a finding means
+    mothtrap show            show the findings of the latest run
+    mothtrap rule STR701     explain a finding
     """
     context.obj = verbose

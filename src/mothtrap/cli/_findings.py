@@ -50,7 +50,7 @@ all_option = click.option(
 
 
 def fail_on_option(default: str | None) -> Callable[[Command], Command]:
-    """The option that says from which severity on the exit code is 1."""
+    """Return the option `--fail-on`: the lowest severity that gives exit code 1."""
     return click.option(
         "--fail-on",
         type=click.Choice(["error", "warning", "info", NEVER]),
@@ -61,7 +61,7 @@ def fail_on_option(default: str | None) -> Callable[[Command], Command]:
 
 
 def read(baseline: str | None) -> Baseline | None:
-    """Read the baseline that was asked for, if any."""
+    """Read the requested baseline, if any."""
     from mothtrap.report.baseline import read_baseline
 
     return read_baseline(Path(baseline)) if baseline else None
@@ -70,7 +70,7 @@ def read(baseline: str | None) -> Baseline | None:
 def show(
     summary: RunSummary, form: str, *, everything: bool = False, record: RunRecord | None = None
 ) -> None:
-    """Print what was found in one of the formats.
+    """Print the findings in one of the formats.
 
     Args:
         summary: of the run.
@@ -98,7 +98,7 @@ def show(
 
 
 def fails(summary: RunSummary, fail_on: str | None) -> bool:
-    """Return whether a finding is as severe as that."""
+    """Return True if a finding is at least as severe as `fail_on`."""
     from mothtrap.core.findings import Severity
 
     if fail_on in (None, NEVER):

@@ -1,4 +1,4 @@
-"""Following a job from a shell: what was found so far, each new finding, and the verdict."""
+"""Follow a job from a shell: print the verdict so far, each new finding, and the final verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 INTERRUPTED = 130
 """Exit code after Ctrl-C, as shells count: 128 and the number of SIGINT."""
 POLL_S = 0.2
-"""Pause between two looks; chosen by hand: what a person takes for at once."""
+"""Seconds between two reads; chosen by hand: short enough to appear immediate."""
 
 
 def follow(
@@ -27,12 +27,12 @@ def follow(
 ) -> RunSummary:
     """Print the verdict so far, each new finding as it comes, and the verdict at the end.
 
-    Of a run that has ended the verdict is printed once.
+    If the run has ended, only the verdict is printed.
 
     Args:
         run: opened just before.
         explains: by rule code, the codes whose findings that rule's finding causes.
-        baseline: findings that are known and not to be told again.
+        baseline: known findings, which are not printed.
 
     Returns:
         The run as it ended.
@@ -53,7 +53,7 @@ def follow(
     while running:
         time.sleep(POLL_S)
         run.refresh()
-        running = run.state == "running"  # seen before what is read: nothing is missed
+        running = run.state == "running"  # read before the findings, so none is missed
         for finding in run.findings:
             if _is_news(finding, told) and not (baseline and baseline.holds(finding)):
                 told[finding.fingerprint] = finding.severity
@@ -64,6 +64,6 @@ def follow(
 
 
 def _is_news(finding: Finding, told: Mapping[str, Severity]) -> bool:
-    """Return whether a finding was not told yet, or is more severe than it was."""
+    """Return True if a finding is new, or more severe than when it was printed."""
     before = told.get(finding.fingerprint)
     return before is None or finding.severity.rank < before.rank

@@ -1,4 +1,4 @@
-"""A command group that imports a command only when it is called, and words errors."""
+"""Command group that imports a command only when it is called, and prints errors as sentences."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ USAGE_OR_OWN_ERROR = 2
 
 
 class Refusal(click.ClickException):
-    """An error in words, with exit code 2."""
+    """Error that is printed as a sentence, with exit code 2."""
 
     exit_code = USAGE_OR_OWN_ERROR
 
     def show(self, file: IO[Any] | None = None) -> None:
-        """Print the message on stderr, without a traceback; what it names is data, and escaped."""
+        """Print the message on stderr, without a traceback, and with control characters escaped."""
         from mothtrap.core.masking import without_secrets
         from mothtrap.core.texts import printable
 
@@ -56,13 +56,13 @@ class CommandFolder(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command of a command line; an unknown one names the nearest."""
+        """Find the command of a command line; suggest the nearest name for an unknown one."""
         name = args[0] if args else ""
         known = self.list_commands(ctx)
         if name.endswith(".py"):
             ctx.fail(f"no command {name!r}; to watch a script: mothtrap run {name}")
         if args and not name.startswith("-") and name not in known:
-            ctx.fail(f"no command {name!r}{nearest(name, known)}; there are: {', '.join(known)}")
+            ctx.fail(f"no command {name!r}{nearest(name, known)}; commands: {', '.join(known)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -1,4 +1,4 @@
-"""Single keys from a terminal, without Enter; the terminal is put back at the end."""
+"""Single keys from a terminal, without Enter; the terminal mode is restored at the end."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Keys:
         termios.tcsetattr(self._descriptor, termios.TCSADRAIN, self._before)
 
     def wait(self, timeout_s: float) -> str:
-        """Return the next key, "" where none came in time, "q" where the terminal is gone."""
+        """Return the next key; "" after the timeout, "q" if the terminal is gone."""
         ready, _, _ = select.select([self._descriptor], [], [], timeout_s)
         if not ready:
             return ""

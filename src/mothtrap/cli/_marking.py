@@ -1,4 +1,4 @@
-"""Finding the findings that a person means, and leaving a mark on each."""
+"""Mark the findings that the user names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def mark(
     note: str = "",
     for_s: float | None = None,
 ) -> None:
-    """Leave a mark on findings of a run, and print which.
+    """Mark findings of a run, and print them.
 
     Args:
         run: path or name; None: the latest.

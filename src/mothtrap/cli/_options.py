@@ -33,10 +33,10 @@ def runs_folder(where: str, *, given: bool) -> Path:
 
     Args:
         where: as it was set.
-        given: whether the command line says so: then it must be there.
+        given: the command line names the folder, so it must exist.
 
     Raises:
-        Refusal: it is a file, or is not there.
+        Refusal: it is a file, or does not exist.
     """
     folder = Path(where)
     if folder.exists() and not folder.is_dir():

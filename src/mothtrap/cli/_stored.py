@@ -1,4 +1,4 @@
-"""Runs that may be removed, and the reasons for which others must stay."""
+"""Runs that may be removed, and the reasons why others must stay."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from mothtrap.store.retention import StoredRun
 
 UNSEEN_S = 86400.0
-"""A run of another computer that did not end counts as running for so long after its last
-write: from here its process cannot be seen. Chosen by hand."""
+"""Seconds after its last write for which an unfinished run of another machine counts as running,
+because its process cannot be checked from here; chosen by hand."""
 
 
 def stored(path: Path) -> StoredRun:
-    """Return the run with the reason for which it must stay, if there is one."""
+    """Return the run, with the reason why it must stay, if there is one."""
     from mothtrap.core.errors import MothtrapError
     from mothtrap.core.facts.workers import WorkerStarted
     from mothtrap.reader.run import open_run

@@ -48,7 +48,7 @@ def executor_options(command: Command) -> Command:
         click.option(
             "--skip-done",
             is_flag=True,
-            help="Reuse stored results with the same rules and data.",
+            help="Reuse stored results if the rules and the data are the same.",
         ),
     )
     for option in reversed(options):
@@ -114,7 +114,7 @@ def _table(rows: Sequence[Association], names: Sequence[str]) -> Iterable[str]:
     """Yield the lines of the table of options."""
     if not rows:
         asked = f" of {', '.join(names)}" if names else ""
-        yield f"no values{asked} to compare: the runs have one value each, or no findings"
+        yield f"no values{asked} to compare: all runs have the same values, or no findings"
         return
     cells = [("option", "value", "finding", "with it", "others", "p")]
     cells += [

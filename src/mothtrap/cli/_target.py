@@ -1,4 +1,4 @@
-"""The command line of `mothtrap run`, split: our options, then what is to be started."""
+"""Split the command line of `mothtrap run` into mothtrap's options and the target."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TARGET = "mothtrap.target"
 
 
 def split(args: Sequence[str], with_value: Collection[str]) -> tuple[list[str], list[str]]:
-    """Part a command line where the target begins; what follows is never looked at.
+    """Split a command line where the target begins; the words after it are not parsed.
 
     Args:
         args: everything after `mothtrap run`.
@@ -49,8 +49,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     """
     if not target:
         raise Refusal(
-            "missing SCRIPT: nothing to run was given; expected a script, -m MODULE or -- COMMAND, "
-            "e.g. mothtrap run train.py"
+            "missing TARGET: give a script, -m MODULE, or -- COMMAND, e.g. mothtrap run train.py"
         )
     first, *rest = target
     if first == "-m":
@@ -66,7 +65,7 @@ def command_of(target: Sequence[str]) -> list[str]:
     program = _program(rest[0])
     if program is None:
         raise Refusal(
-            f"program {rest[0]!r} is not on PATH, nor in {Path(sys.executable).parent}; give an "
+            f"program {rest[0]!r} is neither on PATH nor in {Path(sys.executable).parent}; give an "
             "executable program, or a script that ends in .py"
         )
     return [program, *rest[1:]]
@@ -99,7 +98,7 @@ def _script(name: str, *, launcher_hint: bool) -> str:
 
 
 class RunCommand(click.Command):
-    """A click command that leaves everything from the target on as it stands."""
+    """Click command that does not parse the target and its arguments."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse our options only; the target is left in `ctx.meta`."""

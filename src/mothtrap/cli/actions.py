@@ -36,9 +36,9 @@ def command(
     """Show what the configured actions would do for a stored run; without RUN, the latest.
 
     \b
-    mothtrap actions RUN           events of a run, and the actions that each one triggers
+    mothtrap actions RUN           list the events of a run, and the actions of each event
     mothtrap actions test NAME     send a test message with the actions of the table NAME
-    mothtrap actions RUN --send    send what a job could not deliver
+    mothtrap actions RUN --send    send the messages that the job could not deliver
     """
     from mothtrap.core.config import load_config, located
     from mothtrap.core.errors import ConfigError
@@ -91,12 +91,12 @@ def _test(config: Config, name: str | None) -> bool:
     names = [reaction.name for reaction in found]
     if name is None or name not in names:
         hint = nearest(name or "", names)
-        raise Refusal(f"no table {name!r}{hint}; tables by name: {', '.join(names)}")
+        raise Refusal(f"no table {name!r}{hint}; tables: {', '.join(names)}")
     event, well = _test_event(), True
     for (reaction, _), made in targets.items():
         for action in made if reaction == name else ():
             if not action.is_message:
-                click.echo(f"{action.label}: acts on a job, so there is nothing to send")
+                click.echo(f"{action.label}: not a message, so there is nothing to send")
                 continue
             try:
                 click.echo(f"{action.label}: {action.run(event, _NoJob(), event.key)}")
@@ -118,12 +118,12 @@ def _test_event() -> Event:
         path=str(Path.cwd()),
         attempt=1,
         time_s=time.time(),
-        text="a test message of mothtrap; nothing is wrong",
+        text="a test message from mothtrap; nothing is wrong",
     )
 
 
 class _NoJob:
-    """Stands for the job where there is none."""
+    """Stand-in for a job that does not exist."""
 
     path = Path()
     is_running = False
@@ -144,7 +144,7 @@ class _NoJob:
 
 
 def _send(config: Config, run: str | None) -> int:
-    """Send what a run's journal holds unconfirmed; return how many are left."""
+    """Send the unconfirmed messages of a run; return the number that is still unsent."""
     from mothtrap.monitor.deliveries import Deliveries
     from mothtrap.monitor.reactions import load_reactions
     from mothtrap.store.find_runs import find_run

@@ -48,12 +48,12 @@ Thresholds = dict[str, dict[str, float | int | str | bool]]
 @click.option(
     "--invariants",
     metavar="FILE",
-    help="Invariants of healthy runs: a file of `mothtrap learn`, or `pytorch`.",
+    help="Invariants of healthy runs: a file from `mothtrap learn`, or `pytorch`.",
 )
 @format_option
 @fail_on_option(default="error")
 @baseline_option
-@click.option("--strict", is_flag=True, help="Exit with 2 when a rule itself failed.")
+@click.option("--strict", is_flag=True, help="Exit with 2 if a rule itself fails.")
 @all_option
 @executor_options
 @runs_dir_option
@@ -80,9 +80,10 @@ def command(
 ) -> None:
     """Evaluate rules on stored runs, with other thresholds or rules (by default on the latest run).
 
-    Rules and settings are the current ones, not those of the run. They see only what was captured.
-    For one run, nothing is written. For several (RUNS are runs, folders of runs, globs, or URLs),
-    each run gets one line, and its result is stored in it for --skip-done.
+    The current rules and settings apply, not the ones that the run was recorded with. Rules see
+    only the data that the run captured. With one run, nothing is written. With several (RUNS can be
+    runs, folders of runs, globs, or URLs), the command prints one line for each run, and stores the
+    result in the run for --skip-done.
 
     \b
     mothtrap analyze RUN --set GRD101.ratio_limit=50
@@ -151,7 +152,7 @@ def command(
 
 
 def _rules(config: Config, thresholds: Thresholds) -> tuple[Rule, ...]:
-    """The rules in force; what is wrong with `thresholds` alone is said of --set."""
+    """Return the active rules; report errors in `thresholds` as errors of --set."""
     from mothtrap.core.config import with_thresholds
     from mothtrap.core.errors import ConfigError
     from mothtrap.monitor.catalogue import load_rules
@@ -185,7 +186,7 @@ def _thresholds(settings: Iterable[str]) -> Thresholds:
 
 
 def _value(text: str) -> float | int | str | bool:
-    """A value as TOML writes it; what is none is a text."""
+    """Parse a TOML value; any other text is a string."""
     try:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:

@@ -1,4 +1,4 @@
-"""Archive runs, which hides them from lists."""
+"""Hide runs from lists, or restore them."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ from mothtrap.cli._options import runs_dir_option
 @click.option("--restore", is_flag=True, help="Restore archived runs.")
 @runs_dir_option
 def command(runs: tuple[str, ...], restore: bool, runs_dir: str | None) -> None:
-    """Archive runs, which hides them from lists (`mothtrap ls --all` shows them)."""
+    """Hide runs from lists, or restore them. `mothtrap ls --all` lists hidden runs, too."""
     label(runs, "restore" if restore else "archive", ("",), runs_dir)

@@ -89,7 +89,7 @@ def command(
     else:
         raise Refusal("nothing to do; give --add TENSORS, --remove NAME, or --list")
     if not collections and not asked["add"]:
-        click.echo("no collection is active; only what the rules need is captured", err=True)
+        click.echo("no collection is active; only data that the rules need is captured", err=True)
     for name, collection in collections.items():
         click.echo(f"{name}: {jsonable.text(given(collection))}")
 

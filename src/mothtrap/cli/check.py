@@ -19,6 +19,7 @@ from mothtrap.core.run_names import check_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from mothtrap.core.check_plan import Part
     from mothtrap.core.config import Config
     from mothtrap.report.summary import RunSummary
     from mothtrap.session.check import CheckOptions
@@ -46,13 +47,40 @@ if TYPE_CHECKING:
     "--select", metavar="CODES", help="Rules and checks to run, by code or family: PRE1,PRE104."
 )
 @click.option(
-    "--restart", is_flag=True, help="Start the script again for each trial, rather than copy it."
+    "--restart", is_flag=True, help="Start the script again for each trial, instead of forking it."
+)
+@click.option(
+    "--part",
+    type=click.Choice(["data", "model", "loss", "callbacks"]),
+    help="Check one part alone; recorded values take the place of the others.",
+)
+@click.option(
+    "--dummy-loss",
+    is_flag=True,
+    help="Replace the loss by the mean square of the model's output, to check the model alone.",
+)
+@click.option(
+    "--cut", default="", metavar="LAYER", help="End the network at this layer, with a dummy loss."
+)
+@click.option(
+    "--resume-command",
+    default="",
+    metavar="COMMAND",
+    help='Compare with a training that is resumed: "python train.py --resume last.pt".',
 )
 @click.option("--network", is_flag=True, help="Allow the script to connect to other machines.")
 @rule_files_option
 @click.option("--report", metavar="FILE", help="Write a report to this file, e.g. report.html.")
 @click.option(
     "--layers", metavar="FILE", help="Write a table of the layers to a .txt, .json, or .svg file."
+)
+@click.option(
+    "--save-invariants",
+    metavar="FILE",
+    help="Save layers and inputs to a file of invariants, to compare later runs with.",
+)
+@click.option(
+    "--invariants", metavar="FILE", help="Compare layers and inputs with a file of invariants."
 )
 @click.option("--as-test", metavar="FILE", help="Write a pytest file that repeats the checks.")
 @fail_on_option(default="error")
@@ -66,19 +94,25 @@ def command(
     steps: int,
     select: str | None,
     restart: bool,
+    part: Part | None,
+    dummy_loss: bool,
+    cut: str,
+    resume_command: str,
     network: bool,
     rule_files: tuple[str, ...],
     report: str | None,
     layers: str | None,
+    save_invariants: str | None,
+    invariants: str | None,
     as_test: str | None,
     fail_on: str,
 ) -> None:
     """Check a training script before its long run.
 
-    Runs the first steps of the unchanged script, then repeats one step several times and changes
-    one thing each time: does every parameter get a gradient, can the model learn one batch, does it
-    use its input? Then it ends the script. Files that the script writes go to a scratch folder;
-    your own files are not changed.
+    Runs the first steps of the unchanged script, then repeats one step several times with one
+    change each time. This answers questions such as: Does every parameter get a gradient? Can the
+    model learn one batch? Does it use its input? Then the command ends the script. Files that the
+    script writes go to a scratch folder; your own files are not changed.
 
     Options of mothtrap come before the target; everything after it is passed to the script. Exit
     code 1: a finding is at least as severe as --fail-on. Exit code 2: nothing could be checked.
@@ -110,6 +144,7 @@ def command(
         "rule_files": rule_files or None,
         "select": None if select is None else tuple(filter(None, select.split(","))),
         "overhead": 0.0,
+        "invariants": invariants,
     }
     config, warnings = load_config(start=working_folder(), environ=os.environ, overrides=overrides)
     options = CheckOptions(
@@ -117,10 +152,15 @@ def command(
         budget_s=budget,
         restarts=restart,
         network=network,
+        part=part,
+        dummy_loss=dummy_loss,
+        cut=cut,
+        learns=save_invariants is not None,
+        resume_command=resume_command,
         name=name,
         report=report,
     )
-    files = _Files(layers=layers, as_test=as_test)
+    files = _Files(layers=layers, as_test=as_test, invariants=save_invariants)
     ctx.exit(_checked(arguments, config, options, files, fail_on, warnings, descriptors))
 
 
@@ -130,6 +170,7 @@ class _Files:
 
     layers: str | None
     as_test: str | None
+    invariants: str | None
 
 
 def _checked(
@@ -194,8 +235,9 @@ def _shown(run: Path, *, only_rules: bool) -> tuple[RunSummary, str]:
 
 
 def _write(run: Path, files: _Files, arguments: Sequence[str], budget_s: float) -> None:
-    """Write the table of layers and the test, where they are wanted."""
+    """Write the table of layers, the test, and the invariants, where they are wanted."""
     from mothtrap.core.facts.checks import CheckResult
+    from mothtrap.core.invariants import save_contract
     from mothtrap.reader.run import open_run
     from mothtrap.report import layer_table
     from mothtrap.report.as_test import as_test
@@ -207,6 +249,10 @@ def _write(run: Path, files: _Files, arguments: Sequence[str], budget_s: float) 
         click.echo(f"  layers: {files.layers}", err=True)
     elif files.layers is not None:
         click.echo("  the table of layers was not written; see PRE501 above", err=True)
+    if files.invariants is not None:
+        learned = [entry for result in results for entry in result.learned]
+        count = save_contract(files.invariants, learned, run.name)
+        click.echo(f"  invariants: {count} in {files.invariants}", err=True)
     if files.as_test is not None:
         text = as_test(arguments, results, budget_s)
         Path(files.as_test).write_text(text, encoding="utf-8")

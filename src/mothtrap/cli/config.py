@@ -30,7 +30,7 @@ def command(as_schema: bool, form: str) -> None:
     config, warnings = load_config(start=Path.cwd(), environ=os.environ)
     sources = origins(start=Path.cwd(), environ=os.environ)
     try:
-        load_rules(config)  # raises where the settings name rules or thresholds that are none
+        load_rules(config)  # raises if a rule or threshold does not exist
     except ConfigError as err:
         raise located(err, start=Path.cwd(), environ=os.environ) from err
     for warning in warnings:

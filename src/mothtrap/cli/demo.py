@@ -71,10 +71,10 @@ def command(ctx: click.Context, runs_dir: str | None, framework: str) -> None:
 
 
 def _copy_of_program(runs_dir: Path, name: str) -> str:
-    """Put the program where its reader can open and change it; return its path.
+    """Copy the program to the folder of the runs, and return its path.
 
-    Files of mothtrap itself are never named as the place of a mistake, so the program
-    could not be told where its own mistake is if it ran from inside the package.
+    Findings never name files of mothtrap itself, so the program must not run from inside the
+    package.
     """
     folder = runs_dir / "demo-program"
     script = folder / name

@@ -19,13 +19,19 @@ from mothtrap.cli._options import format_option, runs_dir_option
     type=click.FloatRange(0),
     metavar="X",
     help="Relative tolerance, as a share of the larger number [default: 0, which "
-    "compares bits; 0.001 between runs with different numbers of workers].",
+    "compares bit for bit; 0.001 between runs with different numbers of workers].",
 )
 @click.option(
     "--atol",
     type=click.FloatRange(0),
     metavar="X",
     help="Absolute tolerance [default: 0; 1e-7 between runs with different numbers of workers].",
+)
+@click.option(
+    "--perturbed",
+    metavar="RUN",
+    help="A run like A, made with `mothtrap run --perturb`. It measures the tolerance between runs "
+    "with different numbers of workers.",
 )
 @click.option(
     "--ignore",
@@ -42,22 +48,24 @@ def command(
     second: str,
     rtol: float | None,
     atol: float | None,
+    perturbed: str | None,
     ignore: tuple[str, ...],
     form: str,
     runs_dir: str | None,
 ) -> None:
     """Find the first step and tensor at which two runs differ.
 
-    A and B are paths or names of runs. In order of execution, the command compares weights,
-    batches, random states, targets, activations, losses, gradients, and optimizer settings, as far
-    as both runs captured them. Runs recorded with `digests = true` can be compared tensor by tensor
-    at every step.
+    A and B are paths or names of runs. In order of execution, the command compares the weights,
+    batches, random states, targets, activations, losses, gradients, and optimizer settings that
+    both runs captured. Runs recorded with `digests = true` can be compared tensor by tensor at
+    every step.
 
     Exit code 0: the steps of both runs are the same. 1: they differ. 2: nothing could be compared.
 
     \b
     mothtrap diff before after
     mothtrap diff before after --rtol 1e-3      across devices or element types
+    mothtrap diff one many --perturbed rounding   one process and many workers
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config
@@ -67,7 +75,8 @@ def command(
 
     config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides={"runs_dir": runs_dir})
     runs = [open_run(name, config.runs_dir) for name in (first, second)]
-    found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore)
+    measured = open_run(perturbed, config.runs_dir) if perturbed is not None else None
+    found = difference(runs[0], runs[1], rtol=rtol, atol=atol, ignore=ignore, perturbed=measured)
     if form == "json":
         click.echo(jsonable.shown(found))
     else:

@@ -42,9 +42,9 @@ class Check(NamedTuple):
 def command(ctx: click.Context, run: str | None, form: str, runs_dir: str | None) -> None:
     """Check whether mothtrap works here, or whether a run is reproducible.
 
-    Exits with 1 if mothtrap cannot work here. With RUN (a path or the name of a run): list what
-    keeps this run from giving the same numbers again, and how to fix it; exit with 1 if the numbers
-    will differ.
+    Exits with 1 if mothtrap cannot work here. With RUN (the path or name of a run), lists what
+    keeps this run from being reproducible, and how to fix it. Exits with 1 if another run of the
+    script will give different numbers.
     """
     if run is not None:
         found, name = _blockers(run, runs_dir)

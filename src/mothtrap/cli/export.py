@@ -18,7 +18,7 @@ from mothtrap.cli._options import runs_dir_option
     "--to",
     required=True,
     metavar="FORMAT",
-    help="tensorboard, parquet, safetensors, chrome-trace, or a format of a plug-in.",
+    help="tensorboard, parquet, safetensors, chrome-trace, or a format from a plugin.",
 )
 @click.option("-o", "--output", required=True, metavar="PATH", help="File or folder to write.")
 @click.option(
@@ -50,9 +50,9 @@ def command(
 
     \b
     tensorboard   a folder for `tensorboard --logdir`
-    parquet       a folder with a table each for stats, scalars, events and findings
-    safetensors   a folder with a file for each step at which tensors were kept whole
-    chrome-trace  a JSON file of the steps over time, for ui.perfetto.dev
+    parquet       a folder with one table each for stats, scalars, events, and findings
+    safetensors   a folder with one file for each step that has captured tensor values
+    chrome-trace  a JSON file with a timeline of the steps, for ui.perfetto.dev
     """
     from mothtrap.core.config import load_config
     from mothtrap.exports import Choice, export_run, follow_run
@@ -79,7 +79,7 @@ def _range(text: str) -> tuple[int, int | None]:
     begin, end = int(match[1] or 0), int(match[2]) if match[2] else None
     if end is not None and end <= begin:
         raise Refusal(
-            f"--steps {text} is empty, as B is not included and must be greater than A; for step "
-            f"{begin} alone write {begin}:{begin + 1}"
+            f"--steps {text} is empty: B is not included, so it must be greater than A; for step "
+            f"{begin} alone, write {begin}:{begin + 1}"
         )
     return begin, end

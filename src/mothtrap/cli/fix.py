@@ -20,7 +20,14 @@ from mothtrap.cli._options import runs_dir_option
 @click.option(
     "--anyway", is_flag=True, help="With --try: run it even if another user recorded the run."
 )
-@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
+@click.option(
+    "--timeout",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait for the patched script.",
+)
 @runs_dir_option
 @click.pass_context
 def command(
@@ -33,13 +40,13 @@ def command(
 ) -> None:
     """Print a patch for each finding that has one certain fix.
 
-    Without RUN: of the latest run. Your files stay as they are. Where no repair is certain, there
-    is no patch, and a line says what you must decide. The exit code is 1 without any patch.
+    Without RUN, the latest run. Your files are not changed. If no fix is certain, a line says what
+    you have to decide instead. The exit code is 1 if there is no patch.
 
     \b
-    mothtrap fix                    the patch, with the finding that it answers
+    mothtrap fix                    print the patch, and the finding that it fixes
     mothtrap fix | patch -p1        apply it in the folder of the script
-    mothtrap fix --try              is the finding gone, and what does the loss do?
+    mothtrap fix --try              is the finding gone, and how does the loss change?
     """
     from mothtrap.core.config import load_config
     from mothtrap.core.diagnosis import fault_name

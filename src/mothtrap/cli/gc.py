@@ -45,8 +45,8 @@ def command(
 
     \b
     mothtrap gc --keep 20                     all but the latest 20
-    mothtrap gc --older-than 30d --keep 5     what is older, but never the latest 5
-    mothtrap gc --max-size 20GB --dry-run     what would go, the oldest first
+    mothtrap gc --older-than 30d --keep 5     runs older than 30 days, but never the latest 5
+    mothtrap gc --max-size 20GB --dry-run     list what would be removed, oldest first
     """
     from mothtrap.core.config import load_config
     from mothtrap.store.layout import list_runs

@@ -13,7 +13,7 @@ from mothtrap.cli._options import runs_dir_option
 @click.argument("runs", nargs=-1, required=True)
 @runs_dir_option
 def command(name: str, runs: tuple[str, ...], runs_dir: str | None) -> None:
-    """Put runs into a group; an empty NAME takes them out of theirs.
+    """Put runs into a group; an empty NAME removes them from their group.
 
     \b
     mothtrap group sweep-3 RUN1 RUN2

@@ -44,8 +44,8 @@ def command(
 ) -> None:
     """List the runs, newest last: when each was started, how it ended, and its verdict.
 
-    A terminal cuts each line at its width; a pipe and JSON get the full verdict. DIR is where runs
-    are kept: a folder, or a URL such as s3://bucket/runs [default: ./runs].
+    On a terminal, each line is cut at its width; a pipe and JSON get the full verdict. DIR is where
+    the runs are stored: a folder, or a URL such as s3://bucket/runs [default: ./runs].
 
     \b
     mothtrap ls --where 'lr > 1e-3 and GRD101'
@@ -141,6 +141,7 @@ def _rows(listed: list[ListedRun]) -> list[str]:
     columns = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     names = max((len(str(each.run["id"])) for each in listed), default=0)
     endings = max((len(each.row.ending) for each in listed), default=0)
+    sizes = max((len(each.row.size) for each in listed), default=0)
     rows = []
     for each in listed:
         row = each.row
@@ -150,7 +151,7 @@ def _rows(listed: list[ListedRun]) -> list[str]:
         kind = "" if row.kind == RunKind.TRAIN else f"[{row.kind}] "
         line = (
             f"{style.safe(str(each.run['id'])):<{names}}  {date:<16}  {row.ending:<{endings}}  "
-            f"{each.run['steps']:>8,} steps  {counts:<23}  "
+            f"{row.size:>{sizes}}  {counts:<23}  "
             f"{kind}{labels}{style.safe(row.verdict)}"
         )
         glyph = "…" if style.glyphs else "..."

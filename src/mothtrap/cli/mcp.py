@@ -13,7 +13,7 @@ from mothtrap.cli._group import Refusal
 @click.command(name="mcp")
 @click.argument("runs", required=False)
 @click.option(
-    "--allow-replay", "replays", is_flag=True, help="Let the agent run the scripts of runs again."
+    "--allow-replay", "replays", is_flag=True, help="Let the agent start scripts to replay steps."
 )
 @click.option(
     "--allow-control",
@@ -25,7 +25,7 @@ def command(runs: str | None, replays: bool, control: bool) -> None:
     """Serve the runs of a folder to a coding agent over the Model Context Protocol.
 
     RUNS is a folder of runs [default: ./runs]. The agent starts this command and talks to it over
-    stdin and stdout. Without options it can only read.
+    stdin and stdout. By default, it can only read.
 
     \b
     claude mcp add mothtrap -- mothtrap mcp runs

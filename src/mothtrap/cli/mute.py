@@ -17,7 +17,7 @@ from mothtrap.cli._options import runs_dir_option
     help="Mute for this many hours [default: forever].",
 )
 @click.option("--off", is_flag=True, help="Unmute them.")
-@click.option("--note", default="", help="A remark to store with it.")
+@click.option("--note", default="", help="A note to store with it.")
 @runs_dir_option
 def command(
     run: str,

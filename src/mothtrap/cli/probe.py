@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from mothtrap.cli._findings import fail_on_option, fails, format_option, show
@@ -35,9 +37,15 @@ from mothtrap.cli._options import runs_dir_option
 @click.option("--select", metavar="CODES", help="Probes to run, by code or family: BEH2,BEH301.")
 @click.option("--ignore", metavar="CODES", help="Probes to leave out, by code or family.")
 @click.option(
+    "--pictures",
+    metavar="NAMES",
+    help="Pictures to store: residuals, quantiles, saliency, integrated_gradients, grad_cam, "
+    "latent, latent_tsne, pruning, or all.",
+)
+@click.option(
     "--budget", type=float, default=120.0, show_default=True, help="Time limit in seconds."
 )
-@click.option("--seed", type=int, default=0, show_default=True)
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of random choices.")
 @click.option("--build", metavar="MODULE:FUNCTION", help="Function that returns a PyTorch module.")
 @click.option("--weights", metavar="FILE", help="Weights for --build, as safetensors.")
 @click.option("--trust-pickle", is_flag=True, help="Load a pickle file; this runs the code in it.")
@@ -61,6 +69,7 @@ def command(
     checks: str | None,
     select: str | None,
     ignore: str | None,
+    pictures: str | None,
     budget: float,
     seed: int,
     build: str | None,
@@ -75,8 +84,8 @@ def command(
 
     MODEL is a model file of XGBoost (.json, .ubj), LightGBM (.txt), CatBoost (.cbm), Keras
     (.keras), ONNX, or skops, or a function that takes rows and returns predictions
-    (package.module:predict). DATA is a CSV, Parquet, Arrow, or JSON-lines file. The findings are
-    stored as a run.
+    (package.module:predict). DATA is a CSV, Parquet, Arrow, or JSON-lines file, or a safetensors
+    file with arrays, such as images. The findings are stored as a run.
 
     \b
     mothtrap probe model.ubj held_out.parquet --target y --train train.parquet
@@ -110,9 +119,11 @@ def command(
         assertions=assertions_in(checks) if checks else (),
         select=_list(select),
         ignore=_list(ignore),
+        pictures=_list(pictures),
         budget_s=budget,
         seed=seed,
         name=name,
+        files=_files(words, weights, train, new),
         runs_dir=runs_dir,
     )
     if report.path is None:
@@ -135,6 +146,21 @@ def _show(ctx: click.Context, path: object, form: str, fail_on: str | None) -> N
         ctx.exit(1)
 
 
+def _files(
+    words: tuple[str, ...], weights: str | None, train: str | None, new: str | None
+) -> dict[str, str]:
+    """Return the files that a command names, by role; a function is none."""
+    named: dict[str, str | None] = {
+        "model": weights or words[0],
+        "data": words[-1],
+        "training data": train,
+        "new data": new,
+    }
+    if weights is None and len(words) == 1:
+        named["model"] = None
+    return {role: path for role, path in named.items() if path and Path(path).exists()}
+
+
 def _list(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (text or "").split(",")))
 
@@ -146,9 +172,7 @@ def _labels(text: str | None, y: object) -> tuple[object, ...]:
         try:
             return tuple(int(word) for word in words)
         except ValueError as err:
-            raise Refusal(
-                f"--classes {text!r}: expected whole numbers, as the targets are"
-            ) from err
+            raise Refusal(f"--classes {text!r}: expected whole numbers, like the targets") from err
     return words
 
 

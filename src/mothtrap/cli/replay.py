@@ -1,4 +1,4 @@
-"""Replay a recorded step, and find the operation and the rows that made it go wrong."""
+"""Replay a recorded step, and find the operation and the rows that caused the failure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class _WithCommand(click.Command):
     type=click.Choice(["float64", "float32"]),
     help="Compute in this type, to see whether precision is to blame.",
 )
-@click.option("--pdb", "debug", is_flag=True, help="Open a debugger where it goes wrong.")
+@click.option("--pdb", "debug", is_flag=True, help="Open a debugger at the failure.")
 @click.option(
     "--as-test", "test_file", metavar="FILE", help="Write a test that reproduces the failure."
 )
@@ -66,9 +66,16 @@ class _WithCommand(click.Command):
     "--cwd", metavar="DIR", help="Folder to start the script in [default: as in the run]."
 )
 @click.option(
-    "--anyway", is_flag=True, help="Replay even while the run is going on, and do not ask."
+    "--anyway", is_flag=True, help="Replay even if the job is still running, and do not ask."
 )
-@click.option("--timeout", type=float, default=600.0, show_default=True, metavar="S")
+@click.option(
+    "--timeout",
+    type=float,
+    default=600.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait for the script.",
+)
 @click.option("--show-output", is_flag=True, help="Show what the script prints.")
 @click.option("--format", "form", type=click.Choice(["text", "json"]), default="text")
 @runs_dir_option
@@ -84,18 +91,19 @@ def command(
     show_output: bool,
     **asked: Any,
 ) -> None:
-    """Replay a recorded step, and find the operation and the rows that made it go wrong.
+    """Replay a recorded step, and find the operation and the rows that caused the failure.
 
     Without RUN, the latest run.
 
-    The script runs again up to its first step. There it gets the recorded batch, weights, and
-    random states, and its own code does the step; then it is ended. Everything before the first
-    step happens again: the script loads data, and may write files. The command of the run is used,
-    and shown. If you did not start the run on this machine, you are asked first.
+    The script runs again up to its first step. There, mothtrap restores the recorded batch,
+    weights, and random states, and the script's own code repeats the step. Then mothtrap ends the
+    script. Everything before the first step happens again: the script loads data, and may write
+    files. mothtrap shows the command that it starts, and asks first if you did not start the run on
+    this machine.
 
     \b
-    mothtrap replay                        the step of the latest run that went bad
-    mothtrap replay RUN --step 4771 --pdb  in a debugger where it goes wrong
+    mothtrap replay                        the first bad step of the latest run
+    mothtrap replay RUN --step 4771 --pdb  open a debugger at the failure
     mothtrap replay RUN --dtype float64    is the precision to blame?
     mothtrap replay RUN -- python train.py --data /elsewhere
     """

@@ -22,7 +22,7 @@ LEGEND = "in brackets: the statistics that a rule needs; `mothtrap rule CODE` ex
     "--rules", "files", multiple=True, metavar="FILE", help="A Python file with more rules."
 )
 def command(form: str, files: tuple[str, ...]) -> None:
-    """List the rules and what each one detects, with the statistics it needs.
+    """List the rules and what each one detects.
 
     Brackets show the statistics that a rule needs. Rules also use losses, other logged numbers, and
     facts about the program, which cost nothing extra.

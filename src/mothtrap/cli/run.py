@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from mothtrap.core.run_names import check_name
 @click.option(
     "--overhead",
     metavar="SHARE",
-    help="Limit of mothtrap's cost, as a share of the training time, below 1; 0 = no "
+    help="Limit of mothtrap's overhead, as a share of the training time, below 1; 0 = no "
     "limit [default: 0.02, which is 2 %].",
 )
 @rule_files_option
@@ -41,7 +43,7 @@ from mothtrap.core.run_names import check_name
 @click.option(
     "--invariants",
     metavar="FILE",
-    help="Invariants of healthy runs: a file of `mothtrap learn`, or `pytorch`.",
+    help="Invariants of healthy runs: a file from `mothtrap learn`, or `pytorch`.",
 )
 @click.option(
     "--on-nonfinite",
@@ -66,10 +68,22 @@ from mothtrap.core.run_names import check_name
     "--recheck",
     is_flag=True,
     default=None,
-    help="Recompute the first bad step while the job runs: does it give the same bits?",
+    help="Recompute the first bad step while the job runs, and compare the results bit for bit.",
+)
+@click.option(
+    "--perturb",
+    is_flag=True,
+    default=None,
+    help="Change the initial weights by their rounding error, for `mothtrap diff --perturbed`.",
 )
 @click.option(
     "--report", metavar="FILE", help="At the end, write a report to this file, e.g. report.html."
+)
+@click.option(
+    "--keep-output",
+    "keeps_output",
+    is_flag=True,
+    help="Keep the end of the output in the run, also of a terminal or a pipe.",
 )
 @click.option("--quiet", "-q", is_flag=True, default=None, help="Print only findings.")
 @click.pass_context
@@ -81,6 +95,7 @@ def command(
     join: bool,
     report: str | None,
     no_rules: bool,
+    keeps_output: bool,
     **overrides: Any,
 ) -> None:
     """Run a training script, unchanged, and watch it.
@@ -103,7 +118,7 @@ def command(
         raise Refusal(f"{option} needs the name of the run to {aim}; give it with --name")
     if resume and join:
         raise Refusal(
-            "--resume and --join exclude each other: --resume starts a new attempt of a run, "
+            "--resume and --join cannot be combined: --resume starts a new attempt of a run, "
             "--join joins the current one"
         )
     arguments = command_of(ctx.meta[TARGET])
@@ -111,8 +126,6 @@ def command(
         from mothtrap.report.formats import form_of
 
         form_of(report)  # a name without a format is refused before the job
-    import psutil
-
     from mothtrap.core.config import load_config
     from mothtrap.core.working_folder import working_folder
     from mothtrap.session.launch import launch
@@ -136,9 +149,28 @@ def command(
             report=report,
             after_verdict=_replay if config.replay_at_end else None,
             descriptors=descriptors,
-            began_s=psutil.Process().create_time(),
+            began_s=time.time() - age_s(),
+            keeps_output=keeps_output,
         )
     )
+
+
+def age_s() -> float:
+    """Return the seconds since this process was started; 0 where that is unknown.
+
+    On Linux a start is known in ticks since the boot. `psutil` makes a Unix time of it with the
+    time of the boot in whole seconds, so it is wrong by up to a second.
+    """
+    import psutil
+
+    try:
+        if not sys.platform.startswith("linux"):
+            return time.time() - float(psutil.Process().create_time())
+        fields = Path("/proc/self/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        started_s = int(fields[19]) / os.sysconf("SC_CLK_TCK")
+        return time.clock_gettime(time.CLOCK_BOOTTIME) - started_s
+    except (OSError, ValueError, IndexError, psutil.Error):
+        return 0.0
 
 
 def _replay(run: Path) -> None:

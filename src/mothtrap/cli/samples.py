@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 MOST_STEPS = 3
-"""Steps that are shown where neither a step nor a limit is given; a run has many."""
+"""Steps shown if neither a step nor a limit is given."""
 
 
 @click.command(name="samples")
@@ -46,9 +46,9 @@ MOST_STEPS = 3
     "--rank",
     "ranks",
     is_flag=True,
-    help="Rank samples by how often they occur in bad steps. Bad are the steps of "
-    "--where and --step; without these, steps whose loss or gradient norm is not "
-    "finite or far above that of the steps around them.",
+    help="Rank samples by how often they occur in bad steps. The bad steps are those of "
+    "--where and --step; without these options, steps whose loss or gradient norm is not "
+    "finite, or far above the steps around them.",
 )
 @click.option(
     "--limit",
@@ -75,14 +75,14 @@ def command(
     """Show which samples a step trained on, and which samples occur in bad steps.
 
     RUN is a path or the name of a run [default: the latest run]. The run may still be running. The
-    exit code is 1 if nothing is known about what you asked for.
+    exit code is 1 if nothing was found.
 
     \b
     mothtrap samples RUN                       the samples of the first steps
     mothtrap samples RUN --step 4771           the samples of one step
     mothtrap samples RUN --where loss_spike    the samples of the steps of a finding
     mothtrap samples RUN --seen img_0042.png   the steps that trained on a sample
-    mothtrap samples RUN --rank                samples that occur in bad steps again and again
+    mothtrap samples RUN --rank                samples that keep occurring in bad steps
     """
     from mothtrap.core.config import load_config
     from mothtrap.reader.run import open_run
@@ -135,7 +135,7 @@ def _show(form: str, record: object, text: str) -> None:
 def _places(
     run: Run, steps: tuple[int, ...], rules: tuple[str, ...], *, by_loss: bool
 ) -> dict[Place, None]:
-    """Find the steps that are meant: given, of findings, or else bad ones by their numbers."""
+    """Find the selected steps: given ones, steps of findings, or else bad ones by their numbers."""
     from mothtrap.core.steps import Mode
     from mothtrap.reader.samples import suspects
 

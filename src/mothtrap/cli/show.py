@@ -1,4 +1,4 @@
-"""Show what was found in a run; without RUN, in the latest."""
+"""Show the findings of a run; without RUN, of the latest."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def command(
     follow: bool,
     runs_dir: str | None,
 ) -> None:
-    """Show what was found in a run; without RUN, in the latest.
+    """Show the findings of a run; without RUN, of the latest.
 
     RUN is a path or the name of a run, as `mothtrap ls` lists them. The run may still
     be running.

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 @click.argument("run", required=False)
 @click.option("--list", "lists", is_flag=True, help="List the snapshots of the run.")
 @format_option
-@click.option("--timeout", type=float, default=60.0, show_default=True, metavar="S")
+@click.option(
+    "--timeout",
+    type=float,
+    default=60.0,
+    show_default=True,
+    metavar="S",
+    help="Seconds to wait for the answer.",
+)
 @runs_dir_option
 def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: str | None) -> None:
     """Ask a running job for a snapshot of its next step, for `mothtrap replay`.
@@ -28,7 +35,7 @@ def command(run: str | None, lists: bool, form: str, timeout: float, runs_dir: s
     Without RUN, the latest run.
 
     \b
-    mothtrap snapshot RUN           ask for it, and wait until it is written
+    mothtrap snapshot RUN           ask for a snapshot, and wait until it is written
     mothtrap snapshot RUN --list    list the snapshots, also of a run that has ended
     """
     from mothtrap.core.config import load_config

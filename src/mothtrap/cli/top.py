@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mothtrap.store.machine_log import MachineReader
 
 EVERY_S = 0.5
-"""Pause between two looks at the run; keys are answered at once."""
+"""Seconds between two reads of the run; keys act immediately."""
 
 
 @click.command(name="top")
@@ -121,7 +121,7 @@ class _View:
 
 
 def _live(view: _View, console: Console, wait: Callable[[float], str] | None = None) -> None:
-    """Draw until a key or the end of the terminal says to leave."""
+    """Draw until the user quits or the terminal is gone."""
     from rich.live import Live
 
     with (

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from mothtrap.reader.worker_states import Workers, WorkerState
 
 EVERY_S = 2.0
-"""Pause between two looks at the run."""
+"""Seconds between two reads of the run."""
 MOST_MISSING = 8
 """Ranks that the first line names; chosen by hand."""
 
@@ -33,7 +33,8 @@ def command(run: str | None, follow: bool, form: str, runs_dir: str | None) -> N
     Without RUN, the latest run. The first line counts the workers that were seen. `age` is the time
     since the worker last stored a step. `own` and `step` are medians of its last steps: the
     worker's own work, and the full step including the time it waits for other workers. A worker
-    that has not stored a step for long `waits` in a collective, is `idle` elsewhere, or is `busy`.
+    that has not stored a step for a while `waits` in a collective, is `idle` elsewhere, or is
+    `busy`.
     """
     from mothtrap.core import jsonable
     from mothtrap.core.config import load_config

@@ -143,7 +143,7 @@ def _broken(invariant: Invariant, table: Table) -> Bools:
             wrong_T = np.array([dtype not in invariant.dtypes for dtype in table.dtypes], np.bool_)
             wrong_ST = np.broadcast_to(wrong_T, table.present_ST.shape)
         case _:
-            raise TypeError(f"{type(invariant).__name__} is not judged by values")
+            raise TypeError(f"{type(invariant).__name__} is not checked against values")
     return wrong_ST & table.present_ST
 
 

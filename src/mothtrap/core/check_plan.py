@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
 from mothtrap.core import jsonable
+
+Part = Literal["data", "model", "loss", "callbacks"]
+"""Parts of a script that can be checked alone."""
 
 CHECK_VARIABLE = "MOTHTRAP_CHECK"
 """Environment variable that holds the path of the plan, in a process that is checked."""
@@ -30,6 +33,18 @@ class TrialOrder(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 0
 
 
+class ResumeOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """Order for a script that is started again: note its state after, or from, a checkpoint.
+
+    Attributes:
+        results: file that gets the state of the training.
+        resumes: the script goes on from the checkpoint; else it shall write one.
+    """
+
+    results: str
+    resumes: bool = False
+
+
 class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Orders for a process that is checked.
 
@@ -42,7 +57,13 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
         network: connections to other machines are allowed.
         began_s: Unix time at which the check began.
         restarts: trials start the script again, also where its process could be copied.
+        dummy_loss: the mean square of the model's output takes the place of the loss.
+        cut: layer at which the network ends; empty = nowhere. It has a dummy loss then.
+        part: the one part to check; None = all.
+        resume_command: starts the script from its checkpoint; empty if it was not given.
+        learns: layers and inputs are learned for a file of invariants.
         trial: for a script that was started again: the trial; None = all checks are made.
+        resume: for a script that was started again: what it shall note of its checkpoint.
     """
 
     steps: int
@@ -53,7 +74,13 @@ class CheckPlan(msgspec.Struct, frozen=True, kw_only=True):
     network: bool = False
     began_s: float = 0.0
     restarts: bool = False
+    dummy_loss: bool = False
+    cut: str = ""
+    part: Part | None = None
+    resume_command: str = ""
+    learns: bool = False
     trial: TrialOrder | None = None
+    resume: ResumeOrder | None = None
 
 
 def is_checked(environ: Mapping[str, str]) -> bool:

@@ -65,6 +65,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             operator in the compiled code.
         digests: compute digests of gradients, weights and buffers at every step, so that
             `mothtrap diff` can name the first tensor that differs between two runs.
+        perturb: change the initial weights by their rounding error, so that `mothtrap diff
+            --perturbed` can measure how far rounding alone drives two runs apart.
         quiet: print findings only: no messages about snapshots, and no verdict without findings.
         cost_per_hour: price of an hour of the job, in any currency; findings then report the cost
             of the steps after their onset.
@@ -114,6 +116,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     invariants: str = ""
     inside_compiled: bool = True
     digests: bool = False
+    perturb: bool = False
     quiet: bool = False
     cost_per_hour: float = 0.0
     on_nonfinite: Literal["report", "skip", "stop", "raise"] = "report"

@@ -88,19 +88,20 @@ def diagnose(findings: Sequence[Finding], explains: Mapping[str, frozenset[str]]
     return Diagnosis(findings=linked, stories=tuple(stories))
 
 
-def verdict(diagnosis: Diagnosis, *, steps: int, others: bool = False) -> str:
+def verdict(diagnosis: Diagnosis, *, steps: int, unit: str = "step", others: bool = False) -> str:
     """Return one sentence: the worst root cause, or that nothing was found.
 
     Args:
         diagnosis: of the run.
-        steps: train steps that were judged.
+        steps: train steps that were judged, or rows of a probe.
+        unit: what `steps` counts.
         others: some rules were switched off; the verdict covers the other rules.
     """
     roots = problems(diagnosis)
     if roots:
         more = len(roots) - 1
         return roots[0].sentence + (f" {more} more problem{'s' * (more > 1)}." if more else "")
-    counted = f"{steps:,} step" + "s" * (steps != 1)
+    counted = f"{steps:,} {unit}" + "s" * (steps != 1)
     notes = len(diagnosis.stories)
     if notes:
         return f"No error or warning in {counted}, {notes} note{'s' * (notes > 1)}."

@@ -185,9 +185,9 @@ class NotApplicable(CannotJudge):
 
 
 SLIP = 0.8
-"""Likeness, as `difflib` has it, of a word and one with a slip in it; chosen by hand."""
+"""Smallest `difflib` ratio of a word and its misspelling; chosen by hand."""
 LEAST_PART = 3
-"""Letters that are enough to be a part of a name rather than a chance; chosen by hand."""
+"""Shortest input that is matched as the start or end of a name; chosen by hand."""
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

@@ -20,7 +20,7 @@ from typing import Literal, get_args
 
 import msgspec
 
-from mothtrap.core import kinds
+from mothtrap.core import contracts, kinds
 from mothtrap.core.collections import Statistic
 from mothtrap.core.errors import ConfigError, nearest
 
@@ -197,11 +197,22 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     version: int
     learned_from: tuple[str, ...] = ()
-    invariant: tuple[Invariant, ...] = ()
+    invariant: tuple[Invariant | contracts.Entry, ...] = ()
 
 
 def read(source: str) -> tuple[Invariant, ...]:
-    """Read invariants.
+    """Read the invariants of runs; raises as `read_file`."""
+    return tuple(one for one in read_file(source).invariant if isinstance(one, Statement))
+
+
+def read_contract(source: str) -> tuple[contracts.Entry, ...]:
+    """Read what `mothtrap check` has learned of the model and its data; raises as `read_file`."""
+    found = read_file(source).invariant
+    return tuple(one for one in found if not isinstance(one, Statement))
+
+
+def read_file(source: str) -> Learned:
+    """Read a file of invariants.
 
     Args:
         source: a path, or the name of a file that comes with mothtrap (`pytorch`).
@@ -229,7 +240,7 @@ def read(source: str) -> tuple[Invariant, ...]:
             f"{path}: format version {learned.version} is not supported, only {VERSION}; run "
             "`mothtrap learn` again with this version of mothtrap"
         )
-    return learned.invariant
+    return learned
 
 
 def find(source: str) -> Path:
@@ -243,15 +254,16 @@ def shipped() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in SHIPPED.glob("*.toml")))
 
 
-def text(invariants: Sequence[Invariant], learned_from: Sequence[str]) -> str:
+def text(invariants: Sequence[Invariant | contracts.Entry], learned_from: Sequence[str]) -> str:
     """Return a file that holds these invariants, each under a sentence that says it."""
     lines = [
-        "# Invariants of healthy runs. Delete those that need not hold.",
+        "# Invariants of healthy runs. Delete the ones that need not hold.",
         f"version = {VERSION}",
         f"learned_from = {_list(learned_from, len('learned_from = '))}",
     ]
     for invariant in invariants:
-        lines += ["", f"# {invariant.sentence}{invariant.exceptions}", "[[invariant]]"]
+        exceptions = invariant.exceptions if isinstance(invariant, Statement) else ""
+        lines += ["", f"# {invariant.sentence}{exceptions}", "[[invariant]]"]
         values = msgspec.to_builtins(invariant)
         for key, value in values.items():
             if value not in (None, "") and not _is_left_out(invariant, key):
@@ -259,13 +271,39 @@ def text(invariants: Sequence[Invariant], learned_from: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _is_left_out(invariant: Invariant, key: str) -> bool:
+def save_contract(file: str, entries: Sequence[contracts.Entry], name: str) -> int:
+    """Write layers and inputs to a file of invariants; invariants of runs in it are kept.
+
+    Args:
+        file: new, or made by `mothtrap learn` or `mothtrap check`.
+        entries: that take the place of those in the file.
+        name: of the run that they were learned from.
+
+    Returns:
+        The number of entries.
+
+    Raises:
+        ConfigError: the file exists, and is no file of invariants.
+    """
+    path = Path(file)
+    known = read_file(file) if path.exists() else Learned(version=VERSION)
+    kept = [one for one in known.invariant if isinstance(one, Statement)]
+    names = dict.fromkeys((*known.learned_from, name)) if kept else (name,)
+    path.write_text(text([*kept, *entries], tuple(names)), encoding="utf-8")
+    return len(entries)
+
+
+def _is_left_out(invariant: Invariant | contracts.Entry, key: str) -> bool:
     """Return whether a key says nothing."""
+    if not isinstance(invariant, Statement):
+        return False
     without_tensors = key == "tensors" and invariant.statistic is None
     return without_tensors or (key == "patience" and invariant.patience == 1)
 
 
 def _value(value: object, indent: int) -> str:
+    if isinstance(value, list | tuple) and any(isinstance(part, int) for part in value):
+        return json.dumps(value)
     if isinstance(value, list | tuple):
         return _list([str(part) for part in value], indent)
     return json.dumps(value, ensure_ascii=False)

@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from mothtrap.core.config import Config
 
-Option = Literal["on_nonfinite", "max_gradient_norm", "snapshots", "digests", "redact"]
+Option = Literal["on_nonfinite", "max_gradient_norm", "snapshots", "digests", "perturb", "redact"]
 
 EVERY: Final[frozenset[Option]] = frozenset(get_args(Option))
 GUARDING: Final[tuple[Option, ...]] = ("on_nonfinite", "max_gradient_norm")
@@ -23,6 +23,7 @@ NO_EFFECT: Final[dict[Option, str]] = {
     "max_gradient_norm": "gradients of {} are not checked before they are applied",
     "snapshots": "no snapshots are taken of {}, so no step can be replayed",
     "digests": "no tensor digests are computed for {}",
+    "perturb": "the initial weights of {} stay as they are",
     "redact": "inputs of {} cannot be redacted, so no snapshots are taken",
 }
 """Why an adapter does not honor an option; `{}` is its framework."""
@@ -45,6 +46,8 @@ def asked(config: Config) -> dict[Option, str]:
         found["snapshots"] = ", ".join(named)
     if config.digests:
         found["digests"] = "digests"
+    if config.perturb:
+        found["perturb"] = "perturb"
     if config.redact:
         found["redact"] = "redact"
     return found

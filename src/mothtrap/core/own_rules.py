@@ -25,7 +25,7 @@ def rule(
     explains: Sequence[str] = (),
     passes: bool = False,
 ) -> Callable[[Callable[..., Any]], type[Rule]]:
-    """Make a rule of a function or a class.
+    """Turn a function or a class into a rule.
 
     A function takes the window, and its thresholds as keyword-only arguments with
     defaults. It returns or yields a `Found` for each fault, or raises `NotEnoughData` or

@@ -55,7 +55,7 @@ def unpack(text: str) -> Ints:
         return _unpack(text)
     except (ValueError, KeyError, binascii.Error) as err:
         raise DamagedDataError(
-            f"numbers cannot be read: {text[:40]!r} is not what mothtrap writes ({err}); "
+            f"numbers cannot be read: {text[:40]!r} is not in mothtrap's format ({err}); "
             "the rest of the run can still be read"
         ) from err
 

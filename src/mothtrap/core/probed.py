@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import msgspec
 
+from mothtrap.core.audited import AuditedFile, Origin
+
 
 class Probed(msgspec.Struct, frozen=True, kw_only=True):
     """`probe.json` of an attempt: size and cost of a probe run.
 
     `rows` is the number of given rows, `judged` the number of rows that the probes used. `task` is
     `classification` or `regression`, `answers` the form of the model's output. `left_out` is the
-    number of confirmed findings that exceed the limit on reported findings.
+    number of confirmed findings that exceed the limit on reported findings. `files` are the files
+    that the command named, `origin` is the training run that logged the model file.
     """
 
     rows: int
@@ -23,6 +26,8 @@ class Probed(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     left_out: int = 0
     seed: int = 0
+    files: tuple[AuditedFile, ...] = ()
+    origin: Origin | None = None
 
 
 UNIT = "row"

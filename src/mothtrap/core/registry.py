@@ -136,6 +136,6 @@ def only_class(module: ModuleType, base: type[Any], noun: str) -> type[Any]:
     ]
     if len(found) != 1:
         raise UnknownNameError(
-            f"{module.__name__} holds {len(found)} {noun}s; a file holds exactly one {noun} class"
+            f"{module.__name__} defines {len(found)} {noun}s; a file defines one {noun} class"
         )
     return found[0]

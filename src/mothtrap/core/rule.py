@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.documented import Documented
 from mothtrap.core.findings import EvidenceValue, Finding, Severity, fingerprint
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.texts import readable
 from mothtrap.core.window import Window
 
@@ -25,6 +26,7 @@ class Rule(Documented, abc.ABC):
 
     Attributes:
         needs: the data that the rule reads.
+        proof: chart of the data that proves a finding; None if no series of the run does.
         severity: default severity of its findings.
         title: name of the fault to show, if it differs from the words of the file name.
         explains: names of the rules whose findings this fault causes.
@@ -34,6 +36,7 @@ class Rule(Documented, abc.ABC):
     """
 
     needs: ClassVar[tuple[Need, ...]] = ()
+    proof: ClassVar[Proof | None] = None
     passes: ClassVar[bool] = False
     compares: ClassVar[bool] = False
     waits: ClassVar[bool] = False

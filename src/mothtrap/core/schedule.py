@@ -77,7 +77,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.every is not None and self.every < 1:
             return f"every must be 1 step or more, not {self.every}"
         if self.every is not None and self.logarithmic:
-            return "every and logarithmic exclude each other; keep one of them"
+            return "every and logarithmic cannot be combined; keep one of them"
         if self.start < 0:
             return f"start must be step 0 or later, not {self.start}"
         if self.stop is not None and self.stop <= self.start:

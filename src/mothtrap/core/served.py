@@ -25,5 +25,6 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     added_s: float = 0.0
 
 
+UNIT = "prediction"
 MODE = "serve"
 """`mode` of the findings of a serve run: they belong to no step."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,50 @@ class HiddenUnits(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LayerOutput:
+    """Output of one layer of a network.
+
+    Attributes:
+        name: name of the layer.
+        kind: what the layer is.
+        values: float32, shape (rows, ..., channels): channels are last in every framework.
+    """
+
+    name: str
+    kind: Literal["linear", "convolution", "other"]
+    values: npt.NDArray[np.float32]
+
+
+class Network(Protocol):
+    """Outputs and gradients of a network in evaluation mode."""
+
+    def outputs(self, rows: Any) -> npt.NDArray[np.float64]:
+        """Return the outputs, shape (rows, outputs)."""
+
+    def layers(self, rows: Any) -> list[LayerOutput]:
+        """Return the outputs of all layers without parts, in the order of their calls."""
+
+    def gradient(
+        self, rows: Any, weight_RK: npt.NDArray[np.float64], layer: str = ""
+    ) -> npt.NDArray[np.float32]:
+        """Return the gradient of the weighted sum of the outputs.
+
+        Args:
+            rows: inputs.
+            weight_RK: weight of each output of each row, shape (rows, outputs).
+            layer: name of the layer whose output the gradient is taken at; "" for the inputs.
+
+        Returns:
+            An array of the shape of the inputs, or of `LayerOutput.values`.
+        """
+
+    def shuffled(
+        self, layers: Sequence[str], rng: np.random.Generator
+    ) -> AbstractContextManager[None]:
+        """Shuffle the weights of some layers while a block runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedModel:
     """A trained model.
 
@@ -34,6 +78,7 @@ class WrappedModel:
         task: `classification` or `regression`; None where unknown.
         refit: fits the model anew, and returns its `predict`; None where that is not possible.
         units: hidden channels of a network; None where they cannot be masked.
+        network: outputs and gradients of a network; None for other models.
     """
 
     predict: Predict
@@ -41,6 +86,7 @@ class WrappedModel:
     task: str | None = None
     refit: Callable[[Any, Any], Predict] | None = None
     units: HiddenUnits | None = None
+    network: Network | None = None
 
 
 class ModelWrapper(Protocol):

@@ -87,8 +87,8 @@ def follow_run(
     target, form = Path(path), _form(to)
     if not hasattr(form, "follow"):
         raise UnknownNameError(
-            f"a file of the format {to!r} cannot grow while a run goes on; tensorboard can, and "
-            f"{to} can be written again later"
+            f"the format {to!r} cannot follow a running job; follow with tensorboard, or export "
+            f"to {to} again when the job has ended"
         )
     _refuse_existing(target)
     written = form.follow(run, target, choice or Choice(), lambda: time.sleep(every_s))

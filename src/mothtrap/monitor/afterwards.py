@@ -114,8 +114,8 @@ def _with_lacks(statuses: tuple[RuleStatus, ...], lacks: dict[str, str]) -> tupl
     return tuple(
         msgspec.structs.replace(
             status,
-            reason=f"the run has {lacks[status.code]}, which the rule needs; a job that is started "
-            "with the rule in force (--rules, select) captures that",
+            reason=f"the run has {lacks[status.code]}, which the rule needs; a job that runs "
+            "with this rule (--rules, select) captures it",
         )
         if status.state is RuleState.NOT_ENOUGH_DATA and status.code in lacks
         else status

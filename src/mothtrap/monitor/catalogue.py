@@ -13,6 +13,7 @@ import msgspec
 from mothtrap.behavior.installed_probes import explanations, probe_classes
 from mothtrap.checks.catalogue import checks as every_check
 from mothtrap.checks.check import Check
+from mothtrap.checks.contract import ContractCheck
 from mothtrap.core import installed_rules, invariants
 from mothtrap.core.collections import CALLS
 from mothtrap.core.config import Config
@@ -202,7 +203,7 @@ def _check_prefixes(key: str, prefixes: Iterable[str], codes: Mapping[str, str])
     for prefix in prefixes:
         if not any(code.startswith(prefix) for code in codes):
             raise ConfigError(
-                f"configuration: {key} holds {prefix!r}, which no rule code begins with"
+                f"configuration: {key} contains {prefix!r}, but no rule code begins with it"
                 f"{_meant(prefix, codes, families)}; families are: {', '.join(families)}"
             )
 
@@ -243,9 +244,13 @@ def _with_thresholds(rule: type[Rule], settings: Mapping[str, Setting]) -> Rule:
 
 
 def _with_invariants(rules: Iterable[Rule], source: str) -> Iterable[Rule]:
-    """Give a file of invariants to the rule that judges them."""
+    """Give a file of invariants to the rule that judges them, and to the checks of a contract."""
     learned = invariants.read(source) if source else ()
+    contract = invariants.read_contract(source) if source else ()
     for rule in rules:
+        if contract and isinstance(rule, ContractCheck):
+            yield dataclasses.replace(rule, expected=contract)
+            continue
         if learned and isinstance(rule, BrokenInvariant):
             yield dataclasses.replace(rule, invariants=learned)
         else:

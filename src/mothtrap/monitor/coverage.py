@@ -129,10 +129,10 @@ class Coverage:
                 continue
             looked = self._looked.get(tag, {}).values()
             if not looked:
-                return f"no observer looked for {_words(tag)}"
+                return f"the job did not look for {_words(tag)}"
             missed = min(interval.missed for interval in looked)
             if need.each_step and missed:
-                return f"no observer looked for {_words(tag)} in {missed} steps"
+                return f"the job did not look for {_words(tag)} in {missed} steps"
         if seen:
             return ""
         for name in need.scalars:

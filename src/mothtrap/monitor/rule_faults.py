@@ -34,11 +34,11 @@ _ADVICE: tuple[tuple[type[BaseException], str, str], ...] = (
     (ValueError, r"read-only|WRITEABLE", _READ_ONLY),
     (ValueError, r"not enough values to unpack", _EMPTY),
     (FrozenInstanceError, r"", _STATELESS),
-    (RecursionError, r"", "it never stops calling itself"),
+    (RecursionError, r"", "it calls itself without end"),
     (SystemExit, r"", "a rule must not end the process: remove the call of exit"),
     (TypeError, r"Found.*positional", "write mothtrap.Found(step=..., message=...)"),
     (TypeError, r"positional arguments provided", "write mothtrap.Need(scalars=('loss',))"),
-    (ImportError, r"", "install that module where the training runs, or do without it"),
+    (ImportError, r"", "install that module where the training runs, or remove the import"),
 )
 """Advice by type of exception and pattern of its text."""
 

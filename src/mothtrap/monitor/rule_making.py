@@ -171,7 +171,7 @@ def make_rule(
     name, source = rule_source(condition)
     before = file.read_text(encoding="utf-8") if file.exists() else HEADER
     if re.search(rf"^def {name}\b", before, re.MULTILINE):
-        raise OutputExistsError(f"{file} has a rule {name} already; change it there")
+        raise OutputExistsError(f"{file} already has a rule {name}; change it there")
     file.write_text(before.rstrip("\n") + "\n" + source, encoding="utf-8")
     try:
         rules = [rule() for rule in _usable(file) if rule.code == condition.code]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -19,8 +20,15 @@ SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 POINTS = 600
 """Points of a curve: the lowest and highest value of each share of the steps are kept."""
 MOST_TENSORS = 200
-MOST_COLUMNS = 200
+MOST_COLUMNS = 100
+"""Columns of a heatmap; chosen by hand: a cell takes 150 bytes of an SVG."""
 WIDTH, HEIGHT = 640, 260
+LABEL_WIDTH = 240
+"""Pixels of a tensor's name; chosen by hand: about 40 characters."""
+COLORS = ("#0f62b0", "#b8520a", "#1b7a4b", "#8e3ba8", "#a8324a", "#0b7285", "#6b5a00", "#55585e")
+"""Colors of curves, in the order of the page (`--series-1` of its style sheet)."""
+SPREAD = 1000.0
+"""Greatest over least value from which an axis is logarithmic, as on the page."""
 STEPS = {"labelOverlap": True, "labelAngle": 0}
 
 
@@ -119,13 +127,24 @@ class Plots:
         # Values below it are drawn as 0.
         least = float(np.percentile(positive, 10)) if positive else 1.0
         scale = {"type": "symlog", "constant": least, "scheme": "cividis"}
-        color: dict[str, Any] = {"field": statistic, "type": "quantitative", "scale": scale}
+        color: dict[str, Any] = {
+            "field": statistic,
+            "type": "quantitative",
+            "scale": scale,
+            "legend": {"values": _powers(least, max(positive, default=1.0)), "format": "~g"},
+        }
         layer = {
             "data": {"values": rows},
             "mark": {"type": "rect", "tooltip": True, "invalid": None},
             "encoding": {
                 "x": {"field": "step", "type": "ordinal", "axis": STEPS},
-                "y": {"field": "tensor", "type": "nominal", "sort": None},
+                "y": {
+                    "field": "tensor",
+                    "type": "nominal",
+                    "sort": None,
+                    "title": None,
+                    "axis": {"labelLimit": LABEL_WIDTH},
+                },
                 "color": {
                     "condition": {"test": f"!isValid(datum['{statistic}'])", "value": "#c2185b"},
                     **color,
@@ -208,10 +227,17 @@ def _chart(title: str, **parts: Any) -> Chart:
 
 def _lines(rows: list[dict[str, Any]], what: str) -> dict[str, Any]:
     """Return lines; a value that is not finite is a gap, and a mark at the upper edge."""
-    color = {"field": "series", "type": "nominal", "title": None}
+    names = sorted({row["series"] for row in rows}, key=lambda name: ("train/" not in name, name))
+    color = {
+        "field": "series",
+        "type": "nominal",
+        "title": None,
+        "scale": {"domain": names, "range": [COLORS[i % len(COLORS)] for i in range(len(names))]},
+        "legend": {"orient": "bottom", "columns": 1, "labelLimit": 0},
+    }
     known = [row["value"] for row in rows if row["value"] is not None]
-    # Most losses fall by orders of magnitude.
-    scale = {"type": "log"} if known and min(known) > 0 else {"zero": False}
+    is_spread = bool(known) and min(known) > 0 and max(known) / min(known) > SPREAD
+    scale: dict[str, Any] = {"type": "log"} if is_spread else {"zero": False}
     value = {"field": "value", "type": "quantitative", "title": what, "scale": scale}
     gone = {
         "transform": [{"filter": "!isValid(datum.value)"}],
@@ -226,7 +252,15 @@ def _lines(rows: list[dict[str, Any]], what: str) -> dict[str, Any]:
 
 
 def _step() -> dict[str, Any]:
-    return {"field": "step", "type": "quantitative", "title": "step"}
+    scale = {"nice": False}  # the axis ends where the run does
+    return {"field": "step", "type": "quantitative", "title": "step", "scale": scale}
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Return powers of ten from the one below `low` to the one above `high`, at most ten."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    every = max(1, -(-(last - first + 1) // 10))
+    return [10.0**power for power in range(first, last + 1, every)]
 
 
 def _texts(*names: str) -> list[dict[str, str]]:

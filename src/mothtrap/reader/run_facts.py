@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import xxhash
 
-from mothtrap.core import diagnosis
+from mothtrap.core import diagnosis, probed, served
 from mothtrap.core.collections import Collection
 from mothtrap.core.diagnosis import diagnose
 from mothtrap.core.errors import DamagedDataError
@@ -135,6 +135,15 @@ class RunFacts:
         """Number of predictions of an asserted function; None for other kinds of runs."""
         return self._span.latest.served
 
+    @property
+    def judged_size(self) -> tuple[int, str]:
+        """Number of steps, of probed rows, or of served predictions, and the unit."""
+        if self.probed is not None:
+            return self.probed.judged, probed.UNIT
+        if self.served is not None:
+            return self.served.rows, served.UNIT
+        return self.steps, "step"
+
     def failing_rows(self, code: str = "") -> list[FailingRow]:
         """Return the recorded rows whose predictions broke an assertion, in the order of time.
 
@@ -258,7 +267,8 @@ class RunFacts:
         Damage and switched-off rules are reported first, if there are any.
         """
         off, found = switched_off(self.rules), diagnose(self.findings, explains())
-        text = diagnosis.verdict(found, steps=self.steps, others=bool(off))
+        count, unit = self.judged_size
+        text = diagnosis.verdict(found, steps=count, unit=unit, others=bool(off))
         text = f"{off} {text}" if off else text
         if lack := self.unevaluated:
             text = lack if lack == NOT_EVALUATED else f"{lack} {text}"
@@ -292,7 +302,7 @@ class RunFacts:
         steps = min((each.steps for each in outside), default=0)
         return (
             f"Rules were evaluated only in the first {steps} of {self.steps} steps: the monitor "
-            "was interrupted; `mothtrap monitor RUN` goes on."
+            "was interrupted; `mothtrap monitor RUN` continues."
         )
 
     @property
@@ -324,7 +334,7 @@ class RunFacts:
     @property
     def overhead(self) -> Overhead:
         """Cost of mothtrap over all workers; estimated from steps if a worker crashed."""
-        own_s = capture_s = asked_s = wall_s = start_s = beside_s = 0.0
+        own_s = capture_s = asked_s = wall_s = start_s = beside_s = close_s = 0.0
         gaps, all_ended = self.observations(Unwatched), True
         for rank in self.workers:
             views = self._span.views(rank)
@@ -336,6 +346,7 @@ class RunFacts:
                 wall_s += sum(end.wall_s for end in ends)
                 start_s += sum(end.start_s for end in ends)
                 beside_s += sum(end.beside_s for end in ends)
+                close_s += sum(end.close_s for end in ends)
             else:
                 all_ended = False
                 own_s += self._sum(rank, "own_s")
@@ -353,9 +364,10 @@ class RunFacts:
             shed=merge_thinned(self.observations(Thinned)),
             budget=limit if isinstance(limit, float) else 0.0,
             unwatched=sum(gap.count for gap in gaps),
-            added_seconds=(own_s - asked_s + start_s + beside_s) / workers + launcher_s,
+            added_seconds=(own_s - asked_s + start_s + beside_s + close_s) / workers + launcher_s,
             start_seconds=start_s,
             beside_seconds=beside_s,
+            close_seconds=close_s,
             launcher_seconds=launcher_s,
             wall_seconds=wall_s / workers,
         )

@@ -50,7 +50,7 @@ def draw(specification: bytes, form: str = "svg") -> bytes:
         QueryError: it cannot be drawn within the limits; says why.
     """
     if not can_draw():
-        raise MissingExtraError("a picture of a Vega-Lite figure", "vl-convert-python", "plot")
+        raise MissingExtraError("rendering a Vega-Lite figure", "vl-convert-python", "plot")
     try:
         done = subprocess.run(
             [sys.executable, "-c", _DRAW, form],

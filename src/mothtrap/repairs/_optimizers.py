@@ -64,7 +64,7 @@ def with_rate(script: Script, finding: Finding, rate: float) -> str:
     if not _is_number(value) or not isinstance(now, int | float):
         raise NoCertainRepairError("the learning rate is not a number in the line of the optimizer")
     if abs(float(code(value)) - now) > 1e-6 * abs(now):
-        raise NoCertainRepairError(f"the learning rate was {now:g} when it was judged")
+        raise NoCertainRepairError(f"the learning rate was {now:g} at the step of the finding")
     return script.replaced(value, cst.parse_expression(f"{rate:g}"))
 
 

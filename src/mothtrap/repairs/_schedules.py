@@ -60,7 +60,7 @@ class Schedule:
         """Return the source with the schedule stepped after the loop over the batches."""
         self._batch_loop()
         if len(self.loops) < 2:
-            raise NoCertainRepairError("the loop over the batches is in no loop over epochs")
+            raise NoCertainRepairError("the loop over batches is not inside a loop over epochs")
         return self._script.with_statements(
             after=[(self.loops[0], code(self.steps))], without=[self.steps]
         )
@@ -86,7 +86,7 @@ class Schedule:
         """Check that the innermost loop around the step trains."""
         backward = only(self._script.calls("backward"), "call of backward()")
         if not self.loops or loops_around(self._script, backward) != self.loops:
-            raise NoCertainRepairError("the schedule is not stepped in the loop that trains")
+            raise NoCertainRepairError("the schedule is not stepped in the training loop")
 
     def _refuse_conditions(self, name: str) -> None:
         for one in self._script.parents(self._call):

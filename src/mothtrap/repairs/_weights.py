@@ -19,4 +19,4 @@ def refuse_loaded_weights(script: Script) -> None:
             raise NoCertainRepairError(f"the script calls {name}(); check which weights it loads")
     for word in _WORDS:
         if word in script.module.code:
-            raise NoCertainRepairError(f"the script uses `{word}`; decide what must be trained")
+            raise NoCertainRepairError(f"the script uses `{word}`; decide what to train")

@@ -18,7 +18,7 @@ def repair(script: Script, finding: Finding) -> str:
         raise NoCertainRepairError("the loss is a sum over rows: use its mean instead")
     backward = only(script.calls("backward"), "call of backward()")
     if not isinstance(backward.func, cst.Attribute) or backward.args:
-        raise NoCertainRepairError("the loss that runs backward is not named")
+        raise NoCertainRepairError("backward is not called as `loss.backward()`")
     loops = loops_around(script, backward)
     rests = [
         one
@@ -30,9 +30,9 @@ def repair(script: Script, finding: Finding) -> str:
     ]
     number = only(sorted({code(one.right) for one in rests}), "number of micro-batches")
     if number.isdigit() and int(number) != finding.evidence.get("micro_batches"):
-        raise NoCertainRepairError(f"the loop counts {number} micro-batches, the finding others")
+        raise NoCertainRepairError(f"the loop counts {number} micro-batches, unlike the finding")
     loss = code(backward.func.value)
     if "/" in loss:
-        raise NoCertainRepairError("the loss is divided already")
+        raise NoCertainRepairError("the loss is already divided")
     divided = cst.parse_expression(f"({loss} / {number}).backward")
     return script.replaced(backward.func, divided)

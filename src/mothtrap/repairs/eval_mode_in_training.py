@@ -11,8 +11,8 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of,
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
-    Only where the model was trained in training mode before, and one `eval()` comes after the
-    training in the same loop.
+    Only where the model was trained in training mode before, and its only `eval()` comes after the
+    training in the same loop. All calls of `backward` must be in one loop.
     """
     if not finding.evidence.get("trained_before"):
         raise NoCertainRepairError(
@@ -22,13 +22,10 @@ def repair(script: Script, finding: Finding) -> str:
     line = line_of(finding)
     calls = script.calls("eval")
     evaluates = only([one for one in calls if script.line(one) == line], f"eval() in line {line}")
-    only(calls, "call of eval()")
     assert isinstance(evaluates.func, cst.Attribute)
     model = code(evaluates.func.value)
-    training = only(script.calls("backward"), "call of backward()")
-    loops = loops_around(script, training)
-    if not loops:
-        raise NoCertainRepairError("the training step is in no loop")
+    only([one for one in calls if code(one.func) == f"{model}.eval"], f"call of {model}.eval()")
+    training, loops = _training(script)
     if script.line(evaluates) < script.line(training) and loops_around(script, evaluates):
         raise NoCertainRepairError(
             f"line {line} sets evaluation mode before the training; decide whether that is meant"
@@ -38,5 +35,19 @@ def repair(script: Script, finding: Finding) -> str:
         first = next(iter(inner.body.body))
         return script.with_statements(before=[(first, f"{model}.train()")])
     if not shared:
-        raise NoCertainRepairError("eval() is called in no loop of the training")
+        raise NoCertainRepairError("eval() is not called in a training loop")
     return script.with_statements(before=[(inner, f"{model}.train()")])
+
+
+def _training(script: Script) -> tuple[cst.Call, list[cst.For | cst.While]]:
+    """Return the first `backward()` of the file, and the loops around it, innermost first.
+
+    Raises:
+        NoCertainRepairError: there is none, or not all are in the same loop.
+    """
+    calls = script.calls("backward")
+    loops = [loops_around(script, one) for one in calls]
+    if not all(loops):
+        raise NoCertainRepairError("the training step is not in a loop")
+    only(list(dict.fromkeys(around[0] for around in loops)), "loop that calls backward()")
+    return calls[0], loops[0]

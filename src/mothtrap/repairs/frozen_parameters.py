@@ -17,7 +17,7 @@ def repair(script: Script, finding: Finding) -> str:
     Only where the file loads no weights, so that the frozen ones are random for sure.
     """
     if "frozen" not in finding.message:
-        raise NoCertainRepairError("the parameters are in no optimizer; decide which one they need")
+        raise NoCertainRepairError("no optimizer has the parameters; decide which one they need")
     refuse_loaded_weights(script)
     freezing = [
         one

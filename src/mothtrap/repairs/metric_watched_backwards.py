@@ -22,5 +22,5 @@ def repair(script: Script, finding: Finding) -> str:
     mode = code(value)
     other = _OTHER.get(mode[1:-1])
     if other is None or mode[1:-1] != finding.evidence.get("mode"):
-        raise NoCertainRepairError(f"`mode={mode}` in line {line} is not what the run saw")
+        raise NoCertainRepairError(f"the run did not use `mode={mode}` of line {line}")
     return script.replaced(value, cst.SimpleString(f"{mode[0]}{other}{mode[-1]}"))

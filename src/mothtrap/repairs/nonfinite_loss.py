@@ -33,9 +33,9 @@ def repair(script: Script, finding: Finding) -> str:
     """
     broke = _BROKE.search(finding.message)
     if broke is None or not _ZEROS.search(finding.message):
-        raise NoCertainRepairError("the operation that broke is not the logarithm of a 0")
+        raise NoCertainRepairError("the failing operation is not a logarithm of 0")
     if broke["least"].startswith("-") or broke["least"] == "nan":
-        raise NoCertainRepairError("the argument is negative in places; decide how it must be")
+        raise NoCertainRepairError("some arguments are negative; decide how to make them positive")
     line = line_of(finding)
     calls = [
         one

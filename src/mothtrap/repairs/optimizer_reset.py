@@ -31,7 +31,7 @@ def repair(script: Script, finding: Finding) -> str:
     statement = only(made, f"assignment of an optimizer in line {line}")
     loops = loops_around(script, statement)
     if not loops:
-        raise NoCertainRepairError("the optimizer is created in no loop, but in a function")
+        raise NoCertainRepairError("the optimizer is created in a function, not in a loop")
     assignment = statement.body[0]
     assert isinstance(assignment, cst.Assign)
     needed = names_in(assignment.value)

@@ -16,7 +16,7 @@ def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form
     """
     found = [pair for one in _optimizers(script) if (pair := _stale(script, *one)) is not None]
     if len(found) != 1:
-        raise NoCertainRepairError("no single optimizer is made before its model is made again")
+        raise NoCertainRepairError("no single optimizer is created before its model is replaced")
     made, last = found[0]
     return script.with_statements(after=[(last, code(made))], without=[made])
 

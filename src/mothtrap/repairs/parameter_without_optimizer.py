@@ -29,7 +29,7 @@ def repair(script: Script, finding: Finding) -> str:
         raise NoCertainRepairError("decide whether these parameters must be trained")
     refuse_loaded_weights(script)
     if "requires_grad" in script.module.code:
-        raise NoCertainRepairError("the script uses `requires_grad`; decide what must be trained")
+        raise NoCertainRepairError("the script uses `requires_grad`; decide what to train")
     calls = [
         one
         for one in script.calls("parameters")
@@ -48,9 +48,9 @@ def repair(script: Script, finding: Finding) -> str:
         or model.value == "self"
         or not assigned(script, code(model))
     ):
-        raise NoCertainRepairError("the model of the optimizer is not named in this line")
+        raise NoCertainRepairError("the line does not name the model of the optimizer")
     if code(part).split(".")[1] in {name.partition(".")[0] for name in finding.layers}:
-        raise NoCertainRepairError("the optimizer holds this part already")
+        raise NoCertainRepairError("the optimizer already has these parameters")
     return script.replaced(part, model)
 
 

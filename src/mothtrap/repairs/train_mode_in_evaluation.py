@@ -14,7 +14,8 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.eval()` before the evaluation, and `model.train()` after it.
 
     Only where a `with torch.no_grad()` block in the same function encloses the call of the model,
-    and nothing sets the model to evaluation mode.
+    and nothing sets the model to evaluation mode. There is no `model.train()` after it where the
+    training sets this mode itself, in its loop or at the start of its function.
     """
     line = line_of(finding)
     for call in script.calls("eval"):
@@ -23,16 +24,29 @@ def repair(script: Script, finding: Finding) -> str:
         )
     blocks = [one for one in script.at(line, cst.With) if _stops_gradients(one)]
     if not blocks:
-        raise NoCertainRepairError("the evaluation is in no `with torch.no_grad()` block")
+        raise NoCertainRepairError("the evaluation is not in a `with torch.no_grad()` block")
     model = _model(script, line)
     block = blocks[0]
     loops = loops_around(script, block)
     trains = [one for one in script.calls("train") if code(one.func) == f"{model}.train"]
-    again = any(loops_around(script, one) for one in trains)
+    again = any(loops_around(script, one) or _begins_training(script, one) for one in trains)
     if not again and (not loops or _returns(block)):
         raise NoCertainRepairError(f"decide where {model}.train() must follow the evaluation")
     after = [] if again else [(block, f"{model}.train()")]
     return script.with_statements(before=[(block, f"{model}.eval()")], after=after)
+
+
+def _begins_training(script: Script, call: cst.Call) -> bool:
+    """Return whether a function sets training mode and then runs backward, as `train(...)` does."""
+    function = _function(script, call)
+    return function is not None and any(
+        _function(script, step) is function and script.line(step) > script.line(call)
+        for step in script.calls("backward")
+    )
+
+
+def _function(script: Script, node: cst.CSTNode) -> cst.FunctionDef | None:
+    return next((one for one in script.parents(node) if isinstance(one, cst.FunctionDef)), None)
 
 
 def _model(script: Script, line: int) -> str:

@@ -20,14 +20,14 @@ def repair(script: Script, finding: Finding) -> str:
     Only for data from 0 to 255, and where the file defines one model with one input.
     """
     if not _PIXELS.search(finding.message):
-        raise NoCertainRepairError("the data are no pixels from 0 to 255; decide how to scale them")
+        raise NoCertainRepairError("the data are not pixels (0 to 255); decide how to scale them")
     forwards = [one for one in script.every(cst.FunctionDef) if one.name.value == "forward"]
     forward = only(forwards, "method `forward`")
     names = [one.name.value for one in forward.params.params]
     if len(names) != 2 or names[0] != "self":
         raise NoCertainRepairError("`forward` takes more than one input")
     if "255" in code(forward):
-        raise NoCertainRepairError("`forward` scales its input already")
+        raise NoCertainRepairError("`forward` already scales its input")
     first = next(iter(forward.body.body))
     if not isinstance(first, cst.SimpleStatementLine | cst.BaseCompoundStatement):
         raise NoCertainRepairError("`forward` has only one line")

@@ -30,14 +30,14 @@ def repair(script: Script, finding: Finding) -> str:
         if name in given:
             raise NoCertainRepairError(f"the DataLoader has a {name}; decide the order there")
     if any(one.star for one in loader.args):
-        raise NoCertainRepairError("the DataLoader gets arguments from elsewhere")
+        raise NoCertainRepairError("the DataLoader gets arguments by `*` or `**`")
     shuffle = given.get("shuffle")
     if shuffle is not None:
         if not isinstance(shuffle.value, cst.Name) or shuffle.value.value != "False":
             raise NoCertainRepairError("`shuffle` is not False in this line")
         return script.replaced(shuffle.value, cst.Name("True"))
     if sum(one.keyword is None for one in loader.args) > 2:
-        raise NoCertainRepairError("`shuffle` is given by its place")
+        raise NoCertainRepairError("`shuffle` is a positional argument")
     return script.replaced(loader, with_keyword(loader, "shuffle", "True"))
 
 
@@ -56,7 +56,7 @@ def _loader(script: Script, line: int) -> cst.Call:
         made = [one for one in script.every(cst.Call) if "loader" in last_name(one.func).lower()]
         alone = only(made, "call that makes a loader")
         if keyword(alone, "shuffle") is None:
-            raise NoCertainRepairError("decide where the loader of the training gets its order")
+            raise NoCertainRepairError("decide where the order of the training loader is set")
     return only(made, f"DataLoader of the loop at line {line}")
 
 

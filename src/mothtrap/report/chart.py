@@ -13,6 +13,7 @@ import numpy as np
 
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Floats, Ints, Series
+from mothtrap.report.style import SEVERITY_GLYPHS
 
 WIDTH, HEIGHT = 880, 300
 LEFT, RIGHT, TOP, BOTTOM = 72, 16, 34, 30
@@ -24,7 +25,6 @@ LOG_RATIO = 100.0
 ROBUST_PERCENT = 1.0
 """Share of values, at either end, that may lie outside of the picture; chosen by hand."""
 MAX_MARKS = 40
-SYMBOLS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
 
 
 def loss_chart(losses: Sequence[Series], findings: Sequence[Finding]) -> str:
@@ -200,7 +200,7 @@ def _marks(findings: Sequence[Finding], first: int, last: int) -> list[str]:
             parts.append(
                 f'<text class="marked {kind}" x="{x - 4 if end else x + 4:.1f}" '
                 f'y="{HEIGHT - BOTTOM - 6}" text-anchor="{"end" if end else "start"}">'
-                f"{SYMBOLS[finding.severity]} {html.escape(finding.code)}</text>"
+                f"{SEVERITY_GLYPHS[finding.severity]} {html.escape(finding.code)}</text>"
             )
     return parts
 

@@ -56,7 +56,7 @@ def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
     if not steps:
         return "no training step was observed"
     if not made:
-        return "rules watched the script, but there are no checks for its framework"
+        return "only the rules ran, because there are no checks for its framework"
     reasons = list(dict.fromkeys(result.reason for result in made))
     return reasons[0] if len(reasons) == 1 else "no check could decide, for the reasons above"
 

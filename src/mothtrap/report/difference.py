@@ -32,9 +32,10 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     """Output of `mothtrap diff --format json`.
 
     `same`: there is no difference in the `steps` that both runs have. `conditions` are what
-    they were started with that differs, `changed` the lines of the script, `divergence` is the
-    first difference in the order of execution, `cause` its likely cause. `exact`: compared bit by
-    bit, else within `rtol` and `atol`. `compared` says what could be compared, and how.
+    they were started with that differs, `changed` the changed lines of the script, `divergence` is
+    the first difference in the order of execution, `cause` its likely cause. `exact`: compared bit
+    by bit, else within `rtol` and `atol`; `measured`: within the differences that a perturbed run
+    shows. `compared` says what could be compared, and how.
     """
 
     same: bool
@@ -44,6 +45,7 @@ class RunDifference(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     rtol: float
     atol: float
+    measured: bool = False
     conditions: tuple[ConditionDiffers, ...]
     changed: tuple[str, ...]
     divergence: FirstDivergence | None = msgspec.field(name="departure")
@@ -59,9 +61,10 @@ def difference(
     rtol: float | None = None,
     atol: float | None = None,
     ignore: tuple[str, ...] = (),
+    perturbed: Run | None = None,
 ) -> RunDifference:
     """Compare two runs; arguments as for `reader.difference.compare`."""
-    found = compare(first, second, rtol=rtol, atol=atol, ignore=ignore)
+    found = compare(first, second, rtol=rtol, atol=atol, ignore=ignore, perturbed=perturbed)
     conditions = differing_conditions(first, second)
     divergence = found.first
     return RunDifference(
@@ -72,6 +75,7 @@ def difference(
         exact=found.exact,
         rtol=found.rtol,
         atol=found.atol,
+        measured=found.measured,
         conditions=conditions,
         changed=changed_lines(first, second),
         divergence=divergence,
@@ -121,7 +125,9 @@ def text(found: RunDifference, style: Style) -> str:
     lines += [
         f"  {c.phase:<15} {c.method} at {count_of(c.steps, 'step')}" for c in found.compared
     ] or ["  nothing: the runs have no step and no value in common"]
-    if not found.exact:
+    if found.measured:
+        lines.append("  numbers within the differences that rounding makes, as measured")
+    elif not found.exact:
         lines.append(f"  numbers within rtol {found.rtol:g}, atol {found.atol:g}")
     lines += [f"  note: {safe(note)}" for note in found.notes]
     return "\n".join(lines)

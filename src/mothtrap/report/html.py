@@ -16,12 +16,12 @@ from mothtrap.core.findings import EvidenceValue, Finding, RuleState, Severity
 from mothtrap.core.runs import RunKind
 from mothtrap.report import boosting_page
 from mothtrap.report.aftermath import since_then
-from mothtrap.report.chart import SYMBOLS, loss_chart
+from mothtrap.report.chart import loss_chart
 from mothtrap.report.cost import cost_of
 from mothtrap.report.document import Document
 from mothtrap.report.guarded import guarded_lines
 from mothtrap.report.kept import replay_command
-from mothtrap.report.style import Style, count_of
+from mothtrap.report.style import SEVERITY_GLYPHS, STATE_GLYPHS, Style, count_of
 
 MAX_BYTES = 5 << 20
 """Size that a report has at most; beyond it pictures, then evidence, then effects are left out."""
@@ -29,14 +29,6 @@ MAX_TEXT = 2_000
 """Characters of one text of a run; chosen by hand."""
 MAX_LAYERS = 8
 MAX_CONDITIONS = 200
-STATE_SYMBOLS = {
-    RuleState.ERROR: "✖",
-    RuleState.WARNING: "▲",
-    RuleState.OK: "●",
-    RuleState.NOT_ENOUGH_DATA: "◌",
-    RuleState.NOT_APPLICABLE: "○",
-    RuleState.RULE_FAILED: "‼",
-}
 _CODE = re.compile(r"`([^`]+)`")
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 
@@ -95,7 +87,8 @@ def _verdict(document: Document) -> str:
     worst = min((f.severity for f in summary.findings), key=lambda s: s.rank, default=None)
     kind = worst.value if worst not in (None, Severity.INFO) else ""
     crashed = summary.run.state == "crashed"
-    symbol = SYMBOLS[worst] if worst is not None and kind else "‼" if crashed else "●"
+    healthy = "‼" if crashed else STATE_GLYPHS[RuleState.OK]
+    symbol = SEVERITY_GLYPHS[worst] if worst is not None and kind else healthy
     kind = kind or ("error" if crashed else "")
     parts = [f'<p class="verdict {kind}">{symbol} {_safe(summary.verdict)}</p>']
     parts += [f"<p>Damaged: {_safe(text)}</p>" for text in summary.damage]
@@ -135,7 +128,7 @@ def _losses(document: Document) -> str:
     others = [f for f in document.summary.findings if f not in roots]
     chart = loss_chart(document.losses, [*roots, *others])
     if not chart:
-        return '<h2>Loss</h2><p class="soft">No loss was seen.</p>'
+        return '<h2>Loss</h2><p class="soft">No loss was recorded.</p>'
     return f"<h2>Loss</h2>{chart}"
 
 
@@ -170,7 +163,7 @@ def _finding(
     ranks = "" if finding.workers in ((), (0,)) else f", ranks {_joined(finding.workers)}"
     since = since_then(document.summary.after_of(finding), document.summary.run.unit)
     parts = [
-        f'<h3 class="{kind}">{SYMBOLS[finding.severity]} {_safe(finding.code)} '
+        f'<h3 class="{kind}">{SEVERITY_GLYPHS[finding.severity]} {_safe(finding.code)} '
         f"{_safe(fault_name(finding))}</h3>",
         f'<p class="soft">{kind}{began}{extent}{ranks}</p>',
         f"<p>{_safe(finding.message)}</p>",
@@ -207,15 +200,15 @@ def _rules(document: Document) -> str:
     rules = document.summary.rules
     counts = Counter(rule.state for rule in rules)
     said = " · ".join(
-        f"{STATE_SYMBOLS[state]} {_of_state(counts[state], state)}"
-        for state in STATE_SYMBOLS
+        f"{STATE_GLYPHS[state]} {_of_state(counts[state], state)}"
+        for state in STATE_GLYPHS
         if counts[state]
     )
     rows = "".join(
         f"<tr><th>{_safe(rule.code)}</th><td>{_safe(rule.name.replace('_', ' '))}</td>"
-        f"<td>{STATE_SYMBOLS[rule.state]} {rule.state.replace('_', ' ')}</td>"
+        f"<td>{STATE_GLYPHS[rule.state]} {rule.state.replace('_', ' ')}</td>"
         f"<td>{_safe(rule.reason)}</td></tr>"
-        for rule in sorted(rules, key=lambda r: (list(STATE_SYMBOLS).index(r.state), r.code))
+        for rule in sorted(rules, key=lambda r: (list(STATE_GLYPHS).index(r.state), r.code))
     )
     return (
         f"<h2>Rules ({len(rules)})</h2><p>{said or 'No rule was selected.'}</p>"

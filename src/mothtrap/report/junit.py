@@ -71,7 +71,7 @@ def _told(finding: Finding) -> str:
     ]
     lines += [f"in {', '.join(finding.layers[:8])}"] if finding.layers else []
     lines += [f"at {finding.location}"] if finding.location else []
-    lines += [f"try: {fix}" for fix in finding.fixes[:2]]
+    lines += [f"Fix: {fix}" for fix in finding.fixes[:2]]
     return "\n".join(lines)
 
 

@@ -39,7 +39,7 @@ def blockers(ledger: Ledger) -> Iterator[Blocker]:
         yield Blocker(
             state="may",
             what="operations may sum in any order (op determinism is off)",
-            fix="tf.config.experimental.enable_op_determinism() before the model is made",
+            fix="tf.config.experimental.enable_op_determinism() before the model is created",
         )
 
 

@@ -12,7 +12,7 @@ import msgspec
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.facts.checks import LayerRow
 
-HEAD = ("layer", "type", "output", "parameters", "trained", "gradient", "multiplications")
+HEAD = ("stage", "layer", "type", "output", "parameters", "trained", "gradient", "multiplications")
 BOX, GAP, WIDTH = 34, 14, 560
 """Height of a box, gap between boxes, and width of the picture, in pixels."""
 COLORS = {"none": "#c0392b", "zero": "#d68910"}
@@ -48,10 +48,11 @@ def as_text(rows: Sequence[LayerRow]) -> str:
     lines = [
         "  ".join(f"{text:<{w}}" for text, w in zip(line, widths, strict=True)) for line in cells
     ]
+    count = sum(row.part == "layer" for row in rows)
     total = sum(row.parameters for row in rows)
     trained = sum(row.parameters for row in rows if row.trained)
     return "\n".join(line.rstrip() for line in lines) + (
-        f"\n{len(rows)} layers, {total:,} parameters, {trained:,} of them trained\n"
+        f"\n{count} layers, {total:,} parameters, {trained:,} of them trained\n"
     )
 
 
@@ -61,8 +62,10 @@ def as_json(rows: Sequence[LayerRow]) -> str:
 
 
 def as_svg(rows: Sequence[LayerRow]) -> str:
-    """Return a picture of the layers in the order of the model, from the input to the loss."""
-    boxes = [("input", "", ""), *map(_box, rows), ("loss", "", "")]
+    """Return a picture of the stages of the data, from the data sets to the loss."""
+    boxes = [*map(_box, rows)]
+    if all(row.part == "layer" for row in rows):
+        boxes = [("input", "", ""), *boxes, ("loss", "", "")]
     height = len(boxes) * (BOX + GAP) + GAP
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
@@ -87,6 +90,10 @@ def as_svg(rows: Sequence[LayerRow]) -> str:
 
 
 def _box(row: LayerRow) -> tuple[str, str, str]:
+    if row.part == "data":
+        return f"{row.kind} ({row.name})", f"{row.output[0]:,} rows" if row.output else "", ""
+    if row.part in ("input", "loss"):
+        return f"{row.part} {row.name}", " · ".join(filter(None, (row.kind, _shape(row)))), ""
     about = [_shape(row)] if row.output else []
     if row.parameters:
         about.append(f"{row.parameters:,} parameters" + ("" if row.trained else ", frozen"))
@@ -97,10 +104,11 @@ def _box(row: LayerRow) -> tuple[str, str, str]:
 
 def _cells(row: LayerRow) -> tuple[str, ...]:
     return (
+        row.part,
         row.name,
         row.kind,
-        _shape(row) or "not called",
-        f"{row.parameters:,}",
+        _shape(row) or ("not called" if row.part == "layer" else ""),
+        f"{row.parameters:,}" if row.part == "layer" else "",
         ("yes" if row.trained else "no") if row.parameters else "",
         row.gradient,
         f"{row.multiplications:,}" if row.multiplications else "",

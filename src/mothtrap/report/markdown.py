@@ -6,9 +6,8 @@ import re
 
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.runs import RunKind
-from mothtrap.report.chart import SYMBOLS
 from mothtrap.report.document import Document
-from mothtrap.report.style import count_of
+from mothtrap.report.style import SEVERITY_GLYPHS, count_of
 
 MAX_DAMAGE = 20
 """Most sentences about damage; chosen by hand."""
@@ -53,7 +52,7 @@ def page(document: Document) -> str:
 def _row(finding: Finding) -> str:
     where = finding.location or (finding.layers[0] if finding.layers else "")
     cells = (
-        SYMBOLS[finding.severity],
+        SEVERITY_GLYPHS[finding.severity],
         f"{finding.code} {finding.name}",
         f"{finding.step:,}" if finding.has_step else "",
         where,

@@ -79,7 +79,7 @@ def answers(told: RunRecord, *, everything: bool = False) -> dict[str, str]:
         "packages": packages(record, everything=everything),
         "who": f"{record.user or 'unknown'} on {record.host}" if record.host else "",
         "machine": machine(record),
-        "when": when(record),
+        "when": when(record, told.state),
         "outcome": outcome(told, everything=everything),
         "weights": saved_weights(record),
         "logged": logged(record),
@@ -131,13 +131,16 @@ def machine(record: Record) -> str:
     return ", ".join([*parts, *(f"{n} {v}" for n, v in found.items() if n not in own)])
 
 
-def when(record: Record) -> str:
-    """Return begin, end and duration, in the time of this machine."""
+def when(record: Record, state: str) -> str:
+    """Return begin, end and duration, in the time of this machine.
+
+    A run without a launcher, such as one of `mothtrap.watch`, records no end.
+    """
     if not record.started_s:
         return ""
     began = _time(record.started_s)
     if not record.ended_s:
-        return f"since {began}"
+        return f"since {began}" if state == "running" else f"began {began}"
     return f"{began} to {_time(record.ended_s)} ({duration(record.ended_s - record.started_s)})"
 
 

@@ -101,7 +101,7 @@ DRAW = "pip install 'mothtrap[plot]'"
 
 def _picture(data: bytes, kind: str, item: Item, left: int) -> tuple[str, bool]:
     if kind == "png" and not data.startswith(SIGNATURE):
-        return '<p class="soft">Not shown: it is no PNG file.</p>', False
+        return '<p class="soft">Not shown: it is not a PNG file.</p>', False
     text = base64.b64encode(data).decode()
     if len(text) > left:
         return LEFT_OUT, False

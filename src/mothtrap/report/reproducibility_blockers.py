@@ -92,7 +92,7 @@ def differences_here(
                 state="may",
                 what=f"{name.replace('_', ' ')}: {before[name]} then, {hardware[name]} here: sums "
                 "may be rounded differently",
-                fix="set OMP_NUM_THREADS as then"
+                fix="set OMP_NUM_THREADS as in the run"
                 if name == "usable_cores"
                 else "use the same hardware",
             )
@@ -140,13 +140,13 @@ def verdict(found: Sequence[Blocker]) -> str:
     """One sentence about a run."""
     counts = {state: sum(each.state == state for each in found) for state in STATES}
     if counts["will"]:
-        return f"will not give the same numbers again, for {count_of(counts['will'], 'reason')}"
+        return f"is not reproducible, for {count_of(counts['will'], 'reason')}"
     if counts["may"]:
         return f"may give different numbers, for {count_of(counts['may'], 'reason')}"
     if counts["cannot tell"]:
         unknown = count_of(counts["cannot tell"], "thing")
         return f"no known reason against it; {unknown} cannot be checked"
-    return "no known reason keeps it from giving the same numbers again"
+    return "nothing is known that keeps it from being reproducible"
 
 
 def _seeds(

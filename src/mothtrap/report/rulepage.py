@@ -52,9 +52,9 @@ def rule_markdown(rule: type[Documented], program: str = "") -> str:
     if program:
         file = f"tests/faulty/{rule.name()}.py"
         parts += [
-            "## A program that has it",
-            f"`mothtrap run {file}` names the fault; with `--healthy` the program is the "
-            "repaired one, and nothing is found.",
+            "## A program with this fault",
+            f"`mothtrap run {file}` reports the fault. With `--healthy`, the program runs without "
+            "the fault, and mothtrap finds nothing.",
             f"```python\n{program.strip()}\n```",
         ]
     return "\n\n".join(parts) + "\n"
@@ -70,8 +70,8 @@ def rules_markdown(rules: tuple[type[Documented], ...]) -> str:
     ]
     head = [
         "# Rules",
-        "These pages are made from the docstrings of the rules by `python docs/make_rules.py`.",
-        "\n".join(["| Code | Name | What it is |", "|---|---|---|", *rows]),
+        "`python docs/make_rules.py` generates these pages from the docstrings of the rules.",
+        "\n".join(["| Code | Name | Fault |", "|---|---|---|", *rows]),
     ]
     contents = "```{toctree}\n:hidden:\n:glob:\n\nrules/*\n```"
     return "\n\n".join([*head, contents]) + "\n"

@@ -16,9 +16,8 @@ from rich.text import Text
 from mothtrap.core.diagnosis import fault_name
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.window import Floats, Matrix
-from mothtrap.report.chart import SYMBOLS
 from mothtrap.report.machine import MachineRow
-from mothtrap.report.style import Style, count_of
+from mothtrap.report.style import SEVERITY_GLYPHS, Style, count_of
 
 if TYPE_CHECKING:
     from mothtrap.reader.run import Run
@@ -52,7 +51,8 @@ def screen(
         width: columns of the terminal.
         note: answer to a key.
     """
-    parts: list[RenderableType] = [_head(run, summary), _verdict(summary)]
+    keys = Text(note or KEYS, style="dim")  # above what a low terminal cuts off
+    parts: list[RenderableType] = [_head(run, summary), keys, _verdict(summary)]
     if summary.findings:
         chosen = min(chosen, len(summary.findings) - 1)
         parts.append(_findings(summary, chosen))
@@ -63,7 +63,6 @@ def screen(
         parts.append(tensors)
     if machine:
         parts.append(_machine(machine))
-    parts.append(Text(note or KEYS, style="dim"))
     return Group(*parts)
 
 
@@ -91,7 +90,7 @@ def _head(run: Run, summary: RunSummary) -> Text:
     color = {"running": "green", "crashed": "bold red"}.get(run.state, "dim")
     head.append(f"  {run.state}", style=color)
     head.append(f"  step {run.steps:,}")
-    series = run.scalars("step_s", mode="train")
+    series = run.scalars("step_s", mode="train") if run.state == "running" else ()
     if series and len(series[0].values_S):
         recent = series[0].values_S[-50:]
         mean_s = float(np.mean(recent[np.isfinite(recent)])) if len(recent) else 0.0
@@ -119,7 +118,7 @@ def _findings(summary: RunSummary, chosen: int) -> Table:
     for index, finding in enumerate(summary.in_story_order()[first : first + MAX_STORIES], first):
         mark = ">" if index == chosen else " "
         table.add_row(
-            Text(f"{mark}{SYMBOLS[finding.severity]}", style=_COLORS[finding.severity]),
+            Text(f"{mark}{SEVERITY_GLYPHS[finding.severity]}", style=_COLORS[finding.severity]),
             Text(f"{finding.code} {_safe(fault_name(finding))}"),
             Text(f"step {finding.step:,}"),
             Text(_safe(finding.message), no_wrap=True, overflow="ellipsis"),
@@ -139,7 +138,7 @@ def _chosen(finding: Finding) -> RenderableType:
     if finding.caused_by:
         lines.append(f"follows from {', '.join(finding.caused_by)}\n")
     elif finding.fixes:
-        lines.append(f"try: {_safe(finding.fixes[0])}\n")
+        lines.append(f"Fix: {_safe(finding.fixes[0])}\n")
     lines.rstrip()
     return Panel(lines or Text(_safe(finding.message)), title=finding.code, title_align="left")
 
@@ -147,7 +146,7 @@ def _chosen(finding: Finding) -> RenderableType:
 def _loss(run: Run, width: int) -> RenderableType:
     series = [s for s in run.scalars("loss", mode="train") if len(s.values_S)]
     if not series:
-        return Text("loss: none was seen", style="dim")
+        return Text("loss: none was recorded", style="dim")
     line = Text(no_wrap=True)
     last = float(series[0].values_S[-1])
     label, value = "loss ", f" {last:.4g}"
@@ -174,7 +173,7 @@ def _tensors(run: Run, width: int) -> RenderableType | None:
             Text(spark(values, max(10, width // 3))),
             Text("not finite" if odd else f"{ratio:.3g}x", style="bold red" if odd else ""),
         )
-    return Panel(table, title="gradient norm, last over own median", title_align="left")
+    return Panel(table, title="gradient norm: last value / median", title_align="left")
 
 
 def _worst(matrix: Matrix) -> list[tuple[str, Floats, float]]:

@@ -14,6 +14,15 @@ from mothtrap.core.masking import without_secrets
 from mothtrap.core.texts import printable
 
 SEVERITY_GLYPHS = {Severity.ERROR: "✖", Severity.WARNING: "▲", Severity.INFO: "●"}
+STATE_GLYPHS = {
+    RuleState.ERROR: "✖",
+    RuleState.WARNING: "▲",
+    RuleState.OK: "✔",
+    RuleState.NOT_ENOUGH_DATA: "○",
+    RuleState.NOT_APPLICABLE: "–",
+    RuleState.RULE_FAILED: "‼",
+}
+"""Signs of the states of rules in reports and on the page."""
 SEVERITY_WORDS = {Severity.ERROR: "x", Severity.WARNING: "!", Severity.INFO: "i"}
 SEVERITY_COLORS = {
     Severity.ERROR: "bold red",

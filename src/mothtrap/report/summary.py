@@ -18,7 +18,6 @@ from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.findings import Finding, RuleState, Severity, has_passed
 from mothtrap.core.masking import shareable
-from mothtrap.core.probed import UNIT
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Judged, Overhead, RuleStatus, RunKind, switched_off
 from mothtrap.reader.run_facts import CHECKED_BYTES, NOT_EVALUATED, damage_first
@@ -30,6 +29,7 @@ from mothtrap.report.guarded import Guarded, guarded
 from mothtrap.report.ignored import Ignored, ignored
 from mothtrap.report.kept import KeptSnapshot, kept_snapshots
 from mothtrap.report.phases import phase_shares
+from mothtrap.report.probed_files import file_lines
 from mothtrap.report.record import RunRecord
 from mothtrap.report.simple_scores import SimpleScores, simple_scores
 from mothtrap.report.source import lines_at
@@ -97,7 +97,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     models of trees in numbers; `replay` is what a replay found when the job had ended; `record` is
     there where it was asked for; `after` says what came after the onset of errors and warnings.
     `phases` are the shares of the training time by phase. `simple` are the scores of simple models
-    that a check of the script measured.
+    that a check of the script measured. `files` says who can change the files of a probe run.
     """
 
     run: RunFacts
@@ -126,6 +126,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     after: tuple[Aftermath, ...] = ()
     phases: dict[str, float] = {}
     simple: SimpleScores | None = None
+    files: tuple[str, ...] = ()
 
     def count(self, severity: Severity) -> int:
         """Return the number of findings of this severity."""
@@ -207,6 +208,7 @@ def summarize(
         after=aftermaths(run, _serious(diagnosis)),
         phases=phase_shares(run),
         simple=simple_scores(run),
+        files=file_lines(run.probed),
         ending=f"The job {how_it_ended(run)}." if _failed(run) else "",
         traceback=traceback_of(run) if _failed(run) else "",
     )
@@ -271,11 +273,15 @@ def _without_steps(run: Run) -> str:
 
 def counted(run: Run) -> tuple[int, str]:
     """Return what was judged and its unit: the number of steps, or of rows and predictions."""
-    if run.probed is not None:
-        return run.probed.judged, UNIT
-    if run.served is not None:
-        return run.served.rows, "prediction"
+    if run.probed is not None or run.served is not None:
+        return run.judged_size
     return run.steps, unit_of(run)
+
+
+def size_of(run: Run) -> str:
+    """Return how much a run covers: "500 steps", "probed 2,000 rows", "checked 90 predictions"."""
+    verb = {RunKind.PROBE: "probed ", RunKind.SERVE: "checked "}.get(run.kind, "")
+    return f"{verb}{count_of(*counted(run))}"
 
 
 def unit_of(run: Run) -> str:

@@ -68,6 +68,8 @@ def state_lines(
     lines += failure_lines(
         summary.failures, summary.snapshots, summary.called or summary.run.id, style
     )
+    for text in summary.files:
+        lines += wrapped(f"  {style.safe(text)}", indent="    ")
     lines += _traceback(summary, style, everything=everything)
     lines += guarded_lines(summary.guarded, style)
     lines += ignored_lines(summary.ignored, style)
@@ -190,12 +192,12 @@ def _unjudged(summary: RunSummary, style: Style, state: RuleState) -> list[str]:
 
 def _not_seen(summary: RunSummary, style: Style) -> list[str]:
     lines = [
-        f"  not seen: {style.safe(blind.what)}: {style.safe(blind.reason)}"
+        f"  not observed: {style.safe(blind.what)}: {style.safe(blind.reason)}"
         for blind in summary.blind[:MAX_BLIND]
     ]
     more = len(summary.blind) - MAX_BLIND
     if more > 0:
-        lines.append(f"  not seen: {more} more (mothtrap show --format json --all lists all)")
+        lines.append(f"  not observed: {more} more (mothtrap show --format json --all lists all)")
     return lines
 
 

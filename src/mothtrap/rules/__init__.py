@@ -1,1 +1,1 @@
-"""One fault per file: windows in, findings out; no I/O, clock, log or framework."""
+"""Rules, one fault per file. They turn windows into findings, without I/O, clock, or framework."""

@@ -1,4 +1,4 @@
-"""Shared parts of the rules on attention: the looks at each attention of a model."""
+"""Observations of attention layers, shared by the rules on attention."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from mothtrap.core.window import Window
 
 
 def by_operation(window: Window) -> dict[str, list[AttentionLook]]:
-    """The looks at each attention, by its place in words, in order.
+    """Return the observations of each attention layer, by its description, in order.
 
-    Looks at graphs with another number of attentions than the first are left out: which
-    of theirs is which is not known.
+    Graphs with a different number of attention layers than the first graph are left out,
+    because their layers cannot be matched.
 
     Raises:
-        CannotJudge: no attention was looked at.
+        CannotJudge: No attention layer was observed.
     """
     looks = list(window.seen(AttentionLook))
     if not looks:
         if window.total_steps < 1:
-            raise NotEnoughData("no graph of a loss was looked at")
-        raise NotApplicable("no attention was seen in the graph of a loss")
+            raise NotEnoughData("no graph of a loss was observed")
+        raise NotApplicable("no attention layer was found in the graph of a loss")
     found: dict[str, list[AttentionLook]] = {}
     for look in looks:
         if look.of == looks[0].of and look.location == looks[0].location:

@@ -1,4 +1,4 @@
-"""Rows of a batch, as the loss sees them."""
+"""Number of rows in a batch, taken from the loss calls."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ MANY_ROWS = 16
 """Rows whose mean describes the model rather than a single row; chosen by hand."""
 
 FEW_ROWS = 4
-"""Rows of a batch up to which one hard row makes a spike of loss and gradient; chosen by hand."""
+"""Batch size up to which one hard row causes a spike of loss and gradient; chosen by hand."""
 
 
 def batch_rows(window: Window) -> int | None:
-    """Return the median number of predictions of a loss call, None if no loss call was seen.
+    """Return the median number of predictions of a loss call; None if there was no loss call.
 
     A prediction without axes is one row, unless other calls have predictions with axes.
     """

@@ -1,4 +1,4 @@
-"""Selection of the layers that a user wants a rule to judge."""
+"""Selection of layers by a regular expression that the user sets."""
 
 from __future__ import annotations
 

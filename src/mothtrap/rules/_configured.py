@@ -1,4 +1,4 @@
-"""Shared parts of the rules that judge tensors named by users."""
+"""Helpers for rules that check tensors named by the user."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Column = tuple[Matrix, int]
 
 
 def patterns(tensors: str) -> tuple[str, ...]:
-    """Return the patterns that stand in a threshold, apart by commas or blanks."""
+    """Return the patterns in a threshold, which commas or spaces separate."""
     return tuple(tensors.replace(",", " ").split())
 
 
 def needs_of(code: str, tensors: str, statistics: tuple[str, ...], every: int) -> tuple[Need, ...]:
-    """Return what a rule needs that judges the tensors named; nothing where none are.
+    """Return what a rule needs to check the named tensors; nothing if none are named.
 
     Args:
-        code: of the rule.
-        tensors: patterns as those of collections, apart by commas or blanks.
-        statistics: of these tensors.
-        every: one step in so many.
+        code: Code of the rule.
+        tensors: Patterns like those of collections, separated by commas or spaces.
+        statistics: Statistics of these tensors.
+        every: Capture every this many steps.
 
     Raises:
-        ConfigError: a pattern that can match no tensor.
+        ConfigError: A pattern can match no tensor.
     """
     named = patterns(tensors)
     if not named:
@@ -41,15 +41,15 @@ def needs_of(code: str, tensors: str, statistics: tuple[str, ...], every: int) -
 
 
 def named_columns(window: Window, tensors: str, statistic: str) -> list[Column]:
-    """Return matrix and column of every tensor named, of train steps.
+    """Return the matrix and column of each named tensor, for training steps.
 
     Raises:
-        NotApplicable: none are named.
-        NotEnoughData: none of those named was captured.
+        NotApplicable: No tensors are named.
+        NotEnoughData: None of the named tensors was captured.
     """
     named = patterns(tensors)
     if not named:
-        raise NotApplicable('no tensors are named: set tensors = "gradients:*", say')
+        raise NotApplicable('no tensors are named; set for example tensors = "gradients:*"')
     matches = collections.matcher("", Collection(tensors=named))
     found = [
         (matrix, column)

@@ -1,4 +1,4 @@
-"""Labels against predictions, added up over sampled calls.
+"""Confusion matrices, added up over sampled calls.
 
 Shape suffixes: K = classes (rows: labels, columns: predictions).
 """
@@ -16,20 +16,20 @@ from mothtrap.core.window import Floats, Window
 
 
 def require_rows(window: Window, samples: int) -> None:
-    """Raise where loaders say that the data are fewer than the labels that are asked for.
+    """Raise if the loaders have fewer samples than the rule needs labels.
 
-    Few labels seen many times are few labels: three of a class are no share.
+    A few samples that recur many times are too few to compute shares of a class.
 
     Raises:
-        NotEnoughData: the largest data set of any loader has fewer samples.
+        NotEnoughData: The largest dataset of any loader has fewer samples.
     """
     known = [began.samples for began in window.seen(LoaderBegan) if began.samples is not None]
     if known and max(known) < samples:
-        raise NotEnoughData(f"the data have {max(known)} samples, {samples} are needed")
+        raise NotEnoughData(f"needs {samples} samples, the data have {max(known)}")
 
 
 def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
-    """Return the last calls with predictions, so many that they hold `samples` labels."""
+    """Return the latest calls with predictions that together have `samples` labels."""
     found: list[LossCall] = []
     seen = 0
     for call in reversed(calls):
@@ -43,17 +43,18 @@ def late_calls(calls: Sequence[LossCall], samples: int) -> list[LossCall]:
 
 
 LASTING_STEPS = 50
-"""Steps that must lie between two stretches at least; chosen by hand: with large batches a
-single step holds enough labels, and classes are learned one after the other."""
+"""Least number of steps between two stretches of calls; chosen by hand: with large batches a single
+step has enough labels, and classes are learned one after the other."""
 
 
 def two_stretches(calls: Sequence[LossCall], samples: int) -> tuple[list[LossCall], list[LossCall]]:
-    """Return the calls before the last ones, and the last, each with `samples` labels.
+    """Return two stretches of calls with `samples` labels each: earlier calls, and the latest.
 
-    The first stretch ends `LASTING_STEPS` before the last call, or earlier.
+    The earlier stretch ends at least `LASTING_STEPS` steps before the last call. It is empty if
+    it would have fewer labels.
 
-    A class that is confused in both, and no less in the second, is no class that the model
-    is just learning. Fewer labels than that make the first stretch empty.
+    A class that is confused in both stretches, and no less in the later one, is not a class that
+    the model is still learning.
     """
     late = late_calls(calls, samples)
     before = (
@@ -86,12 +87,12 @@ def confusion(calls: Sequence[LossCall]) -> Floats | None:
 
 
 def by_row(confusion_KK: Floats) -> Floats:
-    """Return shares of the examples of each class; NaN for a class without any."""
+    """Return the confusion matrix as shares of each class; NaN for a class without examples."""
     count_K1 = confusion_KK.sum(axis=1, keepdims=True)
     return np.where(count_K1 > 0, confusion_KK / np.maximum(count_K1, 1), np.nan)
 
 
 def misprediction(confusion_KK: Floats) -> Floats:
-    """Return the share of each class's examples that are predicted as another, shape (K,)."""
+    """Return the misclassified share of the examples of each class, shape (K,)."""
     wrong_K: Floats = 1 - np.diagonal(by_row(confusion_KK))
     return wrong_K

@@ -1,4 +1,4 @@
-"""Shared parts of the rules on data: the looks at the inputs of first layers."""
+"""Observations of the inputs of first layers, shared by the rules on data."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.window import Floats, Window
 
 MOSTLY_ONE_VALUE = 0.9
-"""Share of one value from which the size of a feature says how rare the others are."""
+"""If one value has this share, the scale of a feature only shows how rare other values are."""
 
 
 def by_layer(window: Window) -> dict[str, list[DataTaken]]:
-    """The looks at data, by the layer that was given them, in order."""
+    """Return the observed data by the layer that received them, in order."""
     found: dict[str, list[DataTaken]] = {}
     for look in window.seen(DataTaken):
         found.setdefault(look.layer, []).append(look)
@@ -20,7 +20,7 @@ def by_layer(window: Window) -> dict[str, list[DataTaken]]:
 
 
 def tables_by_layer(window: Window) -> dict[str, list[DataTaken]]:
-    """Looks at data of the model, by layer, without features that the model computes itself."""
+    """Return the observed data by layer, without features that the model itself computes."""
     return {
         layer: looks
         for layer, looks in by_layer(window).items()
@@ -29,18 +29,19 @@ def tables_by_layer(window: Window) -> dict[str, list[DataTaken]]:
 
 
 def feature_rms(look: DataTaken) -> Floats:
-    """Root mean square of each feature, shape (features,); empty when there are too many."""
+    """Return the root mean square of each feature; empty if there are too many features."""
     rms: Floats = np.sqrt(np.square(look.feature_means) + np.square(look.feature_stds))
     return rms
 
 
 def pooled_features(looks: list[DataTaken]) -> tuple[Floats, Floats]:
-    """Standard deviation of each feature over several looks, and its share of one value.
+    """Pool the scale of each feature over several observations.
 
-    A batch whose numbers are not finite, or whose squares overflow, says nothing about scales.
+    Batches with numbers that are not finite, or whose squares overflow, are left out.
 
     Returns:
-        Two arrays of shape (features,), both empty when features are not told one by one.
+        The standard deviation of each feature, and the share of rows with its median value. Both
+        have shape (features,), and are empty if features were not recorded one by one.
     """
     told = [look for look in looks if look.feature_stds and _is_finite(look)]
     told = [look for look in told if len(look.feature_stds) == len(told[0].feature_stds)]

@@ -6,10 +6,10 @@ NOT_FINITE = (
     "nonfinite_loss",
     "nonfinite_weight",
 )
-"""Values leave the range of numbers."""
+"""Values become NaN or infinite."""
 
 UNLEARNED = (
     *("class_imbalance", "confusion", "loss_not_decreasing", "stuck_at_chance"),
     *("cannot_overfit", "input_ignored", "loss_unchanged"),
 )
-"""The model does not learn, or some of its classes alone."""
+"""The model does not learn, or does not learn some of its classes."""

@@ -1,4 +1,4 @@
-"""Shared parts of the rules on the metrics of epochs."""
+"""Metrics of epochs, shared by the rules that check them."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from mothtrap.core.window import Floats, Ints, Window
 SHARES_OF_RIGHT: Final = re.compile(
     r"((binary|categorical|sparse_categorical)_)?(accuracy|acc)", re.IGNORECASE
 )
-"""Names of metrics that count every row or element by itself. A share of whole sequences that are
-right may stay at 0 for long, as may a recall."""
+"""Names of metrics that count each row or element separately. A recall, or the share of sequences
+that are entirely right, may stay at 0 for long."""
 OVERLAPS: Final = re.compile(r"(^|_)(dice|iou|io_u|jaccard)($|[_\d])")
-"""Names of metrics of areas, which small ones start with near 0."""
+"""Names of metrics of overlapping areas, which start near 0 if the areas are small."""
 QUALITIES: Final = re.compile(rf"(^|_)(accuracy|acc|auc|auroc)($|[_\d])|{OVERLAPS.pattern}")
-"""Names of metrics that a falling loss improves; a recall and a precision make way for one another,
-and what is not of 0 to 1 has no level of guessing."""
+"""Names of metrics that improve when the loss falls. Recall and precision trade off against each
+other, and a metric beyond 0 to 1 has no level of guessing."""
 UNSURE: Final = re.compile(r"(^|_)(?<!f1_)(?<!f_)score$|(^|_)(entropy|gini|map)$")
-"""Names of metrics of which the greater may be better, or the smaller: they do not say."""
+"""Names of metrics that do not say which direction is better."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Epochs:
-    """Epochs of one training, one after the other, oldest first."""
+    """Epochs of one training run, oldest first."""
 
     seen: tuple[EpochMetrics, ...]
 
@@ -40,16 +40,16 @@ class Epochs:
 
     @property
     def steps(self) -> Ints:
-        """The step behind each epoch."""
+        """The step after each epoch."""
         return np.array([one.step for one in self.seen], dtype=np.int64)
 
     def values(self, metric: str, *, held_out: bool) -> Floats:
-        """Return a metric of each epoch, NaN where there was none."""
+        """Return the values of a metric, NaN for epochs without it."""
         tables = [one.held_out if held_out else one.values for one in self.seen]
         return np.array([table.get(metric, np.nan) for table in tables], dtype=np.float64)
 
     def is_rising(self, metric: str) -> bool | None:
-        """Return whether a metric grows as a model becomes better; None where unknown."""
+        """Return whether a greater value of a metric is better; None if unknown."""
         last = self.seen[-1]
         if metric in last.higher_is_better:
             return True
@@ -57,7 +57,7 @@ class Epochs:
 
 
 def trainings(window: Window) -> list[Epochs]:
-    """Return the epochs of each training; one that begins anew at a line is another one."""
+    """Return the epochs of each training run; if a line's epochs start over, that is a new run."""
     running: dict[str, list[EpochMetrics]] = {}
     found: list[list[EpochMetrics]] = []
     for one in window.seen(EpochMetrics):
@@ -70,5 +70,5 @@ def trainings(window: Window) -> list[Epochs]:
 
 
 def of_fit(every: Iterable[Epochs], fit: str) -> list[Epochs]:
-    """Return the trainings of one line."""
+    """Return the training runs of one line."""
     return [one for one in every if one.fit == fit]

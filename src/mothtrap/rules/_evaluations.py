@@ -1,4 +1,4 @@
-"""Shared parts of the rules on evaluations: the losses of each call site over the run."""
+"""Evaluation losses of each call site, shared by the rules on evaluations."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from mothtrap.core.steps import Mode
 from mothtrap.core.window import Bools, Floats, Ints, Window
 
 ALL_ROWS = 0.9
-"""Share of the rows of an evaluation from which on they are those of training; chosen by hand."""
+"""If this share of evaluation rows was trained on, all count as training rows; chosen by hand."""
 
 COMPARABLE_RATIO = 10.0
-"""Training losses this much above those of evaluation are on another scale (a sum over the
-batch, say) and are brought to that of the first steady evaluation; chosen by hand."""
+"""A training loss that exceeds the evaluation loss by this factor has another scale, such as a sum
+over the batch. It is rescaled at the first steady evaluation; chosen by hand."""
 STEADY_SHARE = 0.5
-"""Share of the evaluation before that one keeps which is steady: while losses tumble, the mean over
-the steps before lies far above that behind them; chosen by hand."""
+"""An evaluation is steady if it keeps this share of the previous loss. While losses fall fast, the
+mean loss before an evaluation is far above the loss after it; chosen by hand."""
 LEAST_SHARE = 0.05
-"""Share of all evaluations so far that a stretch of them must span, as some programs evaluate
-at every step; chosen by hand."""
+"""Share of all evaluations so far that a stretch must span, because some programs evaluate at
+every step; chosen by hand."""
 
 SETTLED = 0.2
-"""Share of running averages that is still their first value, below which an evaluation counts;
-chosen by hand: 160 steps where a batch counts for 1 %, 15 where it counts for 10 %."""
+"""An evaluation counts if less than this share of the running averages is their initial value;
+chosen by hand: after 160 steps if each batch has a weight of 1 %, after 15 if it has 10 %."""
 LEARNED = 0.4
-"""Share of the first loss, or of that of guessing, below which an evaluation has learned: lagging
-averages do it no harm. Chosen by hand."""
+"""Below this share of the first loss, or of the loss of guessing, an evaluation shows a model that
+has learned: lagging averages did no harm. Chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Evaluated:
-    """The evaluations of one call site that a window shows, oldest first.
+    """Evaluations of one call site in a window, oldest first.
 
-    `value_E` are its losses, finite, `train_E` the mean training loss before each, NaN where
-    there was none; `last` is the latest of them with all that it knows of the run.
+    `value_E` are their finite losses, and `train_E` the mean training loss before each, NaN if
+    there was none. `last` is the latest evaluation.
     """
 
     step_E: Ints
@@ -50,11 +50,11 @@ class Evaluated:
 
     @property
     def start(self) -> float:
-        """The loss from which validation has come down: the first, or that of guessing."""
+        """The loss from which the evaluation loss started: its first value, or guessing."""
         return max(self.last.first, self.last.guess if self.last.guess is not None else -np.inf)
 
     def patience(self, evaluations: int) -> float:
-        """Return the number of consecutive evaluations that counts as `evaluations` of the run."""
+        """Return how many consecutive evaluations correspond to `evaluations` in this run."""
         return max(evaluations, LEAST_SHARE * (self.last.number + 1))
 
 
@@ -62,7 +62,7 @@ def evaluated(window: Window) -> list[Evaluated]:
     """Return the evaluations by call site.
 
     Raises:
-        NotEnoughData: no evaluation computed a loss that was seen, or none that is finite.
+        NotEnoughData: No evaluation loss was recorded, or none is finite.
     """
     by_site: dict[str, list[Evaluation]] = {}
     for evaluation in window.seen(Evaluation):
@@ -71,19 +71,19 @@ def evaluated(window: Window) -> list[Evaluated]:
     if not by_site:
         losses = any(len(series) for series in window.scalars("loss", Mode.EVAL))
         if losses or any(window.seen(Evaluation)):
-            raise NotEnoughData("no evaluation with a finite loss was seen")
-        raise NotEnoughData("no evaluation was seen that computes a loss")
+            raise NotEnoughData("no finite evaluation loss was recorded")
+        raise NotEnoughData("no evaluation loss was recorded")
     return [_of_site(evaluations) for evaluations in by_site.values()]
 
 
 def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evaluated]:
-    """Return the evaluations of trainings that go on however these turn out.
+    """Return the evaluations of training runs that keep the last model, not the best one.
 
-    Boosting that stops early keeps its best round, and so does CatBoost without it: what follows
-    does no harm.
+    Boosting with early stopping keeps its best round, and so does CatBoost: later rounds do no
+    harm.
 
     Raises:
-        NotApplicable: there are no others.
+        NotApplicable: Every training run keeps its best round.
     """
     stopping = {
         site
@@ -93,27 +93,27 @@ def without_early_stopping(window: Window, every: list[Evaluated]) -> list[Evalu
     }
     others = [one for one in every if one.last.site not in stopping]
     if every and not others:
-        raise NotApplicable("the training keeps its best round by itself")
+        raise NotApplicable("the library keeps the best round automatically")
     return others
 
 
 def held_out(window: Window, every: list[Evaluated]) -> list[Evaluated]:
-    """Return the evaluations of rows that were not trained on, so far as that was seen.
+    """Return the evaluations whose rows were not trained on, as far as is known.
 
     Raises:
-        NotApplicable: there are no others.
+        NotApplicable: All evaluated rows were trained on.
     """
     same = {
         one.source for one in window.seen(RowsShared) if one.shared >= ALL_ROWS * one.eval_rows > 0
     }
     others = [one for one in every if one.last.site not in same]
     if every and not others:
-        raise NotApplicable("the rows that are evaluated are those that were trained on")
+        raise NotApplicable("the evaluated rows are the training rows")
     return others
 
 
 def initial_shares(window: Window, step_E: Ints) -> Floats:
-    """Return, by step, which share of averages is their first value, of the slowest batch norm."""
+    """Return by step how much of its averages is initial, for the batch norm that lags most."""
     share_E = np.zeros(len(step_E))
     for norm in window.seen(NormAverages):
         updates_E = norm.updates + norm.per_step * np.maximum(step_E - norm.step, 0)
@@ -123,23 +123,23 @@ def initial_shares(window: Window, step_E: Ints) -> Floats:
 
 
 def of_new_rows(window: Window) -> list[Evaluated]:
-    """Return the evaluations by call site that tell how a model does on rows that are new to it.
+    """Return the evaluations by call site that measure the kept model on new rows.
 
     Raises:
-        NotEnoughData: no such loss was seen.
-        NotApplicable: whatever is evaluated, worse losses do no harm.
+        NotEnoughData: No such loss was recorded.
+        NotApplicable: All evaluations are of training rows, or the best round is kept anyway.
     """
     return settled(window, held_out(window, without_early_stopping(window, evaluated(window))))
 
 
 def settled(window: Window, every: list[Evaluated]) -> list[Evaluated]:
-    """Return the evaluations whose batch norms go by averages of what they were trained on.
+    """Return the evaluations that are not distorted by lagging averages of batch norms.
 
-    The loss of an earlier one says nothing: it rises and falls with the averages. Once one has
-    learned, so do those after it.
+    Earlier losses say nothing, because they rise and fall with the averages. Once an evaluation
+    shows that the model has learned, all later ones count.
 
     Raises:
-        NotEnoughData: there are none.
+        NotEnoughData: There are none.
     """
     found = []
     for one in every:
@@ -150,12 +150,12 @@ def settled(window: Window, every: list[Evaluated]) -> list[Evaluated]:
         elif counts_E.any():
             found.append(_later(window, one, counts_E))
     if every and not found:
-        raise NotEnoughData("the averages of batch norms are still what they began with")
+        raise NotEnoughData("the averages of batch norms are still near their initial values")
     return found
 
 
 def _later(window: Window, one: Evaluated, chosen_E: Bools) -> Evaluated:
-    """Return the evaluations that count, with the first and the best of these."""
+    """Keep the chosen evaluations, and set the first and the best loss to theirs."""
     step_E, value_E = one.step_E[chosen_E], one.value_E[chosen_E]
     last = structs.replace(one.last, first=float(value_E[0]))
     if initial_shares(window, np.array([last.best_step]))[0] >= SETTLED:
@@ -165,7 +165,7 @@ def _later(window: Window, one: Evaluated, chosen_E: Bools) -> Evaluated:
 
 
 def trend(value_E: Floats) -> float:
-    """Return the rank correlation of values with their order, from -1 to 1; two at least."""
+    """Return the rank correlation of at least two values with their order, from -1 to 1."""
     rank_E = np.argsort(np.argsort(value_E))
     return float(np.corrcoef(rank_E, np.arange(len(value_E)))[0, 1])
 
@@ -181,7 +181,7 @@ def _of_site(evaluations: list[Evaluation]) -> Evaluated:
 
 
 def _training(evaluations: list[Evaluation]) -> Floats:
-    """The mean loss of training before each evaluation: of the series that most of them know."""
+    """Return the mean training loss before each evaluation, of the most common series."""
     counts: dict[str, int] = {}
     for evaluation in evaluations:
         for series in evaluation.train_losses:

@@ -1,4 +1,4 @@
-"""Norms of the gradients of optimizers, before clipping where that was seen."""
+"""Gradient norms of optimizers, measured before clipping if possible."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _gradient_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
 
 
 def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
-    """Return norms from captured gradients, apart for each set of tensors that steps."""
+    """Return norms of captured gradients, for each set of tensors that steps together."""
     norms = window.matrix("gradient", "l2")
     if norms is None or not len(norms):
         return []
@@ -39,12 +39,12 @@ def _captured_norms(window: Window) -> list[tuple[str, Ints, Floats]]:
 
 
 def clipping_limit(window: Window) -> float | None:
-    """Return the norm to which gradients are clipped, the latest; None where they are not."""
+    """Return the latest clipping threshold of a norm; None if gradients are not clipped."""
     limits = [s for s in window.scalars("clip_limit") if len(s)]
     return float(limits[0].values_S[-1]) if limits and late_clipping(window) is None else None
 
 
 def late_clipping(window: Window) -> ClippedLate | None:
-    """Return what was seen last of an optimizer that is clipped after its steps only."""
+    """Return the latest record of an optimizer whose gradients are clipped only after its steps."""
     newest = {seen.optimizer: seen for seen in window.seen(ClippedLate)}
     return next((s for s in newest.values() if not s.timely_steps), None)

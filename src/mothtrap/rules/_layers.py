@@ -1,4 +1,4 @@
-"""The gradient that arrives at each layer of a model, front to back."""
+"""Gradients of the layers of a model, front to back."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from mothtrap.core.window import Floats, Matrix, Window
 from mothtrap.rules import _patterns
 
 LOOKUPS = ("Embedding", "EmbeddingBag")
-"""Modules whose weights get gradients in few rows only."""
+"""Modules whose weights get gradients in only a few rows."""
 
 CANCELLED_RATIO = 1e-3
-"""A bias whose gradient is this much smaller than its weight's is undone by what follows, as
-by a normalization; chosen by hand: without one it is the larger of the two."""
+"""If the gradient of a bias is this much smaller than the gradient of its weight, a later operation
+such as a normalization cancels the bias; chosen by hand: usually the bias has the larger one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LayerGradients:
     """Root mean square per element of the gradients of layers over steps.
 
-    `rms_SL` has shape (S, L), layers in the order in which the optimizer holds them: of
-    the bias where a layer has one, since that is the error which arrived there, else of
-    the weight. `modules` names the layers, `tensors` is a weight of each. NaN = no row.
+    `rms_SL` has shape (S, L), with layers in the order of the optimizer. If a layer has a bias,
+    its gradient counts, because it is the error that arrives at the layer; otherwise the
+    gradient of the weight counts. `modules` names the layers, and `tensors` has one weight of
+    each. NaN = not captured.
     """
 
     modules: tuple[str, ...]
@@ -34,9 +35,9 @@ class LayerGradients:
 
 
 def layer_gradients(window: Window) -> list[LayerGradients]:
-    """Return the gradients of layers, apart for each set of tensors that steps together.
+    """Return the gradients of layers, for each set of tensors that steps together.
 
-    A layer is a module with a weight of two axes or more; embeddings are left out.
+    A layer is a module with a weight of two or more axes; embeddings are left out.
     """
     return window.once(_layer_gradients)
 
@@ -92,7 +93,14 @@ def front_to_back(rms_SL: Floats) -> Floats:
     return ratio_S
 
 
+def strongest_ends(modules: tuple[str, ...], level_L: Floats) -> dict[str, str]:
+    """Return the layers that `front_to_back` compares, as evidence of a finding."""
+    quarter = max(1, len(modules) // 4)
+    first, last = int(np.argmax(level_L[:quarter])), int(np.argmax(level_L[-quarter:]))
+    return {"first_layer": modules[first], "last_layer": modules[-quarter:][last]}
+
+
 def rank_correlation(values_L: Floats) -> float:
-    """Return Spearman's correlation of values and their place."""
+    """Return Spearman's correlation of values with their order."""
     ranks = np.argsort(np.argsort(values_L)).astype(np.float64)
     return float(np.corrcoef(ranks, np.arange(len(ranks)))[0, 1])

@@ -1,4 +1,4 @@
-"""Shared parts of the rules on inputs of losses: sampled calls, and the losses beside them."""
+"""Sampled loss calls and their losses, shared by the rules on the inputs of losses."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ POLICY_GAIN = "policy_gain"
 CLASS_LOSSES = ("cross_entropy", "nll")
 INTEGERS = ("int64", "int32", "int16", "uint8", "int8")
 MIN_VOCABULARY = 20
-"""Classes from which on a model of integers predicts tokens, not classes; chosen by hand."""
+"""With this many classes a model of integers predicts tokens; chosen by hand."""
 
 
 def train_calls(window: Window) -> list[LossCall]:
     """Return the loss calls of training, oldest first.
 
     Raises:
-        NotEnoughData: none was seen.
+        NotEnoughData: None was recorded.
     """
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
     if not calls:
@@ -38,7 +38,7 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
     """Return the calls of training that are class losses, oldest first.
 
     Raises:
-        NotEnoughData: no loss was seen.
+        NotEnoughData: No loss was recorded.
         NotApplicable: none of them is a class loss.
     """
     found = [
@@ -47,22 +47,22 @@ def class_calls(window: Window, *, binary: bool = True) -> list[LossCall]:
         if call.operation in CLASS_LOSSES or (binary and call.operation.startswith("binary"))
     ]
     if not found:
-        raise NotApplicable("no class loss was seen")
+        raise NotApplicable("no class loss was recorded")
     return found
 
 
 def targets_move(window: Window) -> bool:
-    """Return whether what the model learns from comes from the model itself.
+    """Return whether the model learns from its own output.
 
-    So it is with targets that it, or a copy of it, computes, and with rewards of the actions
-    that it chooses. Such a loss may rise while the model learns, and targets may drift.
+    True for targets that the model or a copy of it computes, and for rewards of actions that
+    the model chooses. Such a loss may rise while the model learns, and targets may drift.
     """
     gains = any(call.operation == POLICY_GAIN for call in window.seen(LossCall))
     return gains or any(True for _ in window.seen(BootstrappedTargets))
 
 
 def by_place(calls: Iterable[LossCall]) -> list[list[LossCall]]:
-    """Return calls by the line, operation and series that they belong to."""
+    """Group calls by line, operation, and series."""
     found: dict[tuple[object, ...], list[LossCall]] = defaultdict(list)
     for call in calls:
         found[call.location, call.operation, call.series].append(call)
@@ -70,17 +70,14 @@ def by_place(calls: Iterable[LossCall]) -> list[list[LossCall]]:
 
 
 def predicts_tokens(call: LossCall) -> bool:
-    """Return whether the classes are tokens.
-
-    The model reads integers, and there are many classes.
-    """
+    """Return whether the classes are tokens: the model reads integers and has many classes."""
     return (call.classes or 0) >= MIN_VOCABULARY and any(t in INTEGERS for t in call.model_inputs)
 
 
 def is_classifier(call: LossCall) -> bool:
     """Return whether every example of a batch has one label.
 
-    No tokens, tags, pixels, several labels.
+    False for tokens, tags, pixels, and multi-label targets.
     """
     shape = call.prediction_shape or ()
     sample = call.targets
@@ -97,11 +94,11 @@ def label_counts(calls: Iterable[LossCall]) -> Floats:
     """Return labels per class over all calls, shape (classes,).
 
     Raises:
-        NotEnoughData: no labels were looked at.
+        NotEnoughData: No labels were recorded.
     """
     sampled = [call.label_counts for call in calls if call.label_counts]
     if not sampled:
-        raise NotEnoughData("no labels of this loss were seen")
+        raise NotEnoughData("no labels of this loss were recorded")
     total_K = np.zeros(max(len(counts) for counts in sampled))
     for counts in sampled:
         total_K[: len(counts)] += counts
@@ -115,7 +112,7 @@ def entropy(counts_K: Floats) -> float:
 
 
 def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
-    """Return the losses of the steps in which calls were made, where they are in the window."""
+    """Return the losses of the steps of some calls, as far as the window has them."""
     wanted = {(call.series, call.step) for call in calls}
     return np.array(
         [
@@ -128,15 +125,15 @@ def losses_at(window: Window, calls: Iterable[LossCall]) -> Floats:
 
 
 LATER_STEPS = 20
-"""Latest steps whose median loss is the present one; chosen by hand."""
+"""Number of latest steps whose median is the current loss; chosen by hand."""
 FALLEN_TO = 0.8
-"""Share of the loss at the time of some calls, below which it has fallen since; chosen by hand."""
+"""A loss below this share of its value at the time of the calls has fallen; chosen by hand."""
 
 
 def has_fallen_since(window: Window, calls: Sequence[LossCall]) -> bool:
-    """Return whether the loss is much less by now than when some calls were looked at.
+    """Return whether the loss has fallen far since some calls were sampled.
 
-    Looks become rare in a long training: what they show may have been unlearned since.
+    In a long training run samples are rare, so their evidence may be out of date.
     """
     then = losses_at(window, calls)
     mine = {call.series for call in calls}
@@ -148,12 +145,12 @@ def has_fallen_since(window: Window, calls: Sequence[LossCall]) -> bool:
 
 
 def made_at(call: LossCall, what: str) -> str:
-    """Return the line of what made the prediction as the end of a message, where it is known."""
+    """Return the line that made the prediction, as the end of a message; '' if unknown."""
     return f"; the {what} is called at {call.made_at}" if call.made_at else ""
 
 
 def chosen_at(call: LossCall) -> str | None:
-    """Return the line to act in where the loss does not fit its model."""
+    """Return the line to change if the loss does not fit its model."""
     return call.chosen_at or call.location
 
 
@@ -167,9 +164,9 @@ def finding_of_calls(
     fixes: tuple[str, ...] | None = None,
     location: str | None = None,
 ) -> Finding:
-    """Make a finding that begins with the first of some calls and is acted on in their line.
+    """Make a finding that begins with the first of some calls, at their line.
 
-    `fixes` are those that fit what was found; None = all of the rule. `location`: another line.
+    `fixes` are the fixes that apply; None = all fixes of the rule. `location` replaces the line.
     """
     return rule.finding(
         window,

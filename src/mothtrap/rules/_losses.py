@@ -1,4 +1,4 @@
-"""Shared parts of the loss rules: the series that they may judge, and the evidence beside them."""
+"""Loss series that rules can check, and evidence about them, shared by the loss rules."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from mothtrap.core.rule import Rule
 from mothtrap.core.window import Floats, Ints, Series, Window
 
 NEGLIGIBLE = 1e-6
-"""A loss below this is solved, and no scale for others. Chosen by hand: what float32 leaves of a
-mean-squared error or a cross-entropy of size 1 is below, and the first step of Adam, whose size
-does not depend on the gradient, leads far above it."""
+"""A loss below this is solved, and too small to compare other losses with. Chosen by hand: in
+float32 a loss of size 1 can fall below it, and the first step of Adam, whose size does not depend
+on the gradient, raises it far above."""
 SOLVED_STEPS = 20
-"""Latest steps whose median loss says whether a problem is solved; chosen by hand."""
+"""Number of latest steps whose median shows whether a problem is solved; chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgment:
-    """Judgment of one series by a loss rule; becomes a finding of the rule.
+    """Verdict of a loss rule on one series; becomes a finding.
 
     `location`: None = the line of the loss.
     """
@@ -43,19 +43,19 @@ def loss_series(window: Window) -> tuple[Series, ...]:
     """Return every loss series of training.
 
     Raises:
-        NotEnoughData: no loss was seen so far.
+        NotEnoughData: No loss was recorded.
     """
     found = tuple(s for s in window.scalars("loss") if len(s))
     if not found:
-        raise NotEnoughData("no loss was seen")
+        raise NotEnoughData("no loss was recorded")
     return found
 
 
 def has_players(window: Window) -> bool:
-    """Return whether several losses are minimized in turn by optimizers that share none: a game.
+    """Return whether optimizers that share no parameters minimize several losses in turn.
 
-    In a game (GAN, actor and critic) no single loss tells whether training goes well.
-    Optimizers that follow one another (pretraining, then fine-tuning) play none.
+    In such a game (GAN, actor and critic) no single loss shows whether training goes well.
+    Optimizers that run one after the other (pretraining, then fine-tuning) do not count.
     """
     players = [s for s in window.scalars("loss") if s.optimizers and len(s)]
     return any(
@@ -70,7 +70,7 @@ def _in_turn(a: Series, b: Series) -> bool:
 
 
 def loss_location(window: Window, optimizer: str) -> str | None:
-    """Return the line of the first loss that an optimizer minimizes: its loop is there."""
+    """Return the line of the first loss that an optimizer minimizes."""
     every = window.scalars("loss")
     return next((s.location for s in every if s.location and optimizer in s.optimizers), None)
 
@@ -82,7 +82,7 @@ def finite_part(series: Series) -> tuple[Ints, Floats]:
 
 
 def is_solved(window: Window) -> bool:
-    """Return whether every loss has come down to about 0, so that nothing is left to learn."""
+    """Return whether every loss has reached about 0, so that nothing is left to learn."""
     every = [finite_part(series)[1][-SOLVED_STEPS:] for series in window.scalars("loss")]
     return any(len(last_S) for last_S in every) and all(
         float(np.median(np.abs(last_S))) < NEGLIGIBLE for last_S in every if len(last_S)
@@ -90,15 +90,15 @@ def is_solved(window: Window) -> bool:
 
 
 def require_scale(values_S: Floats) -> None:
-    """Raise NotApplicable when ratios of these losses mean nothing: one is negative."""
+    """Raise NotApplicable if a loss is negative, because ratios are then meaningless."""
     if len(values_S) and float(values_S.min()) < 0:
-        raise NotApplicable("the loss takes negative values, so it has no scale to compare with")
+        raise NotApplicable("the loss is sometimes negative, so ratios are meaningless")
 
 
 def learning_rates(window: Window, series: Series) -> tuple[Ints, Floats]:
-    """Return steps and learning rates of the optimizers of a series, the largest a step.
+    """Return steps and learning rates of the optimizers of a series, the largest of each step.
 
-    Empty when no learning rate was seen.
+    Empty if no learning rate was recorded.
     """
     own = [
         rate
@@ -121,10 +121,10 @@ def judge_series(
     window: Window,
     judge: Callable[[Series], Judgment | None],
 ) -> list[Finding]:
-    """Let `judge` look at every loss series; the worst verdict becomes the finding.
+    """Call `judge` for every loss series, and report the worst verdict.
 
     Raises:
-        CannotJudge: no series could be judged; the reason of the last.
+        CannotJudge: No series could be judged; has the reason of the last one.
     """
     reasons: list[CannotJudge] = []
     judged: list[tuple[Judgment, Series]] = []

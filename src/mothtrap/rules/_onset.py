@@ -1,4 +1,4 @@
-"""Onset of a rise that is noticed only once it is well under way."""
+"""First step of a rise that is noticed only later."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from numpy.lib.stride_tricks import sliding_window_view
 from mothtrap.core.window import Floats
 
 MAX_STEPS = 200
-"""Number of steps over which a rise is followed back; chosen by hand: bounds the cost."""
+"""Number of steps over which a rise is traced back, to bound the cost; chosen by hand."""
 
 
 def rise_begins(values_S: Floats, seen: int) -> int:
     """Return the index of the first value that belongs to a rise.
 
-    The logarithms of the values from the lowest one up to `seen` are taken to be level
-    and then to rise in a straight line; the bend that leaves the smallest squared error is
-    where it began. What comes before the lowest one (by medians of 3) was still falling.
+    A level line followed by a straight rise is fitted to the logarithms of the values from the
+    lowest one up to `seen`. The rise begins at the bend with the smallest squared error. Values
+    before the lowest one (by medians of 3) were still falling.
 
     Args:
-        values_S: shape (S,), positive and finite.
-        seen: index at which the rise is certain.
+        values_S: Positive finite values, shape (S,).
+        seen: Index at which the rise is certain.
     """
     first = max(0, seen - MAX_STEPS)
     first += _lowest(values_S[first : seen + 1])
@@ -45,11 +45,11 @@ def _lowest(values_S: Floats) -> int:
 
 
 def counted_from(step: int, count: int, since: int | None) -> int:
-    """Return the step at which something began that was counted since.
+    """Return the step at which a condition began that is reported with a count of steps.
 
     Args:
-        step: at which it was told last.
-        count: steps in which it was seen.
-        since: the first of them; None in older runs, which looked at each step.
+        step: Step of the latest report.
+        count: Number of steps with the condition.
+        since: First of these steps; None in older runs, which checked each step.
     """
     return max(0, step - count + 1) if since is None else since

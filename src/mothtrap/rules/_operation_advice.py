@@ -1,4 +1,4 @@
-"""The operation that made a loss or gradient NaN or infinite, in the words of findings."""
+"""Words on the operation that made a loss or gradient NaN or infinite."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ REPLAY_NAMES_IT = (
     "Replay the step with `mothtrap replay`: it names the operation, its line and its values. "
     "If no step was kept, start the job with `mothtrap run --replay`."
 )
-"""First advice where the operation is not known."""
+"""First fix if the operation is unknown."""
 
 
 def operation_at(window: Window, step: int, *, backward: bool = False) -> FirstBadOperation | None:
-    """Return the operation that broke in a step, where it is known for sure."""
+    """Return the operation that broke in a step, if it is known for certain."""
     for seen in window.seen(FirstBadOperation):
         if seen.step == step and seen.since is None and seen.backward is backward:
             return seen
@@ -21,7 +21,7 @@ def operation_at(window: Window, step: int, *, backward: bool = False) -> FirstB
 
 
 def operation_in_words(seen: FirstBadOperation) -> str:
-    """Return an operation with the module in which it ran, its operands and its rows."""
+    """Describe an operation with its module, operands, and rows."""
     where = f" in {seen.module}" if seen.module else ""
     given = f" ({'; '.join(seen.inputs)})" if seen.inputs else ""
     shown = ", ".join(map(str, seen.rows))

@@ -1,4 +1,4 @@
-"""Steps of a matrix that own the same tensors."""
+"""Steps of a matrix, grouped by the tensors that they have."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from mothtrap.core.window import Bools, Ints, Matrix
 
 
 def alike(matrix: Matrix) -> list[tuple[Bools, Ints]]:
-    """Return (tensors, rows) of the steps that were applied, by which tensors they have.
+    """Return (tensors, rows) of the applied steps for each set of tensors.
 
-    Tensors are a mask of shape (T,); sets of them come in the order in which they did.
-    Optimizers that take turns own different tensors; a step without any row is left out.
+    Each set is a mask of shape (T,), in order of first use. Optimizers that take turns have
+    different tensors. Steps without any value are left out.
     """
     usable_S: Bools = matrix.present_ST.any(axis=1) & ~matrix.skipped_S
     rows = np.flatnonzero(usable_S)

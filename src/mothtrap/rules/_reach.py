@@ -1,4 +1,4 @@
-"""Shared parts of the rules on modules that no gradient reaches."""
+"""Modules that no gradient reaches, shared by the rules on them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mothtrap.core.window import Window
 
 
 def newest_modules(window: Window) -> list[UnreachedModule]:
-    """Return what was told last of every module that is still not reached."""
+    """Return the latest report on each module that is still not reached."""
     newest = {seen.module: seen for seen in window.seen(UnreachedModule)}
     return [seen for seen in newest.values() if seen.own_steps > 0]
 

@@ -1,11 +1,12 @@
-"""Digests of what must be equal on all workers, compared."""
+"""Comparison of digests that must be equal on all workers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mothtrap.core.facts.replicas import ReplicaDigests
+from mothtrap.core.facts.replicas import ReplicaDigests, UnwrappedDigests
+from mothtrap.core.facts.workers import WorkerStarted
 from mothtrap.core.window import Window
 
 Digests = dict[int, dict[str, str]]
@@ -14,17 +15,16 @@ Digests = dict[int, dict[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """Difference between replicas, and its first step.
+    """First difference between replicas.
 
     Attributes:
-        steps: those at which digests differ, ascending; the first is the onset.
-        layers: modules that differ at the onset, in the order of the model.
-        odd: workers that are not of the largest group of equals; all of them when no two
-            are equal.
-        majority: whether there is such a group.
-        workers: how many workers gave digests at the onset.
-        compared: how many modules could be compared at all.
-        last_equal: the last step before the onset at which all were equal, else None.
+        steps: Steps at which digests differ, ascending; the first is the onset.
+        layers: Modules that differ at the onset, in the order of the model.
+        odd: Workers outside of the largest group of equal ones; all workers if no two are equal.
+        majority: Whether there is such a group.
+        workers: Number of workers with digests at the onset.
+        compared: Number of modules that could be compared.
+        last_equal: Last step before the onset at which all were equal, else None.
     """
 
     steps: tuple[int, ...] = ()
@@ -35,9 +35,20 @@ class Difference:
     compared: int = 0
     last_equal: int | None = None
 
+    @property
+    def onset(self) -> int:
+        """Return the first step at which the workers may differ: the one after the last equal."""
+        return self.steps[0] if self.last_equal is None else self.last_equal + 1
+
+
+def world_size(window: Window) -> int:
+    """Return the largest number of workers that any worker reports; 1 if none does."""
+    parts = (window, *window.peers)
+    return max((s.world_size for part in parts for s in part.seen(WorkerStarted)), default=1)
+
 
 def digests_of(window: Window) -> dict[int, Digests]:
-    """The digests of every worker that recorded some."""
+    """Return the digests of every worker that recorded some."""
     found = {
         part.worker: {seen.step: seen.digests for seen in part.seen(ReplicaDigests)}
         for part in (window, *window.peers)
@@ -45,8 +56,56 @@ def digests_of(window: Window) -> dict[int, Digests]:
     return {worker: digests for worker, digests in found.items() if digests}
 
 
+def digests_averaged_by_hand(window: Window) -> dict[int, Digests]:
+    """Return digests of parameters that the script itself keeps equal on the workers.
+
+    These are parameters without a wrapper that had equal values on all workers before the first
+    step. At least one module must have changed and be equal after the first two recorded steps:
+    that happens only if gradients or weights are averaged. A module that becomes equal again
+    after a difference, as when weights are averaged now and then, is left out.
+    """
+    told = {p.worker: list(p.seen(UnwrappedDigests)) for p in (window, *window.peers)}
+    if len(told) < 2 or not all(told.values()):
+        return {}
+    by_step = {worker: {seen.step: seen.digests for seen in own} for worker, own in told.items()}
+    steps = sorted(set.intersection(*(set(own) for own in by_step.values())))
+    initial = [own[0].initial for own in told.values()]
+    names = [
+        name
+        for name, digest in initial[0].items()
+        if all(own.get(name) == digest for own in initial)
+    ]
+    equal = {
+        name: [len({own[step].get(name) for own in by_step.values()}) == 1 for step in steps]
+        for name in names
+    }
+    lowest = by_step[min(by_step)]
+    averaged = [
+        name
+        for name in names
+        if len(steps) > 1
+        and all(equal[name][:2])
+        and all(lowest[step].get(name) != initial[0][name] for step in steps[:2])
+    ]
+    if not averaged:
+        return {}
+    kept = {name for name in names if equal[name] == sorted(equal[name], reverse=True)}
+    return {
+        worker: {step: {n: d for n, d in own[step].items() if n in kept} for step in steps}
+        for worker, own in by_step.items()
+    }
+
+
+def trains_one_model(window: Window) -> bool:
+    """Return whether the workers average the gradients of one model, in a wrapper or by hand."""
+    wrapped = digests_of(window)
+    if len(wrapped) > 1 and differences(wrapped).compared:
+        return True
+    return bool(digests_averaged_by_hand(window))
+
+
 def differences(digests: Mapping[int, Digests]) -> Difference:
-    """Compare step by step what at least two workers have."""
+    """Compare the digests of each step that at least two workers have."""
     differing: list[int] = []
     first: dict[str, dict[int, str]] = {}
     compared: set[str] = set()
@@ -77,7 +136,7 @@ def differences(digests: Mapping[int, Digests]) -> Difference:
 
 
 def _shared(there: Mapping[int, Mapping[str, str]]) -> dict[str, dict[int, str]]:
-    """By module, the digests of the workers that have it; modules of one worker left out."""
+    """Return digests by module and worker, without modules that only one worker has."""
     found: dict[str, dict[int, str]] = {}
     for worker, digests in there.items():
         for name, digest in digests.items():
@@ -89,7 +148,7 @@ def _odd_ones(by_worker: Mapping[int, str]) -> tuple[tuple[int, ...], bool]:
     groups: dict[str, list[int]] = {}
     for worker, digest in sorted(by_worker.items()):
         groups.setdefault(digest, []).append(worker)
-    # Of groups of one size that of the lowest worker counts as the norm.
+    # If groups have equal size, the one with the lowest worker is the norm.
     largest = max(groups.values(), key=len)
     if len(largest) == 1 and len(by_worker) > 2:
         return tuple(sorted(by_worker)), False

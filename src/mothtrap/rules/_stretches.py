@@ -1,4 +1,4 @@
-"""Stretches of a boolean sequence, and medians that move along a sequence."""
+"""Runs of True in a boolean sequence, and moving medians."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last_stretch(mask_S: Bools) -> tuple[int, int] | None:
 def block_medians(values_S: Floats, size: int) -> Floats:
     """Return the medians of consecutive blocks of `size`, aligned to the end.
 
-    A remainder at the beginning that fills no block is left out.
+    An incomplete block at the beginning is left out.
     """
     count = len(values_S) // size
     if not count:
@@ -34,7 +34,7 @@ def block_medians(values_S: Floats, size: int) -> Floats:
 
 
 def share_below(later_S: Floats, earlier_S: Floats) -> float:
-    """Return the share of pairs in which a later value lies below an earlier one.
+    """Return the share of pairs in which the later value is below the earlier one.
 
     0.5 = no trend, 1 = every later value is smaller; ties count half.
     """

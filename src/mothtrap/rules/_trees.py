@@ -1,4 +1,4 @@
-"""Trainings of boosted trees in a window, with what is known of each."""
+"""Training runs of boosted trees in a window."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ OF_BOOSTED = Need(
     scalars=("loss",),
     optional=True,
 )
-"""All that `boosted` reads."""
+"""Everything that `boosted` reads."""
 OfFitT = TypeVar("OfFitT", BoostingEnded, ColumnsSeen, GradientsGiven)
 LATEST = 5
-"""Evaluations whose median is the present loss: single ones are noisy."""
+"""Number of evaluations whose median is the current loss, because single ones are noisy."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Boosted:
-    """One training: its settings, evaluations of data it is not trained on, tables and trees."""
+    """One training run: its settings, evaluations on held-out data, tables, and trees."""
 
     began: BoostingBegan
     evaluations: tuple[Evaluated, ...]
@@ -59,7 +59,7 @@ class Boosted:
 
     @property
     def rounds(self) -> int:
-        """The number of rounds that are known to be made."""
+        """Number of completed rounds, as far as is known."""
         if self.ended is not None:
             return self.ended.rounds
         if self.loss is not None:
@@ -68,58 +68,58 @@ class Boosted:
 
     @property
     def held_out(self) -> tuple[str, ...]:
-        """Sites that evaluate data which are not trained on."""
+        """Call sites that evaluate held-out data."""
         return tuple(site for site in self.began.sites if site != self.began.train_site)
 
     @property
     def judged(self) -> Evaluated | None:
-        """The evaluation by which the library would stop: the last of those held out."""
+        """The evaluation that early stopping would use: the last held-out one."""
         by_site = {one.last.site: one for one in self.evaluations}
         return next((by_site[site] for site in reversed(self.held_out) if site in by_site), None)
 
 
 def boosted(window: Window) -> list[Boosted]:
-    """Return the trainings of boosted trees.
+    """Return the training runs of boosted trees.
 
     Raises:
-        NotEnoughData: there is none so far.
+        NotEnoughData: There is none yet.
     """
     found = window.once(_boosted)
     if not found:
-        raise NotEnoughData("no round of boosting was seen")
+        raise NotEnoughData("no boosting round was recorded")
     return found
 
 
 def with_evaluation(one: Boosted) -> Evaluated:
-    """Return the evaluation by which a training is judged.
+    """Return the evaluation that a training run is judged by.
 
     Raises:
-        NotApplicable: the script passes no evaluation set.
-        NotEnoughData: there is one, without a loss that was seen.
+        NotApplicable: The script passes no evaluation set.
+        NotEnoughData: No loss of the evaluation set was recorded.
     """
     if not one.held_out:
-        raise NotApplicable("no evals: no data were passed that are not trained on")
+        raise NotApplicable("no evals: no evaluation set was passed")
     if one.judged is None:
-        raise NotEnoughData("no evaluation with a finite loss was seen")
+        raise NotEnoughData("no finite evaluation loss was recorded")
     return one.judged
 
 
 def rounds_since_best(one: Boosted, judged: Evaluated) -> tuple[int, int]:
-    """Return how many rounds the best evaluation took, and how many have followed it."""
+    """Return the number of rounds up to the best evaluation, and after it."""
     best = judged.last.best_step - one.began.step
     return best, judged.last.step - judged.last.best_step
 
 
 def present(values: Floats) -> float:
-    """Return the present level of a loss."""
+    """Return the current level of a loss."""
     return float(np.median(values[-LATEST:]))
 
 
 def judge_each(window: Window, judge: Callable[[Window, Boosted], Finding | None]) -> list[Finding]:
-    """Let `judge` look at every training; the worst finding is the one that is reported.
+    """Call `judge` for every training run, and report the worst finding.
 
     Raises:
-        CannotJudge: no training could be judged; the reason of the first.
+        CannotJudge: No training run could be judged; has the reason of the first one.
     """
     found: list[Finding] = []
     reasons: list[CannotJudge] = []
@@ -166,6 +166,6 @@ def _boosted(window: Window) -> list[Boosted]:
 
 
 def _last(window: Window, kind: type[OfFitT], began: BoostingBegan) -> OfFitT | None:
-    """The latest fact of a kind about one training."""
+    """Return the latest fact of a kind about one training run."""
     found = [one for one in window.seen(kind) if one.fit == began.fit]
     return found[-1] if found else None

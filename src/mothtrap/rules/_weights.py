@@ -1,4 +1,4 @@
-"""Shared parts of the rules on weights, updates and optimizers: their needs and readings."""
+"""Needs and values shared by the rules on weights, updates, and optimizers."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from mothtrap.rules._losses import loss_location
 
 FIRST_STEPS = (0, 1, 2, 4, 8, 16, 32)
 EVERY_STEPS = 64
-"""Steps at which weights and their changes are looked at; chosen by hand: densely while
-training begins, later so rarely that it costs next to nothing."""
+"""Steps at which weights and their changes are sampled; chosen by hand: often while training
+begins, later so rarely that it costs next to nothing."""
 CONVERGED = 1e-4
-"""A gradient below this share of its largest one moves nothing that matters. Chosen by hand: an
-exact fit in float32 ends at about 1e-6, and a weight that is put back keeps its gradient."""
+"""A gradient below this share of its largest value moves nothing that matters. Chosen by hand: an
+exact fit in float32 ends at about 1e-6, and a weight that is reset keeps its gradient."""
 
 _LOOK = ("l2", "nan", "inf", "update_ratio")
 WEIGHTS = (
@@ -37,8 +37,8 @@ GRADIENTS = Need(kinds=("gradient",), statistics=("l2",))
 class Ratios:
     """Update ratios of the weights with at least two axes, at sampled and applied steps.
 
-    `values_ST` is NaN where nothing was captured, and where the weight was 0 before; no
-    row is NaN throughout.
+    `values_ST` is NaN where nothing was captured, and where the weight was 0 before. No row
+    is all NaN.
     """
 
     tensors: tuple[TensorInfo, ...]
@@ -46,15 +46,15 @@ class Ratios:
     values_ST: Floats
 
     def middle(self) -> Floats:
-        """Return the ratio of the weight in the middle at each step; shape (S,)."""
+        """Return the median ratio at each step; shape (S,)."""
         return np.array([np.median(row_T[~np.isnan(row_T)]) for row_T in self.values_ST])
 
     def largest(self) -> Floats:
-        """Return the ratio of the weight that moved most at each step; shape (S,)."""
+        """Return the largest ratio at each step; shape (S,)."""
         return np.array([np.max(row_T[~np.isnan(row_T)]) for row_T in self.values_ST])
 
     def fastest(self, step: int, count: int = 3) -> tuple[str, ...]:
-        """Names of the weights that moved most at a sampled step, or the one before it."""
+        """Return the names of the weights that moved most at a sampled step, or the one before."""
         row = int(np.searchsorted(self.steps_S, step, side="right")) - 1
         row_T = self.values_ST[max(0, row)]
         order = np.argsort(-np.where(np.isnan(row_T), -1.0, row_T))[:count]
@@ -62,7 +62,7 @@ class Ratios:
 
 
 def update_ratios(window: Window) -> Ratios | None:
-    """Return the update ratios of weights; None when none was captured."""
+    """Return the update ratios of weights; None if none was captured."""
     found = window.matrix("weight", "update_ratio")
     if found is None:
         return None
@@ -82,18 +82,18 @@ def update_ratios(window: Window) -> Ratios | None:
 
 
 def optimizer_facts(window: Window) -> dict[str, OptimizerFacts]:
-    """Return what is known of every optimizer by name, as it was told last."""
+    """Return the latest facts about every optimizer, by name."""
     return {facts.optimizer: facts for facts in window.seen(OptimizerFacts)}
 
 
 def optimizer_location(window: Window, optimizer: str) -> str | None:
-    """Return the line that made an optimizer, else that of the loss it minimizes."""
+    """Return the line that created an optimizer, else the line of the loss it minimizes."""
     known = optimizer_facts(window).get(optimizer)
     return known.location if known and known.location else loss_location(window, optimizer)
 
 
 def step_location(window: Window, optimizer: str) -> str | None:
-    """Return the line that calls `step` of an optimizer, else that of the loss it minimizes."""
+    """Return the line that calls `step` of an optimizer, else the line of its loss."""
     known = optimizer_facts(window).get(optimizer)
     return known.stepped_at if known and known.stepped_at else loss_location(window, optimizer)
 
@@ -107,17 +107,17 @@ class Sizes:
     values_ST: Floats
 
     def joint(self) -> Floats:
-        """Return the norm of all of them together at each step; shape (S,)."""
+        """Return the norm of all weights together at each step; shape (S,)."""
         total_S: Floats = np.sqrt(np.nansum(np.square(self.values_ST), axis=1))
         return total_S
 
 
 def weight_sizes(window: Window) -> Sizes | None:
-    """Return the norms of weights at the steps that captured all; None when there are none.
+    """Return the norms of weights at the steps that captured all; None if there are none.
 
-    Weights that were not there from the first step on are left out, and those that began
-    at 0: there is nothing to compare them with. So are single numbers, whose size passes 0
-    on the way from a random value to the one that is learned.
+    Weights that did not exist at the first step or started at 0 are left out, because there is
+    nothing to compare them with. So are single numbers, which may pass 0 on the way from a
+    random value to the learned one.
     """
     found = window.matrix("weight", "l2")
     if found is None or not len(found):
@@ -138,10 +138,10 @@ def weight_sizes(window: Window) -> Sizes | None:
 
 
 def loss_level(window: Window, steps: int = 50) -> float | None:
-    """Return where the loss has come to, as a share of where it began.
+    """Return the current loss as a share of the initial loss.
 
-    Of several losses the one with most steps. None where that means nothing: fewer than
-    `steps` finite losses, negative ones, or a beginning at 0.
+    Of several losses, the one with the most steps is used. None if the share is meaningless:
+    with fewer than `steps` finite losses, negative losses, or an initial loss of 0.
     """
     every = [series for series in window.scalars("loss") if len(series)]
     if not every:
@@ -155,10 +155,10 @@ def loss_level(window: Window, steps: int = 50) -> float | None:
 
 
 def training_at(window: Window, ratios: Ratios) -> Bools:
-    """Return whether each weight should have changed at each look; shape (S, T).
+    """Return whether each weight should have changed at each sample; shape (S, T).
 
-    It had a gradient above `CONVERGED` times its largest one, and the learning rate was above
-    a thousandth of its peak; where the rate is not known it counts as above.
+    True if the gradient was above `CONVERGED` times its largest value and the learning rate
+    above a thousandth of its peak. An unknown rate counts as above.
     """
     trains_ST = np.zeros(ratios.values_ST.shape, np.bool_)
     gradients = window.matrix("gradient", "l2")

@@ -12,6 +12,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.trainers import TrainerSettings, UndividedLoss
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -76,6 +77,7 @@ class AccumulationNotAveraged(Rule):
         Need(scalars=("lr", "clip_limit"), optional=True),
         Need(facts=(UndividedLoss, TrainerSettings), optional=True),
     )
+    proof = Proof(title="Micro-batches per step", scalars=("micro_batches",))
     explains = (
         "dead_units",
         "learning_rate_too_high",

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -64,6 +65,13 @@ class AttentionCollapse(Rule):
     needs = (
         Need(facts=(AttentionLook,)),
         Need(scalars=("loss",), optional=True),
+    )
+    proof = Proof(
+        title="Relative entropy of the attention weights (largest head)",
+        fact=AttentionLook,
+        field="entropies",
+        subject="number",
+        reference=("limit",),
     )
     explains = ("loss_not_decreasing",)
 

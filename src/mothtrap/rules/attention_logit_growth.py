@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.facts.layers import AttentionLook
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -70,6 +71,13 @@ class AttentionLogitGrowth(Rule):
 
     code = "ACT206"
     needs = (Need(facts=(AttentionLook,)),)
+    proof = Proof(
+        title="Largest attention score",
+        fact=AttentionLook,
+        field="largest_logit",
+        subject="number",
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "attention_collapse",

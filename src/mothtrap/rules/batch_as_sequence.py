@@ -58,7 +58,7 @@ class BatchAsSequence(Rule):
 
     looks: int = threshold(2, unit="steps", source="chosen by hand: sizes can agree once by chance")
     share: float = threshold(
-        0.75, unit="of the looks", source="chosen by hand: some looks are at an evaluation"
+        0.75, unit="of the observations", source="chosen by hand: some are of evaluations"
     )
 
     def check(self, window: Window) -> list[Finding]:

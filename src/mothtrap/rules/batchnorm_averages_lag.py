@@ -80,7 +80,7 @@ class BatchnormAveragesLag(Rule):
                 raise NotApplicable("no trained model has batch norms")
             raise NotEnoughData("no evaluation of a model with new batch norms was recorded")
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         every = evaluated(window)
         if all(len(one.value_E) < self.evaluations for one in every):
             raise NotEnoughData(f"no loss was evaluated {self.evaluations} times")

@@ -116,8 +116,8 @@ def _needs(invariants: Iterable[Invariant]) -> tuple[Need, ...]:
 
 def _message(breach: Breach, others: int) -> str:
     value = f"{breach.value:.3g}" if isinstance(breach.value, float) else breach.value
-    told = f"here it is {value}" if value else "not so here"
+    told = f"; in this run it is {value}" if value else ", but not in this run"
     where = f", first in {breach.names[0]}" if breach.names else ""
     plural = "invariants are" if others > 1 else "invariant is"
     more = f"; {others} more {plural} violated" if others else ""
-    return f"in healthy runs {breach.invariant.sentence}; {told}{where}{more}"
+    return f"in healthy runs {breach.invariant.sentence}{told}{where}{more}"

@@ -120,7 +120,7 @@ class ClassImbalance(Rule):
         if not calls:
             raise NotApplicable("no loss has one class per example")
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         require_rows(window, self.samples)
         seen = 0
         for same in by_place(calls):

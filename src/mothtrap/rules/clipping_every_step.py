@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Window
@@ -76,6 +77,12 @@ class ClippingEveryStep(Rule):
         Need(scalars=("gradient_norm", "clip_limit")),
         Need(scalars=("loss", "lr"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
+    )
+    proof = Proof(
+        title="Gradient norm before clipping",
+        scalars=("gradient_norm",),
+        reference=("clip_limit",),
+        scale="log",
     )
     explains = ("learning_rate_too_low", "loss_not_decreasing")
     passes = True

@@ -112,7 +112,7 @@ class Confusion(Rule):
         if not calls:
             raise NotApplicable("no predictions of at most 20 classes were recorded")
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         require_rows(window, self.samples)
         seen, judged = 0, False
         for same in by_place(calls):

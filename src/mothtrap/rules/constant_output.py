@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -61,6 +62,15 @@ class ConstantOutput(Rule):
 
     code = "ACT203"
     needs = (Need(facts=(OutputSpread,)),)
+    proof = Proof(
+        title="Spread of the outputs between rows, relative to their size",
+        fact=OutputSpread,
+        field="spread",
+        over="rms",
+        subject="root",
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "too_good_to_be_true",

@@ -10,6 +10,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.texts import layer_in_words
@@ -80,6 +81,9 @@ class DeadUnits(Rule):
         ),
         Need(scalars=("loss",), optional=True),
         Need(kinds=("gradient",), statistics=("nan",), optional=True),
+    )
+    proof = Proof(
+        title="Share of inactive units", statistic="activation.inactive", reference=("limit",)
     )
     explains = (
         "gradient_missing",

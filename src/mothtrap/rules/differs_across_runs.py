@@ -11,6 +11,7 @@ import numpy as np
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
+from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Matrix, Series, Window
@@ -69,6 +70,7 @@ class DiffersAcrossRuns(Rule):
     code = "RUN902"
     title = "difference across runs"
     needs = (*any_of(Need(kinds=("gradient",), statistics=("l2",)), Need(scalars=("loss",))),)
+    proof = LOSS
 
     tolerance: float = threshold(
         1e-3, unit="of the larger value", source="chosen by hand: far above float32 rounding"
@@ -83,7 +85,7 @@ class DiffersAcrossRuns(Rule):
         found = [*self._losses(window, window.reference), *self._norms(window, window.reference)]
         compared = [divergence for divergence in found if divergence is not None]
         if not found:
-            raise NotEnoughData("the two runs have no common step with a loss or tensor in common")
+            raise NotEnoughData("the runs share no step with a loss or tensor that both recorded")
         if not compared:
             return []
         onset = min(divergence.step for divergence in compared)

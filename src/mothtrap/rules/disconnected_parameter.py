@@ -137,7 +137,7 @@ class DisconnectedParameter(Rule):
             ASIDE: "the output of its module does not contribute to the loss",
         }[cause]
         if cause == ASIDE and any(seen.given_out for seen in found):
-            words += ", although the model returns what is made of it"
+            words += ", although the model returns a tensor that depends on it"
         detached, without_graph, *others = self.fixes(window)
         fixes = (detached if cause == DETACHED else without_graph, *others)
         if cause == ASIDE:

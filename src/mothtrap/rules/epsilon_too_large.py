@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -59,6 +60,7 @@ class EpsilonTooLarge(Rule):
         Need(kinds=("gradient",), statistics=("l2",)),
         Need(scalars=("loss",)),
     )
+    proof = Proof(title="Gradient norm", statistic="gradient.l2", joint=True, scale="log")
     explains = (*UNLEARNED, "learning_rate_too_low", "update_ratio")
 
     steps: int = threshold(100, unit="captured steps", source="chosen by hand")

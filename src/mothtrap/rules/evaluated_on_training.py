@@ -70,7 +70,7 @@ class EvaluatedOnTraining(Rule):
     def _judge(self, window: Window, one: Boosted) -> Finding | None:
         began = one.began
         if not began.sites:
-            raise NotApplicable("no evals: no data are evaluated")
+            raise NotApplicable("no evals: no evaluation set was passed")
         if not began.train_site or not self._copies(window).issuperset(one.held_out):
             return None
         sites = ", ".join(began.sites)

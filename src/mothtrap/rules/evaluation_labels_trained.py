@@ -69,7 +69,7 @@ class EvaluationLabelsTrained(Rule):
         trained = [c for c in window.seen(LossCall) if c.mode is Mode.TRAIN and c.prediction_shape]
         phases = [phase for phase in window.seen(EvaluationPhase) if phase.output_shape]
         if not trained or not phases:
-            raise NotEnoughData("no evaluation was recorded beside the training losses")
+            raise NotEnoughData("no evaluation was recorded, only training losses")
         rows = {call.prediction_shape[0] for call in trained if call.prediction_shape}
         count = rows.pop()
         same = {one.module for one in window.seen(RowsShared) if self._is_same(one, count)}

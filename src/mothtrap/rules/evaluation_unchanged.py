@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -53,6 +54,7 @@ class EvaluationUnchanged(Rule):
 
     code = "LOS413"
     needs = (Need(facts=(Evaluation,)), Need(scalars=("loss",), optional=True))
+    proof = Proof(title="Loss of evaluation", scalars=("loss",), reference=("value",))
     explains = ("overtraining", "labels_unrelated", "overfit", "stopped_too_late")
 
     evaluations: int = threshold(

@@ -12,6 +12,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import ClippedLate
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Ints, Window
@@ -78,6 +79,14 @@ class GradientSpike(Rule):
         Need(scalars=("loss", "clip_limit"), optional=True),
         Need(facts=(ClippedLate,), each_step=True, optional=True),
         Need(facts=(LossCall,), optional=True),
+    )
+    proof = Proof(
+        title="Gradient norm",
+        scalars=("gradient_norm",),
+        statistic="gradient.l2",
+        joint=True,
+        reference=("median", "limit"),
+        scale="log",
     )
     explains = ("loss_spike",)
 

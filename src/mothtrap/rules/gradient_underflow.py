@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -56,6 +57,13 @@ class GradientUnderflow(Rule):
 
     code = "NUM006"
     needs = (Need(facts=(HalfPrecision,)),)
+    proof = Proof(
+        title="Share of values below the smallest normal number",
+        fact=HalfPrecision,
+        field="small",
+        subject="tensor",
+        reference=("limit",),
+    )
     explains = (
         "class_imbalance",
         "confusion",

@@ -102,7 +102,7 @@ class LabelsUnrelated(Rule):
         """Check every call site whose best guess is known."""
         every = evaluated(window)
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         known = [one for one in every if one.last.guess]
         if not known:
             raise NotApplicable("the loss of guessing is unknown for every evaluation")

@@ -12,6 +12,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import EvidenceValue, Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
@@ -92,6 +93,12 @@ class LearningRateTooHigh(Rule):
         *WEIGHTS,
         Need(scalars=("loss", "lr")),
         Need(facts=(OptimizerFacts,), optional=True),
+    )
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        reference=("limit",),
+        scale="log",
     )
     passes = True
     explains = (

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -65,6 +66,11 @@ class LearningRateTooLow(Rule):
         *WEIGHTS,
         Need(scalars=("loss", "lr")),
         Need(facts=(OptimizerFacts,), optional=True),
+    )
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        scale="log",
     )
     passes = True
     explains = (

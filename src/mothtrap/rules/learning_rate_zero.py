@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -23,8 +24,8 @@ LEAST_RISE = 4
 BACK_SHARE = 0.9
 """Share of the peak at which a rate counts as back; chosen by hand."""
 EARLY_SHARE = 0.16
-"""Share of the peak that tells a cosine from a triangle after a quarter of the rise: a cosine is
-at 0.09, a triangle at 0.22."""
+"""Share of the peak that distinguishes a cosine from a triangle after a quarter of the rise: a
+cosine is at 0.09, a triangle at 0.22."""
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class LearningRateZero(Rule):
         Need(scalars=("lr",)),
         Need(facts=(OptimizerFacts,), scalars=("loss",), optional=True),
     )
+    proof = Proof(title="Learning rate", scalars=("lr",))
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",

@@ -12,6 +12,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -83,6 +84,7 @@ class LossDiverging(Rule):
         Need(scalars=("loss",)),
         Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("level",), scale="log")
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",
@@ -175,7 +177,7 @@ class LossDiverging(Rule):
         if len(loss_S) and loss_S.min() < 0:
             return  # losses that change sign are never evaluated
         if not np.isfinite(series.values_S[-1]):
-            raise NotEnoughData("the newest loss is not finite")
+            raise NotEnoughData("the latest loss is not finite")
         start = _start_level(series, loss_S)
         level = float(np.quantile(loss_S[-self.lasting_steps :], 0.25))
         if series.total > len(series):

@@ -11,6 +11,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Ints, Series, Window
@@ -75,6 +76,7 @@ class LossNotDecreasing(Rule):
         Need(scalars=("lr",), optional=True),
         Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("early",))
     explains = ("overtraining",)
 
     num_steps: int = threshold(
@@ -98,7 +100,7 @@ class LossNotDecreasing(Rule):
         steps_S, loss_S = finite_part(series)
         require_scale(loss_S)
         if game:
-            raise NotApplicable("several losses play against each other and need not decrease")
+            raise NotApplicable("several losses compete with each other and need not decrease")
         if series.total > len(series):
             # The start was checked while it was in the window.
             return None

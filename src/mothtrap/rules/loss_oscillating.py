@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Series, Window
@@ -56,6 +57,7 @@ class LossOscillating(Rule):
 
     code = "LOS403"
     needs = (Need(scalars=("loss",)),)
+    proof = Proof(title="Loss", scalars=("loss",), reference=("level",))
     explains = ("loss_not_decreasing",)
     passes = True
 

@@ -10,6 +10,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -57,6 +58,7 @@ class LossScaleCollapse(Rule):
         Need(scalars=("loss_scale",)),
         Need(scalars=("loss",), optional=True),
     )
+    proof = Proof(title="Loss scale", scalars=("loss_scale",), reference=("limit",), scale="log")
     explains = ("loss_not_decreasing", "stuck_at_chance", "step_without_backward")
 
     scale_limit: float = threshold(

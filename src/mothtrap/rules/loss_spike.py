@@ -11,6 +11,7 @@ from mothtrap.core.facts.evaluations import BootstrappedTargets
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -80,6 +81,7 @@ class LossSpike(Rule):
         Need(scalars=("lr",), optional=True),
         Need(facts=(LossCall, BootstrappedTargets), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("median", "limit"), scale="log")
     explains = ("loss_not_decreasing", "loss_diverging")
 
     z: float = threshold(
@@ -96,7 +98,7 @@ class LossSpike(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every loss series."""
         if has_players(window):
-            raise NotApplicable("several losses play against each other")
+            raise NotApplicable("several losses compete with each other")
         if targets_move(window):
             raise NotApplicable("targets come from the model's own output, so they can jump")
         if has_few_rows(window):

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -60,6 +61,7 @@ class LossUnchanged(Rule):
 
     code = "LOS414"
     needs = (Need(scalars=("loss",)), Need(facts=(LossCall,), optional=True))
+    proof = Proof(title="Loss", scalars=("loss",), reference=("value",))
     explains = ("loss_not_decreasing", "stuck_at_chance", "overtraining", "nothing_learned")
 
     few_steps: int = threshold(5, unit="steps", source="chosen by hand: one class is proof enough")

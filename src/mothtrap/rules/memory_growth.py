@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.memory import EvaluationGraphsKept, LossesKept
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need, any_of
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -63,6 +64,7 @@ class MemoryGrowth(Rule):
         *any_of(Need(scalars=("memory_bytes",)), Need(facts=(LossesKept,))),
         Need(facts=(EvaluationGraphsKept,), optional=True),
     )
+    proof = Proof(title="Memory (bytes)", scalars=("memory_bytes",), reference=("before",))
 
     increase: float = threshold(20.0, unit="percent", source="chosen by hand")
     window: int = threshold(200, unit="steps", source="chosen by hand")
@@ -151,7 +153,7 @@ class MemoryGrowth(Rule):
         parts = [part for part in np.array_split(bytes_S, QUARTERS) if len(part)]
         if len(parts) < QUARTERS:
             return None
-        # The lowest of each quarter: memory that is let go now and then comes back to it.
+        # The lowest of each quarter: memory that is released now and then falls back to it.
         lows = [float(part.min()) for part in parts]
         earlier = float(np.mean(np.concatenate(parts[: QUARTERS // 2])))
         later = float(np.mean(np.concatenate(parts[QUARTERS // 2 :])))

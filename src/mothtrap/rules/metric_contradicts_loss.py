@@ -131,7 +131,7 @@ class MetricContradictsLoss(Rule):
         least = float(np.min(loss_E[:flat]))
         if not 0 <= least <= (1 - self.fall) * loss_E[0]:
             return None
-        name = f"{metric} of evaluation" if held_out else metric
+        name = f"the evaluation {metric}" if held_out else metric
         during = f"all {flat}" if flat == len(value_E) else f"the first {flat}"
         return self._finding(
             window,
@@ -157,7 +157,7 @@ class MetricContradictsLoss(Rule):
             return None
         is_score = np.allclose(value_E, loss_E, rtol=SAME)
         if OVERLAPS.search(metric.lower()) and not is_score:
-            return None  # a crossentropy has the model forget small areas first
+            return None  # with a cross-entropy, a model loses small areas first
         other_E = one.values(metric, held_out=True)
         other_E = other_E[np.isfinite(other_E)]
         if len(other_E) and other_E[-1] > other_E[0]:
@@ -212,6 +212,6 @@ def _is_sum(one: Epochs) -> bool:
 
 
 def _metrics(one: Epochs) -> list[str]:
-    """Return the metrics of a training that a falling loss improves."""
+    """Return the metrics of a training run that should improve when the loss falls."""
     names = one.seen[-1].values
     return [name for name in names if one.is_rising(name) and QUALITIES.search(name.lower())]

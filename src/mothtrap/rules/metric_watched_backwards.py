@@ -20,18 +20,18 @@ from mothtrap.rules._epochs import UNSURE, Epochs, of_fit, trainings
 
 @dataclass(frozen=True)
 class MetricWatchedBackwards(Rule):
-    """A training stops, saves or lowers its rate by a metric watched in the wrong direction.
+    """A callback watches a metric in the wrong direction.
 
     What it detects:
         Early stopping, learning rate reduction on a plateau, and checkpoints of the best epoch that
         treat the greatest loss, or the smallest accuracy, as the best.
 
     Why it matters:
-        Each improvement counts as getting worse: the training stops at once, its learning rate
-        falls to 0, or the worst weights are kept as the best.
+        Each improvement counts as getting worse: training stops at once, the learning rate falls
+        to 0, or the worst weights are kept as the best.
 
     Fires:
-        Warning at the start of the training when the metric's name, or the framework, says that the
+        Warning at the start of training when the metric's name, or the framework, says that the
         other direction is better. Error when the metric did improve and one of the first `epochs`
         epochs counts as the best.
 

@@ -1,4 +1,4 @@
-"""STR716: hidden layers have no activation, so several layers compute what one could."""
+"""STR716: hidden layers have no activation, so the model is linear."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LAYERS_NAMED = 10
 
 @dataclass(frozen=True)
 class MissingActivation(Rule):
-    """Hidden layers have no activation, so the model is a linear one.
+    """Hidden layers have no activation, so the model is linear.
 
     What it detects:
         Consecutive dense or convolutional layers with no nonlinearity between them, in a model that

@@ -139,7 +139,7 @@ class MissingActivationRange(Rule):
         return sorted(judged, key=lambda finding: finding.severity.rank)[:1]
 
     def _failed(self, window: Window, call: FailedLoss) -> Iterator[Finding]:
-        """A binary cross-entropy refuses predictions outside of 0 to 1; it also refuses NaN."""
+        """Report a binary cross-entropy that rejected predictions outside of 0 to 1."""
         least, greatest = call.predicted_least, call.predicted_greatest
         if call.operation != "binary_cross_entropy" or least is None or greatest is None:
             return

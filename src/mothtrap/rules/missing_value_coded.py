@@ -55,7 +55,7 @@ class MissingValueCoded(Rule):
     share: float = threshold(0.01, unit="of the rows", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:

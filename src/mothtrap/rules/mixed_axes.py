@@ -19,7 +19,7 @@ class MixedAxesRule(Rule):
     """A view changes the order of axes where a transpose was meant.
 
     What it detects:
-        A `view` or `reshape` behind the loss whose result has the sizes of the input in another
+        A `view` or `reshape` under a loss whose result has the sizes of the input in another
         order, or a prediction and targets that are flattened in different orders.
 
     Why it matters:
@@ -59,11 +59,11 @@ class MixedAxesRule(Rule):
 
     looks: int = threshold(4, unit="backward passes", source="chosen by hand")
     share: float = threshold(
-        0.75, unit="of the looks", source="chosen by hand: the last batch can have other sizes"
+        0.75, unit="of the passes", source="chosen by hand: the last batch can have other sizes"
     )
 
     def check(self, window: Window) -> list[Finding]:
-        """Check the views behind each line of a loss."""
+        """Check the views under each line of a loss."""
         if window.total_steps < self.looks:
             raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
         for one in window.seen(MixedAxes):

@@ -19,7 +19,7 @@ class NoCheckpoint(Rule):
     """A long training run saves no weights.
 
     What it detects:
-        A training that has run for a long time without writing a file with the model's weights or
+        A training run that has lasted long without writing a file with the model's weights or
         reading its `state_dict()`.
 
     Why it matters:
@@ -37,7 +37,7 @@ class NoCheckpoint(Rule):
         - PyTorch: Save the weights regularly: `torch.save({"model": model.state_dict(),
           "optimizer": optimizer.state_dict()}, path)`.
         - Keras: Save the weights regularly: `keras.callbacks.ModelCheckpoint`, or
-          `keras.callbacks.BackupAndRestore` with the state of the training.
+          `keras.callbacks.BackupAndRestore`, which also saves the state of training.
         - Write to a new file and rename it, so that a crash while saving keeps the old file intact.
 
     Example:
@@ -54,14 +54,12 @@ class NoCheckpoint(Rule):
         Need(scalars=("loss",), optional=True),
     )
 
-    seconds: float = threshold(
-        3600.0, unit="seconds of training", source="chosen by hand: shorter runs are soon repeated"
-    )
+    seconds: float = threshold(3600.0, unit="seconds of training", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check for saved weights once the training has run for long."""
         if window.worker:
-            raise NotApplicable("the first worker saves for all")
+            raise NotApplicable("the first worker saves for all workers")
         if any(True for kind in (CheckpointSaved, WeightsSaved) for _ in window.seen(kind)):
             return []
         if window.trained_s < self.seconds:

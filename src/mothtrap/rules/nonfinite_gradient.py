@@ -11,6 +11,7 @@ from mothtrap.core.facts.nonfinite import FirstBadOperation
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.operation_advice import advice_on
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Bools, Ints, Matrix, Window
 from mothtrap.rules._operation_advice import (
@@ -63,6 +64,7 @@ class NonfiniteGradient(Rule):
         Need(kinds=("gradient",), statistics=("nan", "inf")),
         Need(facts=(FirstBadOperation,), optional=True),
     )
+    proof = Proof(title="NaN elements of the gradient", statistic="gradient.nan")
     explains = (
         "nonfinite_loss",
         "nonfinite_weight",

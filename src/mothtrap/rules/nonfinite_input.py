@@ -146,7 +146,7 @@ class NonfiniteInput(Rule):
 
 
 def _broken_steps(window: Window, mode: Mode) -> set[int]:
-    """Steps at which a loss was not finite, or a gradient was NaN where a ReLU made 0 of NaN."""
+    """Return the steps with a non-finite loss, or with a NaN gradient where a ReLU hid the NaN."""
     broken = {
         int(step)
         for series in window.scalars("loss", mode)

@@ -13,6 +13,7 @@ from mothtrap.core.facts.trainers import TrainerSettings
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.operation_advice import advice_on
+from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.window import Series, Window
@@ -70,6 +71,7 @@ class NonfiniteLoss(Rule):
             optional=True,
         ),
     )
+    proof = LOSS
     explains = (
         "nonfinite_gradient",
         "loss_diverging",

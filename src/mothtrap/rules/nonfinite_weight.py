@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.nonfinite import NonfiniteModule
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.window import Window
 from mothtrap.rules._weights import WEIGHTS
@@ -72,6 +73,7 @@ class NonfiniteWeight(Rule):
             for need in WEIGHTS
         ),
     )
+    proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     explains = (
         "nonfinite_loss",
         "nonfinite_gradient",
@@ -109,7 +111,8 @@ class NonfiniteWeight(Rule):
             fixes=tuple(fix for fix in self.fixes(window) if not (later and INITIAL in fix)),
             last_step=max(window.last_step, since),
             layers=tuple(names),
-            message=f"{names[0]}{more} contained {'NaN' if nan else 'infinite values'} {when}",
+            message=f"{names[0]}{more} {'have' if more else 'has'} contained "
+            f"{'NaN' if nan else 'infinite values'} {when}",
             evidence={"parameters": len(bad) or len(modules), "seen_at": seen},
             location=_made_at(window, since)
             or _location(window, names[0])

@@ -21,8 +21,8 @@ class NothingLearned(Rule):
     """The model never does better than guessing on other rows.
 
     What it detects:
-        Training whose evaluation was in no round better than a constant guess, although the trees
-        have leaves.
+        Training whose evaluation loss was never better than a constant guess, although the trees
+        have splits.
 
     Why it matters:
         Trees always fit the training rows. If that never helps on other rows, the labels do not
@@ -76,7 +76,7 @@ class NothingLearned(Rule):
         judged = with_evaluation(one)
         last = judged.last
         if not last.guess:
-            raise NotApplicable("the loss of guessing is not known")
+            raise NotApplicable("the loss of guessing is unknown")
         if last.rows < self.rows or last.number + 1 < self.rounds:
             raise NotEnoughData(f"needs {self.rounds} rounds and {self.rows} rows")
         table = one.tables.get("")

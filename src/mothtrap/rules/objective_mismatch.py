@@ -130,5 +130,5 @@ class ObjectiveMismatch(Rule):
                 f"{table.rows / distinct:.1f} rows of each: numbers, not classes"
             )
         if one.began.classes > distinct >= 2:
-            return f"{one.began.classes} classes are set, but {distinct} occur, {low:g} to {high:g}"
+            return f"{one.began.classes} classes are set, but {distinct} occur: {low:g} to {high:g}"
         return ""

@@ -75,6 +75,8 @@ class OptimizerWithoutModel(Rule):
         return [self._finding(window, seen) for seen in idle[:1]]
 
     def _finding(self, window: Window, seen: IdleOptimizer) -> Finding:
+        more = f" and {seen.twins - 1} more of the same shapes have one, but are"
+        others = seen.twin + (more if seen.twins > 1 else " has one, but is")
         return self.finding(
             window,
             severity=Severity.ERROR,
@@ -84,9 +86,8 @@ class OptimizerWithoutModel(Rule):
             layers=(seen.twin,),
             message=(
                 f"{seen.optimizer} has stepped {seen.own_steps} times, but none of its "
-                f"{seen.parameters} parameters has a gradient; {seen.twin} has one"
-                + (f", as {seen.twins - 1} more of the same shapes have," if seen.twins > 1 else "")
-                + " and is in no optimizer: the optimizer holds the parameters of another model"
+                f"{seen.parameters} parameters has a gradient; {others} in no optimizer: the "
+                "optimizer holds the parameters of another model"
             ),
             evidence={
                 "optimizer": seen.optimizer,

@@ -12,6 +12,7 @@ from mothtrap.core.facts.evaluations import Evaluation, NormAverages
 from mothtrap.core.facts.trees import BoostingBegan
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Window
@@ -65,6 +66,7 @@ class Overfit(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(BoostingBegan, RowsShared, NormAverages), optional=True),
     )
+    proof = Proof(title="Loss of evaluation and training", scalars=("loss",), reference=("best",))
     explains = ("overtraining",)
     passes = True
 

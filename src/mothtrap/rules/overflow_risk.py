@@ -8,6 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.modules import HalfPrecision
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -54,6 +55,14 @@ class OverflowRisk(Rule):
 
     code = "NUM007"
     needs = (Need(facts=(HalfPrecision,)),)
+    proof = Proof(
+        title="Largest absolute value",
+        fact=HalfPrecision,
+        field="largest",
+        subject="tensor",
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         "nonfinite_activation",
         "nonfinite_gradient",

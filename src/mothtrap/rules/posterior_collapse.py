@@ -8,6 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import OutputSpread
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -54,6 +55,14 @@ class PosteriorCollapse(Rule):
 
     code = "LOS417"
     needs = (Need(facts=(OutputSpread,)),)
+    proof = Proof(
+        title="Size of the outputs (root mean square)",
+        fact=OutputSpread,
+        field="rms",
+        subject="root",
+        reference=("limit",),
+        scale="log",
+    )
     explains = (*UNLEARNED, "constant_output", "overtraining", "disconnected_parameter")
     passes = True
 

@@ -30,7 +30,7 @@ class RankStuck(Rule):
     """A worker does not reach a collective in which the other workers wait.
 
     What it detects:
-        All workers of a job have made no step for much longer than a step takes (at least 10 s).
+        No worker of a job has trained for much longer than a step takes (at least 10 s).
         Some wait in a collective operation, such as `all_reduce`. Another worker is elsewhere and
         idle, has ended, has called fewer collectives, or waits in a different collective.
 
@@ -81,7 +81,7 @@ class RankStuck(Rule):
         stalled = {r: s for r, s in states.items() if not s.has_resumed and r not in ends}
         waiting = {r: s for r, s in stalled.items() if s.collective and s.collective.waits}
         if not waiting or len(stalled) + len(ends) < size:
-            return []  # some still make steps, or have not said where they are
+            return []  # some still train, or have not reported where they are
         if any(each.still_s < STILL_S for each in waiting.values()):
             return []  # they call further collectives: an evaluation, perhaps
         found = _message(stalled, waiting, ends)
@@ -116,7 +116,7 @@ def _message(
     if ends:
         newest_s = max(end.at_s for end in ends.values())
         if any(each.at_s < newest_s + SETTLED_S for each in waiting.values()):
-            return None  # they may go on, or end as well, and have not said so yet
+            return None  # they may continue or end, and have not reported it yet
         rank = min(ends)
         return sorted(ends), _ended(ends, waiting), ends[rank].location
     if behind:

@@ -171,7 +171,7 @@ class RepeatedBatch(Rule):
             reason = f"because its {worst.workers} workers read the same stream"
         held_out = not worst.trained and worst.sampler != "iterable"
         if held_out:
-            reason = "with other indices: equal rows lie in the evaluation data"
+            reason = "with other indices: the evaluation data contain equal rows"
         return self.finding(
             window,
             severity=Severity.INFO if held_out else Severity.ERROR,

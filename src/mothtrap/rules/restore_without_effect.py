@@ -50,7 +50,7 @@ class RestoreWithoutEffect(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Check every state that was loaded into the model that it was taken from."""
         if not window.total_steps:
-            raise NotEnoughData("no step was made")
+            raise NotEnoughData("no step was recorded")
         seen: dict[str, list[RestoredNothing]] = {}
         for one in window.seen(RestoredNothing):
             seen.setdefault(one.module, []).append(one)
@@ -67,7 +67,7 @@ class RestoreWithoutEffect(Rule):
             message=(
                 f"the state of {last.module} that was kept after {last.kept_step} steps is loaded "
                 f"after {last.step} steps, but it holds the model's own tensors: nothing is "
-                "restored, the weights stay those of the last step"
+                "restored, and the model keeps the weights of the last step"
             ),
             evidence={"kept_step": last.kept_step, "loaded_step": last.step},
             location=last.taken_at or last.location,

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.layers import RouterLoad
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -53,6 +54,13 @@ class RouterCollapse(Rule):
 
     code = "ACT207"
     needs = (Need(facts=(RouterLoad,)),)
+    proof = Proof(
+        title="Share of the busiest expert",
+        fact=RouterLoad,
+        field="shares",
+        subject="router",
+        reference=("limit",),
+    )
 
     busiest_share: float = threshold(0.9, unit="share of the rows", source="chosen by hand")
     persisting_looks: int = threshold(

@@ -118,6 +118,8 @@ def _groups(parts: Iterable[Window]) -> Mapping[tuple[int, int], Batches]:
     found: dict[tuple[int, int], Batches] = {}
     for part in parts:
         for seen in part.seen(ReplicaBatch):
+            if seen.in_parts:
+                continue  # these workers need the same batches
             own = found.setdefault((seen.lowest, seen.size), {})
             own.setdefault(part.worker, {})[seen.step] = seen
     return found

@@ -113,7 +113,7 @@ class SaturatedActivation(Rule):
         if not seen:
             if window.total_steps < self.persisting_looks:
                 raise NotEnoughData("no forward was sampled")
-            raise NotApplicable("no sigmoid or tanh module was observed (functions cannot be)")
+            raise NotApplicable("no sigmoid or tanh module was observed (functions are not)")
         inside = {
             name: looks
             for name, looks in seen.items()
@@ -204,8 +204,8 @@ def _counts(look: UnitInputs) -> Floats:
 def _within(counts_UG: Floats, edges: tuple[float, ...], low: float, high: float) -> Floats:
     """Return the number of inputs of each unit between two bounds, shape (units,).
 
-    A bound between two edges shares the gap out evenly; of the open ends nothing is
-    within, unless the bound lies beyond the last edge.
+    A bound between two edges divides the gap in proportion. Inputs beyond the last edge count
+    only if the bound lies beyond it.
     """
     within_U: Floats = _below(counts_UG, edges, high) - _below(counts_UG, edges, low)
     return within_U
@@ -214,7 +214,7 @@ def _within(counts_UG: Floats, edges: tuple[float, ...], low: float, high: float
 def _below(counts_UG: Floats, edges: tuple[float, ...], bound: float) -> Floats:
     gap = bisect_right(edges, bound)
     if bound > edges[-1]:
-        gap += 1  # beyond the last edge nothing is known: all of it counts
+        gap += 1  # nothing more is known beyond the last edge: count all of it
     below_U: Floats = counts_UG[:, :gap].sum(axis=1)
     if 0 < gap < len(edges):
         share = (bound - edges[gap - 1]) / (edges[gap] - edges[gap - 1])

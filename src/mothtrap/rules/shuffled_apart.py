@@ -44,7 +44,7 @@ class ShuffledApart(Rule):
     """
 
     code = "DAT518"
-    title = "inputs and labels shuffled apart"
+    title = "inputs and labels shuffled separately"
     needs = (Need(facts=(Seen,)),)
     explains = (*UNLEARNED, "labels_unrelated", "overfit", "overtraining", "learning_rate_too_low")
 

@@ -170,10 +170,10 @@ class SingleFeatureDominates(Rule):
         return last / table.label_std <= left + math.sqrt(1 - self.explained)
 
     def _separates(self, one: Boosted, series: Series) -> bool:
-        """Return whether the loss of two classes is that of trees that never err.
+        """Return whether a two-class loss is as low as that of trees that are always right.
 
-        Such trees move the margin of every row by the learning rate over the probability of its
-        class, a step of Newton; the first margin is that of the share of its class.
+        Such trees move the margin of each row by the learning rate over the probability of its
+        class, which is a Newton step. The first margin follows from the share of its class.
         """
         table, rate = one.tables.get(""), one.began.learning_rate
         counts = table.label_counts if table is not None else None

@@ -18,7 +18,7 @@ from mothtrap.core.window import Floats, Ints, Window
 
 QUARTERS = 4
 LEFT_OUT = frozenset({EVALUATION, SAVE, OWN})
-"""Phases that do not belong to each step."""
+"""Phases that are not part of each step."""
 OF_THE_SCRIPT = {
     DATA: "waiting for data",
     LOSS: "the code between the forward and the backward pass",
@@ -43,8 +43,8 @@ class SlowingDown(Rule):
 
     Fires:
         Warning when the median step of the last quarter is `growth` longer than that of the first,
-        and the second and third lie between them. Evaluations, saved checkpoints, and the own
-        time of mothtrap are left out. A note when the time is lost in the forward or backward pass,
+        and the second and third lie between them. Evaluations, saved checkpoints, and the time
+        that mothtrap takes are left out. A note when the forward or backward pass takes longer,
         which larger inputs also explain.
 
     Stays quiet:
@@ -107,7 +107,7 @@ class SlowingDown(Rule):
             count=parts[-1][-1].step + 1 - parts[1][0].first_step,
             message=(
                 f"a step takes {100 * grown:.0f} % longer than at first: "
-                f"{1000 * middle_s[-1]:.3g} ms, {1000 * middle_s[0]:.3g} ms before step "
+                f"{1000 * middle_s[-1]:.3g} ms instead of {1000 * middle_s[0]:.3g} ms before step "
                 f"{parts[0][-1].step + 1}; {100 * share:.0f} % of the increase is in "
                 f"{named or f'the {phase} pass'}"
             ),

@@ -90,7 +90,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
             raise NotEnoughData("no loss was traced to its operation")
         calls = [call for call in every if call.operation in CLASS_LOSSES and call.classes != 1]
         if not calls:
-            raise NotApplicable("no class loss was seen")
+            raise NotApplicable("no class loss was recorded")
         if wired := [call for call in calls if _wiring(call) == "softmax"]:
             return [self._finding(window, wired, Severity.ERROR, "softmax goes into")]
         if shown := self._by_value(calls):
@@ -102,7 +102,7 @@ class SoftmaxBeforeCrossEntropy(Rule):
     def _by_value(self, calls: list[LossCall]) -> list[LossCall]:
         by_line: dict[tuple[str | None, str | None], list[LossCall]] = defaultdict(list)
         for call in calls:
-            # A chain that was seen says how the values came about: wiring decides then.
+            # If the graph was recorded, it decides, and not the values.
             if call.rows_are_probabilities is not None and not call.chain:
                 by_line[call.location, call.series].append(call)
         for same in by_line.values():

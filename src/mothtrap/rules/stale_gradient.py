@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -60,6 +61,7 @@ class StaleGradient(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(OptimizerFacts,), optional=True),
     )
+    proof = Proof(title="Steps with the gradient of an earlier step", scalars=("stale_gradient",))
     explains = (
         *UNLEARNED,
         "activation_growth",

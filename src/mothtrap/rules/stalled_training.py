@@ -1,4 +1,4 @@
-"""RUN901: the job makes no more steps."""
+"""RUN901: the job is alive, but training does not continue."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mothtrap.core.window import Window
 
 @dataclass(frozen=True)
 class StalledTraining(Rule):
-    """The job is alive, but makes no more steps.
+    """The job is alive, but training does not continue.
 
     What it detects:
         A process that has trained and from which no step or evaluation was recorded for a long
@@ -67,7 +67,7 @@ class StalledTraining(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Compare the clock with the time of the newest record."""
         if not window.total_steps:
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         if any(window.seen(WorkerEnded)):
             return []
         waited_s = window.now_s - window.seen_s
@@ -96,9 +96,9 @@ class StalledTraining(Rule):
 
 
 def _place(state: WorkerStalled | None) -> str:
-    """Return where the training waits, and what its input pipeline works on, in words."""
+    """Describe where training waits, and what its input pipeline works on."""
     if state is None:
         return ""
-    place = f": the training is in `{state.function}`" if state.function else ""
+    place = f": training is in `{state.function}`" if state.function else ""
     reading = f": {state.reading}" if state.reading else ""
     return reading or place

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.optimizers import GradientsCleared
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.records import GradientState
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
@@ -64,6 +65,7 @@ class StepWithoutBackward(Rule):
         Need(facts=(GradientsCleared,), each_step=True, optional=True),
         Need(scalars=("loss",), optional=True),
     )
+    proof = Proof(title="State of the gradient at the step", scalars=("gradient_state",))
     explains = ("loss_not_decreasing", "stuck_at_chance", "loss_diverging")
 
     absent_steps: int = threshold(

@@ -11,6 +11,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.workers import WorkerPace, WorkerStarted
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -55,6 +56,12 @@ class Straggler(Rule):
 
     code = "DST952"
     needs = (Need(facts=(WorkerPace, WorkerStarted)),)
+    proof = Proof(
+        title="Time of a step outside backward (s)",
+        fact=WorkerPace,
+        field="own_s",
+        reference=("others",),
+    )
     compares = True
 
     ratio: float = threshold(1.5, unit="times the median of the others", source="chosen by hand")
@@ -111,7 +118,7 @@ class Straggler(Rule):
                     workers=(worker,),
                     message=(
                         f"worker {worker} takes {1000 * pace.own_s:.3g} ms for its own part of a "
-                        f"step, the others {1000 * others_s:.3g} ms, of {1000 * pace.step_s:.3g} ms"
+                        f"step of {1000 * pace.step_s:.3g} ms, the others {1000 * others_s:.3g} ms"
                     ),
                     evidence={
                         "value": pace.own_s,

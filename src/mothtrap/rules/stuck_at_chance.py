@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -30,10 +31,10 @@ MIN_SPREADS = 3
 """Sampled predictions that must agree before they are called constant; by hand."""
 
 IDENTICAL_SPREAD = 1e-5
-"""Relative spread of predictions that are the same but for rounding in float32."""
+"""Relative spread of predictions that are equal except for float32 rounding."""
 
 GROWING_RATIO = 1.1
-"""Growth of the spread over the stretch that promises a way out; measured on deep sigmoid
+"""Growth of the spread on a plateau that training is about to leave; measured on deep sigmoid
 networks that leave the plateau after 600 steps: 1.2 at 500 steps, 1.0 where stuck."""
 
 
@@ -57,7 +58,7 @@ class StuckAtChance(Rule):
 
     Stays quiet:
         Loss calls whose targets are all of one class within a call (a GAN's real and fake batches).
-        Soft targets. Losses of a game. The first steps of training. A plateau from which the loss
+        Soft targets. Competing losses (GAN). The first steps. A plateau from which the loss
         still falls below that level. Steps with a learning rate of 0.
 
     What to do:
@@ -72,7 +73,7 @@ class StuckAtChance(Rule):
     Example:
         for layer in model.modules():
             if isinstance(layer, nn.Linear):
-                nn.init.zeros_(layer.weight)      # nothing tells the units apart
+                nn.init.zeros_(layer.weight)   # all units stay equal
                 nn.init.kaiming_normal_(layer.weight)
 
     References:
@@ -85,6 +86,7 @@ class StuckAtChance(Rule):
         Need(facts=(LossCall,), scalars=("loss",)),
         Need(scalars=("lr",), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("guessing",))
     explains = (
         "loss_not_decreasing",
         "overtraining",

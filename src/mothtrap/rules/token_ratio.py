@@ -27,7 +27,7 @@ SAME_LOOKS, SAME = 3, 0.05
 SKIPS = "Let the model skip"
 """Beginning of the fix for models that do not mask padding."""
 CHOOSING = frozenset({"mul", "index", "masked_select"})
-"""Operations that weigh or pick the losses of single positions."""
+"""Operations that weight or select the losses of single positions."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +115,7 @@ class TokenRatio(Rule):
         """Return percent by token.
 
         Raises:
-            NotApplicable: the settings are no numbers.
+            NotApplicable: The settings are not numbers.
         """
         try:
             tokens = [int(text) for text in str(self.token_values).split(",")]
@@ -188,9 +188,9 @@ def _is_of_whole_sequences(window: Window) -> bool:
 
 
 def _is_masked(window: Window, share: float) -> bool:
-    """Report whether the losses of training leave most of that share of positions out.
+    """Return whether the training losses leave out most of these positions.
 
-    They ignore labels, or weigh or pick single positions before they are averaged.
+    They ignore labels, or weight or select single positions before averaging.
     """
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
     ignored = [call.targets.ignored_share or 0.0 for call in calls if call.targets is not None]

@@ -1,4 +1,4 @@
-"""LOS409: the answer stands in the input, or is known too soon."""
+"""LOS409: the input contains the answer, or the loss falls too fast."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import LOSS
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -39,7 +40,7 @@ class TooGoodToBeTrue(Rule):
     Stays quiet:
         Data whose classes are far apart in most columns. Targets that are the whole input, as in an
         autoencoder. Fewer than 3 columns. Models that begin with a low loss, such as pretrained
-        ones. Games.
+        ones. Competing losses (GAN).
 
     What to do:
         - Drop the named columns, and check how they are computed: do they contain anything that is
@@ -58,6 +59,7 @@ class TooGoodToBeTrue(Rule):
 
     code = "LOS409"
     needs = (Need(facts=(LossCall,), scalars=("loss",)),)
+    proof = LOSS
 
     calls: int = threshold(
         2, unit="sampled batches", source="chosen by hand: one batch may agree by chance"

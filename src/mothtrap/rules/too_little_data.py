@@ -77,7 +77,7 @@ class TooLittleData(Rule):
         """Compare the number of samples with classes and parameters."""
         known = _samples(window)
         if known is None:
-            raise NotEnoughData("the number of samples is not known")
+            raise NotEnoughData("the number of samples is unknown")
         samples, location = known
         classes = _classes(window)
         if classes > 1 and samples < self.per_class * classes:
@@ -135,13 +135,13 @@ def _parameters(window: Window) -> int:
 
 
 def _gap(window: Window) -> float:
-    """The latest evaluation losses in units of the training losses before them.
+    """Return the latest evaluation losses relative to the training losses before them.
 
-    Both are of an average row: an evaluation may add up what training averages.
+    Both are means over rows, even if the evaluation adds up what training averages.
     """
     try:
         [seen] = evaluated(window)
-    except (NotEnoughData, ValueError):  # ValueError: of several it is not known which
+    except (NotEnoughData, ValueError):  # ValueError: there are several evaluations
         return 0.0
     value, train = seen.value_E[-LATEST:].mean(), seen.train_E[-LATEST:].mean()
     return float(value / train) if train > 0 else 0.0

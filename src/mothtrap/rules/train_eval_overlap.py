@@ -23,7 +23,7 @@ OF_TABLES = (
     "Split first, then resample or copy training rows only: `train_test_split(x, y)`.",
     "Drop duplicate rows before the split: `frame.drop_duplicates()`.",
 )
-"""Advice for libraries that are given whole tables."""
+"""Fixes for libraries that get whole tables."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""DAT509: the evaluation inputs have another scale than the training inputs."""
+"""DAT509: the evaluation inputs have a different scale than the training inputs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class _Scale:
 
 @dataclass(frozen=True)
 class TrainEvalShift(Rule):
-    """The evaluation inputs of a model have another scale than its training inputs.
+    """The evaluation inputs of a model have a different scale than its training inputs.
 
     What it detects:
         A floating-point argument of a model whose mean or standard deviation in evaluation is far
@@ -91,7 +91,7 @@ class TrainEvalShift(Rule):
     error_shift: float = threshold(
         5.0,
         unit="standard deviations in training",
-        source="measured: 2.7 at the end of a series with a trend, which is no mistake",
+        source="measured: 2.7 at the end of a series with a trend, which is not a mistake",
     )
     warning_shift: float = threshold(
         1.5, unit="standard deviations in training", source="chosen by hand"
@@ -136,7 +136,7 @@ class TrainEvalShift(Rule):
         return train > 0 < evaluation and min(train, evaluation) < self.rows
 
     def _evaluations(self, every: list[InputDistribution]) -> list[_Scale]:
-        """Calls with enough rows one by one, smaller ones together by step."""
+        """Return the scales of large calls one by one, and of small calls merged by step."""
         found, small = [], defaultdict(list)
         for one in every:
             if one.mode is Mode.EVAL and one.rows >= self.rows:
@@ -194,7 +194,7 @@ class TrainEvalShift(Rule):
 
 
 def _together(calls: Iterable[InputDistribution]) -> _Scale | None:
-    """The scale of several calls as if their rows had come in one."""
+    """Return the scale of several calls as if they were one call."""
     every = list(calls)
     rows = sum(one.rows for one in every)
     if not rows:

@@ -33,20 +33,21 @@ class TrainModeInEvaluation(Rule):
         data.
 
     Fires:
-        On evaluations of a model after its first step, if at least `forwards` forwards in all, or
-        `labelled` evaluations that compute a loss, were recorded and every one ran in training
-        mode. Error when they compute a loss from targets and are `steps` training steps apart (the
-        median), or have several forwards each. Warning when they are closer. Also a warning when no
-        loss was recorded, but the output has the shape on which the training loss is computed (as
-        for an accuracy), and there are `evaluations` of them that far apart, or they have several
-        forwards each. Info when `evaluations` are that far apart and nothing else is known.
+        When every recorded evaluation of a model after its first step ran in training mode, with at
+        least `forwards` forwards in total, or `labelled` evaluations that compute a loss. Error
+        when the evaluations compute a loss from targets, and have several forwards each or are
+        `steps` training steps apart (the median). Warning when they are closer together. Warning,
+        too, when no loss was recorded but the output has the shape from which the training loss is
+        computed (as for an accuracy), and there are `evaluations` evaluations that far apart, or
+        each has several forwards. Info when there are `evaluations` evaluations that far apart and
+        nothing else is known.
 
     Stays quiet:
         Models that run in evaluation mode in any evaluation: then the user knows the mode. Models
         that no optimizer holds (teachers, averaged copies). Models without dropout or batch norm.
         The same input given several times, as for Monte Carlo dropout. Forwards at nearly every
         step without a loss: they are part of training (pseudo labels, a generator's samples). In a
-        game at most info when no loss was recorded.
+        GAN at most info when no loss was recorded.
 
     What to do:
         - PyTorch: Call `model.eval()` before the evaluation, and `model.train()` after it.
@@ -160,7 +161,7 @@ class TrainModeInEvaluation(Rule):
             return Severity.ERROR if apart or several else Severity.WARNING
         enough = len(phases) >= self.evaluations
         if not enough and not any(phase.dropouts for phase in phases):
-            return None  # statistics of batch norms that are taken anew
+            return None  # batch norm statistics that are computed anew
         if not apart or not (enough or several):
             return None
         if _feeds_the_loss(window, phases) and not has_players(window):

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.tensors import TensorInfo
 from mothtrap.core.thresholds import threshold
@@ -87,6 +88,10 @@ class UnchangedTensor(Rule):
         GRADIENTS,
         Need(scalars=("loss", "lr"), optional=True),
     )
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+    )
     explains = ("loss_not_decreasing", "overtraining", "stuck_at_chance", "update_ratio")
 
     tensors: str = threshold("", unit="patterns of tensors", source="named by the user")
@@ -116,7 +121,7 @@ class UnchangedTensor(Rule):
     def _weights(self, window: Window) -> list[Finding]:
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.num_steps:
-            raise NotEnoughData(f"fewer than {self.num_steps} samples of the change of weights")
+            raise NotEnoughData(f"fewer than {self.num_steps} weight changes were sampled")
         trains_ST = training_at(window, ratios)
         norm_ST = _norms(window, ratios)
         # A projection keeps norms too (unit rows, say), but then the loss can fall.
@@ -211,6 +216,6 @@ def _norms(window: Window, ratios: Ratios) -> Floats:
 def _is_restored(norm_S: Floats, ratio_S: Floats) -> bool:
     """Return whether steps change a weight that is reset before the next sample."""
     last_S, moved_S = norm_S[-RESTORED_LOOKS:], ratio_S[-RESTORED_LOOKS:]
-    # What moves by less than this may leave the norm as it is.
+    # A smaller change may leave the norm as it is.
     moving = len(last_S) == RESTORED_LOOKS and bool((moved_S > 1e-4).all())
     return moving and bool((last_S == last_S[0]).all())

@@ -46,7 +46,7 @@ class UnscaledTargets(Rule):
 
     Stays quiet:
         Targets that the model reaches, whatever their scale. Class losses. Models that learn from
-        their own output, and games.
+        their own output, and competing losses (GAN).
 
     What to do:
         - Scale the targets: train on `(y - y.mean()) / y.std()`, with statistics of the training
@@ -158,7 +158,7 @@ class UnscaledTargets(Rule):
         if not all(map(self._is_short, latest)):
             return None
         if _straddle_zero(last) and not self._grow(calls):
-            return None  # single targets lie far out, and what can be predicted is
+            return None  # single targets are outliers, and the others are predicted
         reached = max(_reached(call) or 0.0 for call in latest)
         return f"but no prediction exceeds {reached:.3g} after {last.step} steps"
 

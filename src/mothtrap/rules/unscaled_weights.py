@@ -63,11 +63,11 @@ class UnscaledWeights(Rule):
     needs = (Need(facts=(BoostingBegan, TableSeen)), OF_BOOSTED)
     explains = ("class_imbalance",)
 
-    rare: float = threshold(0.15, unit="of the rows of training", source="chosen by hand")
+    rare: float = threshold(0.15, unit="of the training rows", source="chosen by hand")
     recall: float = threshold(0.2, unit="of the rows of a class", source="chosen by hand")
     seen: int = threshold(10, unit="rows of the class in an evaluation", source="chosen by hand")
-    share: float = threshold(0.01, unit="of the rows of training", source="chosen by hand")
-    rows: int = threshold(500, unit="rows of training", source="chosen by hand")
+    share: float = threshold(0.01, unit="of the training rows", source="chosen by hand")
+    rows: int = threshold(500, unit="training rows", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check every training run of a classifier."""

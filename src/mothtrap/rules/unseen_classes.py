@@ -23,7 +23,7 @@ from mothtrap.rules._losses import has_players
 SHOWN = 5
 """Largest number of classes that a message names."""
 FIRST, KEPT = 16, 272
-"""Loss calls that a window keeps: the first ones, and all; in between others may have been."""
+"""Loss calls that a window keeps: the first ones, and in total. Calls in between may be missing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,9 +54,9 @@ class UnseenClasses(Rule):
         with a probability below `chance`.
 
     Stays quiet:
-        Tokens and pixels. Several labels per example. Soft targets. Games of several losses.
+        Tokens and pixels. Several labels per example. Soft targets. Competing losses (GAN).
         Evaluations of a head with other classes, or without recorded labels (a `tf.data.Dataset`).
-        Training that moves from classes to other classes.
+        Training that moves on to other classes.
 
     What to do:
         - Shuffle before the split: `order = np.random.permutation(len(x))`, then split `x[order]`
@@ -96,7 +96,7 @@ class UnseenClasses(Rule):
         unit="of the labels of an evaluation",
         source="chosen by hand: rare classes may be missing",
     )
-    samples: int = threshold(200, unit="labels of training", source="chosen by hand")
+    samples: int = threshold(200, unit="training labels", source="chosen by hand")
     chance: float = threshold(1e-6, unit="probability", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
@@ -117,7 +117,7 @@ class UnseenClasses(Rule):
         seen_K = np.zeros(len(one.counts_K), dtype=bool)
         seen_K[: len(trained_K)] = trained_K[: len(seen_K)] > 0
         total = max(1.0, float(one.counts_K.sum()))
-        # A part of the evaluation may have been looked at, sorted: no class is more than usual.
+        # The recorded part of an evaluation may be sorted, so the share of a class is capped.
         p_K = np.minimum(one.counts_K / total, 1 / max(len(trained_K), len(seen_K)))
         absent_K = ~seen_K & ((1 - p_K) ** trained_K.sum() <= self.chance)
         unseen_K = np.where(absent_K, one.counts_K, 0.0)
@@ -177,7 +177,7 @@ def _of_losses(window: Window) -> tuple[Floats, list[_Labels]]:
     known = [one for one in window.seen(Evaluation) if one.label_counts]
     first = {one.site: one.step for one in reversed(known)}
     if len(calls) >= KEPT and _classes(calls[:FIRST]) - _classes(calls[FIRST:]):
-        raise NotApplicable("the training moves from classes to other classes")
+        raise NotApplicable("the training moves on to other classes")
     trained_K = label_counts(calls)
     latest = {one.site: one for one in known if len(one.label_counts or ()) <= len(trained_K)}
     evaluated = [

@@ -205,7 +205,7 @@ class UnshuffledBatches(Rule):
 
 
 def _put_together(rows_BF: Floats, size_B: Floats, least: int) -> Floats:
-    """Add up consecutive rows until each sum is of `least` targets; a rest is left out."""
+    """Merge consecutive rows until each has `least` targets; an incomplete rest is dropped."""
     sums: list[Floats] = []
     begin, size = 0, 0.0
     for place, own in enumerate(size_B):
@@ -219,8 +219,8 @@ def _put_together(rows_BF: Floats, size_B: Floats, least: int) -> Floats:
 def _between(counts_BK: Floats) -> tuple[float, float]:
     """Return the share of class variation between batches, and its normal deviate.
 
-    Cramer's V squared of the table of batches and classes, less what chance gives; and the
-    normal deviate of its chi-squared by Wilson and Hilferty (1931).
+    The share is Cramer's V squared of the table of batches and classes, minus its value by
+    chance. The normal deviate of its chi-squared is that of Wilson and Hilferty (1931).
     """
     total = float(counts_BK.sum())
     expected_BK = counts_BK.sum(axis=1, keepdims=True) * counts_BK.sum(axis=0) / total

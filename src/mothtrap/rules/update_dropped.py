@@ -65,7 +65,7 @@ class UpdateDropped(Rule):
     def check(self, window: Window) -> list[Finding]:
         """Report the function whose result is dropped."""
         if not len(window.steps_S):
-            raise NotEnoughData("no step was seen")
+            raise NotEnoughData("no step was recorded")
         seen = [one for one in window.seen(Seen) if one.calls >= self.num_steps]
         if not seen:
             return []

@@ -8,6 +8,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts, RoundedUpdates
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -60,6 +61,14 @@ class UpdateLostToRounding(Rule):
         Need(facts=(RoundedUpdates, OptimizerFacts)),
         Need(scalars=("lr",), optional=True),
     )
+    proof = Proof(
+        title="Share of weights that an update leaves unchanged",
+        fact=RoundedUpdates,
+        field="unchanged",
+        over="elements",
+        subject="optimizer",
+        reference=("limit",),
+    )
     explains = (
         *UNLEARNED,
         "learning_rate_too_low",
@@ -85,7 +94,7 @@ class UpdateLostToRounding(Rule):
         if not looks:
             narrow = [f for f in known.values() if set(f.weight_dtypes) & set(NARROW)]
             if known and not narrow:
-                raise NotApplicable("no optimizer holds weights of 16 bits")
+                raise NotApplicable("no optimizer holds 16-bit weights")
             raise NotEnoughData("no observed range of steps is complete")
         judged = [
             look

@@ -9,6 +9,7 @@ import numpy as np
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -62,6 +63,12 @@ class UpdateRatio(Rule):
         GRADIENTS,
         Need(scalars=("lr",), optional=True),
     )
+    proof = Proof(
+        title="Change of the weights by a step, relative to their norm",
+        statistic="weight.update_ratio",
+        reference=("limit",),
+        scale="log",
+    )
 
     large_threshold: float = threshold(
         10.0, unit="of the norm", source="WeightUpdateRatio of SageMaker Debugger"
@@ -85,7 +92,7 @@ class UpdateRatio(Rule):
         """Check every weight."""
         ratios = update_ratios(window)
         if ratios is None or len(ratios.steps_S) < self.samples:
-            raise NotEnoughData(f"fewer than {self.samples} samples of the change of weights")
+            raise NotEnoughData(f"fewer than {self.samples} weight changes were sampled")
         value_ST = self.num_steps * _against(window, ratios, self.epsilon)
         trains_ST = training_at(window, ratios)
         found: list[tuple[int, int, int, bool]] = []
@@ -127,7 +134,7 @@ class UpdateRatio(Rule):
 
 
 def _against(window: Window, ratios: Ratios, epsilon: float) -> Floats:
-    """Return the ratios to the norm plus `epsilon`; where that is not known, to the norm."""
+    """Return the ratios to the norm plus `epsilon`, or to the norm if it is unknown."""
     norms = window.matrix("weight", "l2")
     if norms is None:
         return ratios.values_ST

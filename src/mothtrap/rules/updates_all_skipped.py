@@ -14,7 +14,7 @@ from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
 
 LEFT_OUT = ("skipped", "refused")
-"""Actions after which a training goes on without the step."""
+"""Actions after which training continues without the step."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class UpdatesAllSkipped(Rule):
     """The guard leaves out every step, so the weights no longer change.
 
     What it detects:
-        A training that goes on while no step is applied any more: each one has a loss or a gradient
-        that is not finite, or is above the limit that was set.
+        A training run that continues although no step is applied any more: each step has a loss or
+        a gradient that is not finite, or is above the limit that was set.
 
     Why it matters:
         The weights keep the values of the last applied step. All later steps are wasted.
@@ -35,8 +35,8 @@ class UpdatesAllSkipped(Rule):
         While any of these steps was applied, and where a guard stops the job.
 
     What to do:
-        - Stop the job and repair the fault of the first step that was left out. If the weights
-          themselves are the cause, continue from a checkpoint of an earlier step.
+        - Stop the job and fix the first step that was left out. If the weights themselves are the
+          cause, continue from a checkpoint of an earlier step.
 
     Example:
         mothtrap run --on-nonfinite skip train.py      # every step from 90 on is NaN
@@ -79,7 +79,7 @@ class UpdatesAllSkipped(Rule):
                 last_step=steps[-1],
                 count=steps[-1] + 1 - first,
                 message=f"no step was applied from step {first} to step {steps[-1]}: the guard "
-                f"left all of them out; of the first it says: {left_out[first].reason}",
+                f"left all of them out; reason for the first: {left_out[first].reason}",
                 evidence={"first step": first, "last step": steps[-1]},
                 location=left_out[first].location,
             )

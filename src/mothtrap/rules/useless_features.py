@@ -53,7 +53,7 @@ class UselessFeatures(Rule):
     columns: int = threshold(2, unit="columns", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
-        """Judge every training of trees."""
+        """Check every training run of trees."""
         return judge_each(window, self._judge)
 
     def _judge(self, window: Window, one: Boosted) -> Finding | None:

@@ -13,6 +13,7 @@ from mothtrap.core.facts.layers import DataTaken
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Window
@@ -22,19 +23,20 @@ from mothtrap.rules._layers import (
     front_to_back,
     layer_gradients,
     rank_correlation,
+    strongest_ends,
 )
 from mothtrap.rules._losses import finite_part, has_players
 from mothtrap.rules._weights import optimizer_facts
 
 MIN_LAYERS = 4
-"""Layers that a gradient can vanish through; chosen by hand: fewer take it out by 100."""
+"""Fewest layers through which a gradient can vanish; chosen by hand: with fewer it recovers."""
 
 ORDERED = 0.7
-"""Rank correlation of gradient and depth that is a fall through depth; chosen by hand."""
+"""Rank correlation of gradient and depth that counts as a fall with depth; chosen by hand."""
 
 SHARE_AT_BORDER = 0.7
-"""Share of the (logarithmic) fall at the border of two parts of a model from which on the fall is
-not due to depth; chosen by hand."""
+"""If this share of the (logarithmic) fall lies at the border of two parts of a model, depth is not
+its cause; chosen by hand."""
 
 LAYERS_NAMED = 10
 """Layers that a finding names, at most."""
@@ -115,6 +117,13 @@ class VanishingGradient(Rule):
         Need(scalars=("loss",), optional=True),
         Need(facts=(DataTaken, OptimizerFacts), optional=True),
     )
+    proof = Proof(
+        title="Gradient norm of the first and of the last layer",
+        statistic="gradient.l2",
+        beside=("first_layer", "last_layer"),
+        reference=("limit",),
+        scale="log",
+    )
     explains = (
         *UNLEARNED,
         "activation_growth",
@@ -157,7 +166,7 @@ class VanishingGradient(Rule):
         found = found or self._everywhere(window)
         if not found and not groups and window.matrix("gradient", "abs_mean") is None:
             raise NotEnoughData(
-                f"no layers were captured in {self.num_steps} steps that step together"
+                f"no layers that step together were captured in {self.num_steps} steps"
             )
         return sorted(found, key=lambda f: (f.severity.rank, f.step))[:1]
 
@@ -199,6 +208,7 @@ class VanishingGradient(Rule):
                 "limit": self.ratio_limit,
                 "first": float(level_L[0]),
                 "last": float(level_L[-1]),
+                **strongest_ends(group.modules, level_L),
                 "layers": len(group.modules),
                 "detached_before": cut.layer if cut is not None else None,
             },
@@ -219,11 +229,11 @@ class VanishingGradient(Rule):
         return None
 
     def _side_by_side(self, window: Window, group: LayerGradients) -> bool:
-        """Return whether the gradient falls in none of the paths that begin at the data.
+        """Return whether the gradient does not fall along any path that starts at the data.
 
         Args:
-            window: with what takes data: a layer that does so begins a path of its own.
-            group: the layers of all paths.
+            window: Has the layers that receive data; each of them starts a path.
+            group: The layers of all paths.
         """
         data = {seen.layer for seen in window.seen(DataTaken) if seen.cut_at is None}
         starts = [place for place, name in enumerate(group.modules) if place and name in data]
@@ -274,12 +284,12 @@ class VanishingGradient(Rule):
         ]
 
     def _learns(self, window: Window, since: int, sure: float = 0.0) -> bool:
-        """Return whether a loss fell from its beginning and still falls, or is at its floor.
+        """Return whether a loss fell from its start and still falls, or is at its floor.
 
         Args:
-            window: with the losses.
-            since: the first step that counts.
-            sure: number of standard deviations of the newest losses by which it must have fallen.
+            window: Has the losses.
+            since: First step that counts.
+            sure: Standard deviations of the latest losses by which it must have fallen.
         """
         for series in window.scalars("loss"):
             steps_S, loss_S = finite_part(series)

@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode
 from mothtrap.core.thresholds import threshold
@@ -70,6 +71,7 @@ class WeightCollapse(Rule):
         Need(scalars=("loss",)),
         Need(facts=(LossCall,), optional=True),
     )
+    proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     passes = True
     explains = (
         "constant_output",
@@ -92,7 +94,7 @@ class WeightCollapse(Rule):
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the loss history is not known")
+            raise NotEnoughData("the loss history is unknown")
         if level < self.lost_share and not _guesses(window):
             return []
         share_ST = sizes.values_ST / sizes.values_ST[0]
@@ -128,7 +130,7 @@ class WeightCollapse(Rule):
 
 
 def _guesses(window: Window) -> bool:
-    """Return whether a class loss is no better than guessing, though penalties in it fell."""
+    """Return whether a class loss is no better than guessing, although its penalties fell."""
     calls = [call for call in window.seen(LossCall) if call.mode is Mode.TRAIN]
     losses = [series for series in window.scalars("loss") if len(series)]
     spreads = [call.prediction_spread for call in calls if call.prediction_spread is not None]

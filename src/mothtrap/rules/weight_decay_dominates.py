@@ -10,6 +10,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Bools, Floats, Window
@@ -68,6 +69,7 @@ class WeightDecayDominates(Rule):
         Need(facts=(OptimizerFacts,), scalars=("lr",)),
         Need(scalars=("loss",), optional=True),
     )
+    proof = Proof(title="Norm of the weights", statistic="weight.l2", joint=True, scale="log")
     passes = True
     explains = (
         "cannot_overfit",
@@ -108,7 +110,7 @@ class WeightDecayDominates(Rule):
             raise NotEnoughData(f"fewer than {self.samples} samples of the weights")
         level = loss_level(window)
         if level is None:
-            raise NotEnoughData("the loss history is not known")
+            raise NotEnoughData("the loss history is unknown")
         share = float(sizes.joint()[-1] / sizes.joint()[0])
         if share > self.shrunk_share or level < self.lost_share:
             return []
@@ -169,8 +171,9 @@ class WeightDecayDominates(Rule):
             count=int(wins_S.sum()),
             layers=tuple(sizes.tensors[i].name for i in np.argsort(share_T)[:5]),
             message=(
-                f"the weight decay of {facts.optimizer} ({facts.weight_decay:g}) {how}: weights "
-                f"have shrunk to {100 * share:.2g} % and the loss is at {level:.2g}x its start"
+                f"the weight decay of {facts.optimizer} ({facts.weight_decay:g}) {how}: the "
+                f"weights have shrunk to {100 * share:.2g} %, and the loss is {level:.2g}x its "
+                "initial value"
             ),
             evidence={
                 "value": typical,

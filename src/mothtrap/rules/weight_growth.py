@@ -8,6 +8,7 @@ import numpy as np
 
 from mothtrap.core.errors import NotEnoughData
 from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Window
@@ -51,6 +52,13 @@ class WeightGrowth(Rule):
 
     code = "WGT306"
     needs = WEIGHTS
+    proof = Proof(
+        title="Norm of all weights",
+        statistic="weight.l2",
+        joint=True,
+        reference=("first", "limit"),
+        scale="log",
+    )
     explains = ("activation_growth", "overflow_risk", "saturated_activation")
 
     growth_ratio: float = threshold(20.0, unit="times the first norm", source="chosen by hand")

@@ -1,4 +1,4 @@
-"""LOS408: the first losses are far above that of guessing."""
+"""LOS408: the first losses are far above the loss of guessing."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Series, Window
@@ -20,7 +21,7 @@ from mothtrap.rules._losses import Judgment, finite_part, judge_series
 
 @dataclass(frozen=True)
 class WrongInitialLoss(Rule):
-    """The first losses are far above that of guessing.
+    """The first losses are far above the loss of guessing.
 
     What it detects:
         A class loss that begins far above the logarithm of the number of classes, the loss of a
@@ -56,6 +57,7 @@ class WrongInitialLoss(Rule):
 
     code = "LOS408"
     needs = (Need(facts=(LossCall,), scalars=("loss",)),)
+    proof = Proof(title="Loss", scalars=("loss",), reference=("guessing",))
 
     steps: int = threshold(5, unit="losses from the first", source="chosen by hand")
     ratio: float = threshold(

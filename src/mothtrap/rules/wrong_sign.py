@@ -12,6 +12,7 @@ from mothtrap.core.facts.losses import LossCall
 from mothtrap.core.facts.optimizers import UpdateDirection
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
+from mothtrap.core.proof import Proof
 from mothtrap.core.rule import Rule
 from mothtrap.core.thresholds import threshold
 from mothtrap.core.window import Floats, Series, Window
@@ -58,7 +59,7 @@ class WrongSign(Rule):
         Losses with several terms, such as an entropy bonus or a policy gain. Losses of weighted
         single rows, as with an advantage. Losses not traced to an operation, such as the
         log-likelihood of a density, as long as they stay within `unbounded_factor`. Losses that dip
-        below 0 and come back. Games, in which one player's loss is negated on purpose.
+        below 0 and come back. GANs, in which one player's loss is negated on purpose.
 
     What to do:
         - PyTorch: Subtract the gradient: `p.data.add_(p.grad, alpha=-lr)`, `p -= lr * p.grad`.
@@ -88,6 +89,7 @@ class WrongSign(Rule):
         Need(scalars=("loss",)),
         Need(facts=(LossCall, UpdateDirection), optional=True),
     )
+    proof = Proof(title="Loss", scalars=("loss",), reference=("first",))
     explains = (
         "activation_growth",
         "class_imbalance",
@@ -255,7 +257,7 @@ def _terms(window: Window) -> dict[str, str]:
         # Of micro-batches there are several calls a step, each alone in its backward.
         alone = a_step[call.series, call.step] == 1 if call.alone is None else call.alone
         same = found.get(str(call.series), call.operation) == call.operation
-        # Losses of single rows may be weighed by what is negative, such as an advantage.
+        # Losses of single rows may be weighted by negative values, such as an advantage.
         whole = call.reduction != "none" or "mul" not in (call.above or ("mul",))
         found[str(call.series)] = call.operation if alone and same and whole else ""
     return found

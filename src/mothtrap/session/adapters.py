@@ -36,7 +36,7 @@ def spec_of(module: ModuleType) -> AdapterSpec:
         _old_forms.add(module.FRAMEWORK)
         say_on_stderr(
             f"mothtrap: the adapter {module.__name__} has no ADAPTER, which the next version will "
-            "require; use one made with mothtrap.tracing.handle.AdapterSpec"
+            "require; define it with mothtrap.tracing.handle.AdapterSpec"
         )
     return AdapterSpec(
         framework=module.FRAMEWORK,

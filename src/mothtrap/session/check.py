@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan
+from mothtrap.core.check_plan import CHECK_VARIABLE, CheckPlan, Part
 from mothtrap.core.config import Config
 from mothtrap.core.runs import RunKind
 from mothtrap.monitor.catalogue import rule_classes
@@ -28,6 +28,11 @@ class CheckOptions:
         budget_s: seconds for the whole check.
         restarts: trials start the script again in place of copying its process.
         network: the script may connect to other machines.
+        dummy_loss: the mean square of the model's output takes the place of the loss.
+        cut: layer at which the network ends; empty = nowhere.
+        part: the one part to check; None = all.
+        learns: layers and inputs are learned for a file of invariants.
+        resume_command: starts the script from its checkpoint; empty = this is not checked.
         name: of the run; None = script and time.
         report: file to which a report is written.
     """
@@ -36,6 +41,11 @@ class CheckOptions:
     budget_s: float = 120.0
     restarts: bool = False
     network: bool = False
+    dummy_loss: bool = False
+    cut: str = ""
+    part: Part | None = None
+    resume_command: str = ""
+    learns: bool = False
     name: str | None = None
     report: str | None = None
 
@@ -73,6 +83,11 @@ def check(
                 kept=(str(attempt.parent.absolute()),),
                 network=options.network,
                 restarts=options.restarts,
+                dummy_loss=options.dummy_loss or bool(options.cut) or options.part == "model",
+                part=options.part,
+                learns=options.learns,
+                resume_command=options.resume_command,
+                cut=options.cut,
                 began_s=began_s,
             )
             file = Path(scratch) / "plan.json"

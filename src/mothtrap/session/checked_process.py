@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from mothtrap.capture.containment import say_on_stderr
 from mothtrap.checks.fitted_tables import TablesSeen
+from mothtrap.checks.parts import chosen
 from mothtrap.core.check_plan import read_plan
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.monitor.catalogue import load_checks
@@ -69,7 +70,12 @@ def begin_check(adapter: AdapterSpec, worker: Worker, close: Callable[[Worker], 
         return
     left = plan.budget_s - (time.time() - plan.began_s)
     _end_by_force(max(0.0, left) + max(SPARE_S, SPARE_SHARE * plan.budget_s))
-    checks = load_checks(worker.config)
+    checks = chosen(
+        load_checks(worker.config),
+        plan.part,
+        resumes=bool(plan.resume_command),
+        contract=plan.learns or bool(worker.config.invariants),
+    )
     if adapter.tables is not None:
         _collect_tables(adapter, plan, checks, worker, close)
     if adapter.check is None:
@@ -91,10 +97,10 @@ def begin_trial(adapter: AdapterSpec) -> bool:
     Nothing is recorded.
 
     Returns:
-        Whether the plan of this process is a trial.
+        Whether the plan of this process is a trial, or waits for a checkpoint.
     """
     plan = read_plan(os.environ)
-    if plan is None or plan.trial is None:
+    if plan is None or (plan.trial is None and plan.resume is None):
         return False
     if adapter.trial is not None:
         _end_by_force(plan.budget_s - (time.time() - plan.began_s))

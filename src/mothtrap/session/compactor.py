@@ -66,4 +66,4 @@ class Compactor:
                         return
                     compacting.compact(path)
         except Exception as err:  # whatever a file or the system answers, the job goes on
-            self._say(f"mothtrap: segments stay as they are ({type(err).__name__}: {err})")
+            self._say(f"mothtrap: segments were not compacted ({type(err).__name__}: {err})")

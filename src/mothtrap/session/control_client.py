@@ -115,8 +115,7 @@ def _ask(
     if not answers:
         raise ControlError(
             f"no answer from {run.id} within {timeout_s:g} s: a job answers at the end of a step, "
-            "and no step has ended; the request stays, and the job takes it up at the end of its "
-            "next step"
+            "and no step has ended; the job will handle the request at the end of its next step"
         )
     errors = [answer.error for answer in answers if answer.error]
     if len(errors) == len(answers):
@@ -190,5 +189,5 @@ def check_running(path: Path) -> Run:
 def _check_state(run: Run) -> None:
     if run.state != "running":
         raise ControlError(
-            f"{run.id} has {run.state}: it takes no more requests; `mothtrap ls` lists the runs"
+            f"{run.id} has {run.state}, so it takes no requests; `mothtrap ls` lists the runs"
         )

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mothtrap.checks.check import Check, result_of
+from mothtrap.checks.parts import chosen
 from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.config import Config
 from mothtrap.core.facts.checks import CheckResult
@@ -102,7 +103,7 @@ def check(
     if not sets:
         missing["datasets"] = "the loader is neither a DataLoader of samples nor a list of batches"
     results = []
-    for one in load_checks(Config(select=tuple(select)) if select else Config()):
+    for one in chosen(load_checks(Config(select=tuple(select)) if select else Config())):
         subject = Subject(
             recorded=recorded,
             datasets=sets,

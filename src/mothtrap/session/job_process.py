@@ -13,7 +13,7 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -68,6 +68,8 @@ def run_command(
     env: Mapping[str, str],
     descriptors: Sequence[int] = (),
     started: list[int] | None = None,
+    streams: Mapping[int, int] | None = None,
+    on_start: Callable[[], None] = lambda: None,
 ) -> int:
     """Run a command to its end; call it on the main thread.
 
@@ -77,6 +79,9 @@ def run_command(
         descriptors: from 3 up that it inherits; they are closed here once it has started, so that
             the other end of a pipe sees when the command closes its own.
         started: takes its process id.
+        streams: descriptors that it gets as its output, by 1 and 2; by default those of this
+            process.
+        on_start: called once it has started, or cannot be.
 
     Returns:
         Its exit code, negative for a signal; 127 where it cannot be started.
@@ -88,10 +93,14 @@ def run_command(
                 _as_we_were_started(command, env, signals.children_ignored),
                 env=env,
                 pass_fds=descriptors,
+                stdout=(streams or {}).get(1),
+                stderr=(streams or {}).get(2),
             )
         except OSError as err:
+            on_start()
             say_on_stderr(f"error: cannot start {command[0]!r}: {err.strerror}; is it installed?")
             return 127
+        on_start()
         if started is not None:
             started.append(child.pid)
         for descriptor in descriptors:

@@ -27,6 +27,7 @@ from mothtrap.session.beside_job import WRITERS_TIMEOUT_S, BesideJob
 from mothtrap.session.job_process import end_like, run_command
 from mothtrap.session.joining import join_run
 from mothtrap.session.output_keeper import OutputKeeper
+from mothtrap.session.output_tee import OutputTee
 from mothtrap.session.own_runs import signed
 from mothtrap.session.repository import SourceKeeper, script_folder
 from mothtrap.session.resuming import launcher_of, next_attempt, restarts_of
@@ -56,6 +57,7 @@ def launch(
     kind: RunKind = RunKind.TRAIN,
     variables: Callable[[Path], Mapping[str, str]] = lambda _: {},
     began_s: float | None = None,
+    keeps_output: bool = False,
 ) -> int:
     """Run a command under observation and print the verdict.
 
@@ -73,6 +75,7 @@ def launch(
         variables: returns further environment variables of the command, given the folder of
             the attempt.
         began_s: Unix time at which this process was started for the run; None = now.
+        keeps_output: keep the end of the output also where it goes to a terminal or a pipe.
 
     Returns:
         The exit code of the command. Does not return when a signal ended it: this
@@ -112,9 +115,10 @@ def launch(
     source = SourceKeeper(attempt, script_folder(command))
     before_s = time.time() - began_s
     beside = BesideJob(attempt, config, compacts=uploader is None, before_s=before_s)
-    with OutputKeeper(attempt):
+    with OutputKeeper(attempt), OutputTee(attempt, keeps_output) as tee:
         environ = child_environment(attempt, config) | dict(variables(attempt))
-        code = run_command(command, environ, descriptors, beside.children)
+        code = run_command(command, environ, descriptors, beside.children, tee.streams, tee.started)
+        tee.finish()  # before anything is said of the job
         beside.job_ended()
     from mothtrap.session.verdict import say_how_to_go_on, say_verdict, write_report
 

@@ -14,6 +14,7 @@ from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.ledger import Ledger
 from mothtrap.core.masking import arguments_without_secrets
 from mothtrap.core.working_folder import working_folder
+from mothtrap.session.own_threads import thread_ends
 from mothtrap.session.record import packages, source_texts
 from mothtrap.session.record.data_files import data_files
 from mothtrap.session.record.settings import Settings, seen_now, settle
@@ -63,6 +64,8 @@ class LedgerKeeper:
                 write_source_texts(self._folder, source_texts.read(ledger))
         except Exception as err:
             self._failed(err)
+        finally:
+            thread_ends()
 
     def _ledger(self) -> Ledger:
         parts = [python_facts()]

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import psutil
 
 PREFIX = "mothtrap"
 """Begins the name of every thread of mothtrap."""
 
+_ended: dict[threading.Thread, float] = {}
+"""Processor seconds of threads that have ended, or are about to."""
+
+
+def thread_ends() -> None:
+    """Keep the processor time of this thread, which is about to end."""
+    _ended[threading.current_thread()] = time.thread_time()
+
 
 def own_threads_s() -> float:
     """Return the processor seconds of the threads of mothtrap so far; 0 where unknown."""
-    own = {each.native_id for each in threading.enumerate() if each.name.startswith(PREFIX)}
+    ended = dict(_ended)
+    live = (each for each in threading.enumerate() if each not in ended)
+    own = {each.native_id for each in live if each.name.startswith(PREFIX)}
     try:
         threads = psutil.Process().threads()
     except psutil.Error:
         return 0.0
-    return float(sum(each.user_time + each.system_time for each in threads if each.id in own))
+    running_s = sum(each.user_time + each.system_time for each in threads if each.id in own)
+    return float(running_s + sum(ended.values()))

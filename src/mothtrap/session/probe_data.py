@@ -9,23 +9,28 @@ import numpy as np
 
 from mothtrap.core.errors import ConfigError, nearest
 
-SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl")
+SUFFIXES = (".csv", ".parquet", ".arrow", ".feather", ".jsonl", ".safetensors")
+ARRAYS = ".safetensors"
+"""Suffix of files with arrays, such as images; reading them runs no code."""
 
 
 def read_table(path: str, target: str | None, leave_out: tuple[str, ...] = ()) -> tuple[Any, Any]:
     """Return rows and targets of a file.
 
     Args:
-        path: of a CSV, Parquet, Arrow or JSON-lines file.
+        path: of a CSV, Parquet, Arrow or JSON-lines file, or of arrays as safetensors.
         target: column of the targets; None for a file without them.
         leave_out: columns that the model does not get.
 
     Returns:
-        A pandas data frame, or without pandas a mapping of columns, and the targets (R,).
+        A pandas data frame, or without pandas a mapping of columns, and the targets (R,). Of
+        arrays, the only other array, or a mapping of the other ones.
 
     Raises:
         ConfigError: the file or a column does not exist, or the file cannot be read.
     """
+    if path.endswith(ARRAYS):
+        return _arrays(Path(path), target, leave_out)
     table = _read(Path(path))
     hidden = (*([] if target is None else [target]), *leave_out)
     for name in hidden:
@@ -50,7 +55,7 @@ def read_new(path: str, target: str, leave_out: tuple[str, ...] = ()) -> Any:
     """
     if Path(path).is_dir():
         return _served_rows(path)
-    names = _read(Path(path)).column_names
+    names = list(_tensors(Path(path))) if path.endswith(ARRAYS) else _read(Path(path)).column_names
     hidden = tuple(name for name in leave_out if name in names)
     if target in names:
         return read_table(path, target, hidden)
@@ -78,10 +83,46 @@ def _served_rows(path: str) -> Any:
 
 def column_of(path: str, name: str) -> Any:
     """Return one column of a file (R,); raises as `read_table`."""
+    if path.endswith(ARRAYS):
+        return _named(Path(path), _tensors(Path(path)), name)
     table = _read(Path(path))
     if name not in table.column_names:
         raise ConfigError(f"{path} has no column {name!r}{nearest(name, table.column_names)}")
     return np.asarray(table.column(name).to_pylist())
+
+
+def _arrays(path: Path, target: str | None, leave_out: tuple[str, ...]) -> tuple[Any, Any]:
+    """Return rows and targets of a file of arrays."""
+    found = _tensors(path)
+    y = None if target is None else _named(path, found, target)
+    for name in leave_out:
+        _named(path, found, name)
+    rows = {name: each for name, each in found.items() if name not in (target, *leave_out)}
+    if not rows:
+        raise ConfigError(f"{path} has no array of rows; it has: {', '.join(found)}")
+    return next(iter(rows.values())) if len(rows) == 1 else rows, y
+
+
+def _named(path: Path, found: dict[str, Any], name: str) -> Any:
+    if name not in found:
+        raise ConfigError(
+            f"{path} has no array {name!r}{nearest(name, list(found))}; it has: {', '.join(found)}"
+        )
+    return found[name]
+
+
+def _tensors(path: Path) -> dict[str, Any]:
+    """Return the arrays of a safetensors file by name."""
+    if not path.is_file():
+        raise ConfigError(f"there is no file {path}")
+    from safetensors import SafetensorError
+    from safetensors.numpy import load_file
+
+    try:
+        found: dict[str, Any] = load_file(path)
+    except (SafetensorError, OSError, TypeError) as err:
+        raise ConfigError(f"{path} cannot be read: {err}") from err
+    return found
 
 
 def _read(path: Path) -> Any:

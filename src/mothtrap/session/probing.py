@@ -20,16 +20,20 @@ from mothtrap.behavior.assertion import Assertion
 from mothtrap.behavior.assertion_probe import assertion_probes
 from mothtrap.behavior.budget import PREDICTIONS, SECONDS
 from mothtrap.behavior.installed_probes import selected
+from mothtrap.behavior.pictures import checked, drawn
 from mothtrap.behavior.probing import Outcome, run_probes
 from mothtrap.behavior.reading import Loss
 from mothtrap.behavior.subject import Refit, Subject
 from mothtrap.behavior.subjects import Request, make_subject
 from mothtrap.behavior.table import Table
+from mothtrap.core.audited import AuditedFile, Origin
 from mothtrap.core.config import Config, is_disabled, load_config
 from mothtrap.core.probed import Probed
 from mothtrap.core.runs import RunEnd, RunKind
 from mothtrap.session import launch
 from mothtrap.session.asked_models import wrapped
+from mothtrap.session.audited_files import audited, origin_of
+from mothtrap.session.probe_pictures import store_pictures
 from mothtrap.store import layout
 from mothtrap.store.finding_log import FindingLog
 from mothtrap.store.finding_rows import write_rows
@@ -53,10 +57,12 @@ def probe(
     assertions: Sequence[Assertion] = (),
     select: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    pictures: Sequence[str] = (),
     budget_s: float = SECONDS,
     predictions: int = PREDICTIONS,
     seed: int = 0,
     name: str | None = None,
+    files: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> ProbeReport:
     """Test a trained model on held-out rows, and report where it is wrong.
@@ -71,8 +77,8 @@ def probe(
         X: held-out rows: a data frame, an array, or a mapping of columns.
         y: targets of the rows, shape (R,).
         train: training rows and targets, to compare with the held-out rows.
-        new: rows that the model was asked about later, or a tuple of rows and targets. They are
-            compared with the training rows, or without those with the held-out rows.
+        new: rows that the model predicted later, or a tuple of rows and targets. They are
+            compared with the training rows, or with the held-out rows if there are none.
         task: "classification" or "regression", if the model's output does not show it.
         classes: class labels in the order of the output's columns.
         monotone: "+" or "-" by column: the output must not decrease, or increase, as the column
@@ -87,10 +93,14 @@ def probe(
             rows are checked, also if `select` leaves out other probes.
         select: prefixes of codes of the probes to run, e.g. ["BEH2"]; empty means all.
         ignore: prefixes of codes of probes to leave out.
+        pictures: names of pictures to store in the run, such as "residuals" or "grad_cam"; see
+            `ProbeReport.figure`. "all" stores every picture that the model has.
         budget_s: time limit in seconds for all probes together.
         predictions: maximum number of rows to predict.
         seed: seed of all random choices.
         name: name of the run; by default `probe-` and the time.
+        files: path by role ("model", "data", "training data"), to report who can change the files
+            and which training run logged the model.
         **settings: keys of the configuration file, e.g. `runs_dir="runs"`.
 
     Returns:
@@ -102,7 +112,10 @@ def probe(
         RunExistsError: a run with this name exists.
     """
     found = wrapped(model)
+    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
+    known = audited({**files, "runs": config.runs_dir}) if files else ()
     probes = (*assertion_probes(assertions), *selected(select, ignore))
+    wanted = checked(pictures)
     request = Request(
         task=task or found.task,
         classes=tuple(classes or found.classes),
@@ -113,23 +126,30 @@ def probe(
         loss=loss,
         refit=refit or found.refit,
         units=found.units,
+        network=found.network,
+        files=known,
+        origin=_origin(known, config),
         budget_s=budget_s,
         predictions=predictions,
         seed=seed,
     )
-    config, _ = load_config(start=Path.cwd(), environ=os.environ, overrides=settings)
     subject, everything = make_subject(found.predict, X, y, train, request, new)
     outcome = run_probes(subject, probes, everything)
     path = None
     if not is_disabled(os.environ):
-        path = store(subject, outcome, everything, config, name)
+        path = store(subject, outcome, everything, config, name, wanted)
     return ProbeReport(subject, everything, outcome, path)
 
 
 def store(
-    subject: Subject, outcome: Outcome, everything: Table, config: Config, name: str | None
+    subject: Subject,
+    outcome: Outcome,
+    everything: Table,
+    config: Config,
+    name: str | None,
+    pictures: Sequence[str] = (),
 ) -> Path:
-    """Write the findings, their rows, and the states of the probes as a run; return its folder.
+    """Write findings, rows, pictures, and the states of the probes as a run; return its folder.
 
     Raises:
         RunExistsError: the name is taken.
@@ -144,6 +164,7 @@ def store(
     log.append(outcome.findings, outcome.statuses)
     log.close()
     write_rows(folder, outcome.rows)
+    store_pictures(attempt, *drawn(subject, pictures))
     layout.write_probed(attempt, _about(subject, outcome, everything))
     layout.write_end(attempt, RunEnd(exit_code=0, ended_s=clock.time()))
     return attempt.parent
@@ -162,4 +183,11 @@ def _about(subject: Subject, outcome: Outcome, everything: Table) -> Probed:
         seconds=round(subject.budget.elapsed_s, 2),
         left_out=outcome.left_out,
         seed=subject.seed,
+        files=tuple(subject.options.files),
+        origin=subject.options.origin,
     )
+
+
+def _origin(files: Sequence[AuditedFile], config: Config) -> Origin | None:
+    model = next((each for each in files if each.role == "model" and each.digest), None)
+    return None if model is None else origin_of(model, config.runs_dir)

@@ -34,7 +34,7 @@ def _compared(result: ReplayResult, plan: ReplayPlan, without: Sequence[int]) ->
         return result
     names = ", ".join(map(str, without))
     note = (
-        f"worker {result.rank}: the gradient of {difference.name} differs, as it does where "
-        f"gradients are averaged: the workers without a snapshot ({names}) have other gradients"
+        f"worker {result.rank}: the gradient of {difference.name} differs, as expected where "
+        f"gradients are averaged: the workers without a snapshot ({names}) have different gradients"
     )
     return msgspec.structs.replace(result, match=None, difference=None, notes=(*result.notes, note))

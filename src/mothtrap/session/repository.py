@@ -29,12 +29,12 @@ def read_source(folder: Path) -> Source:
     """
     until_s = time.monotonic() + TIMEOUT_S
     try:
-        commit = _git(folder, until_s, "rev-parse", "HEAD").strip()
-        branch = _git(folder, until_s, "rev-parse", "--abbrev-ref", "HEAD").strip()
-        status = _git(folder, until_s, "status", "--porcelain", "-z", "--untracked-files=no")
+        commit = git(folder, until_s, "rev-parse", "HEAD").strip()
+        branch = git(folder, until_s, "rev-parse", "--abbrev-ref", "HEAD").strip()
+        status = git(folder, until_s, "status", "--porcelain", "-z", "--untracked-files=no")
         changed = [entry[3:] for entry in status.split("\0") if entry[2:3] == " "]
         shown = ("diff", "HEAD", "--no-color", "--no-ext-diff", "--no-textconv")
-        diff = _git(folder, until_s, *shown) if changed else ""
+        diff = git(folder, until_s, *shown) if changed else ""
     except FileNotFoundError:
         return Source(error="git is not installed")
     except subprocess.TimeoutExpired:
@@ -83,7 +83,18 @@ def script_folder(command: Sequence[str]) -> Path:
     return scripts[0].absolute().parent if scripts and scripts[0].is_file() else working_folder()
 
 
-def _git(folder: Path, until_s: float, *words: str) -> str:
+def git(folder: Path, until_s: float, *words: str) -> str:
+    """Return what git answers about a folder.
+
+    Args:
+        folder: inside of the repository.
+        until_s: time of the monotonic clock at which it gives up.
+        *words: arguments of git.
+
+    Raises:
+        subprocess.SubprocessError: git failed, or took too long.
+        OSError: git is not installed.
+    """
     done = subprocess.run(
         ["git", "-C", str(folder), *words],
         stdin=subprocess.DEVNULL,

@@ -153,7 +153,7 @@ class Resumption:
                 "assumed to continue after the last recorded step"
             )
         else:
-            step, evidence = begun, "it loaded nothing that was saved before, so it started over"
+            step, evidence = begun, "it loaded no saved state, so it started over"
         # Evaluations bear the number of the step that follows them.
         evaluations = max((n for at, n in evaluated if at <= step), default=0)
         before = tuple(split for split in splits if split.step <= step)

@@ -65,6 +65,6 @@ def _refuse_written(run: Path) -> None:
     if opened.state == "running":
         host = opened.info.host if opened.info else "an unknown machine"
         raise RunBusyError(
-            f"{run} is still written by its job on {host}; wait until the job has ended; a job on "
-            "another machine counts as ended when it has written nothing for a minute"
+            f"the job on {host} still writes to {run}; wait until it has ended; a job on another "
+            "machine counts as ended when it has written nothing for a minute"
         )

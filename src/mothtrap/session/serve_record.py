@@ -149,7 +149,7 @@ class KeptRecord:
             is_first, counts.is_off = not counts.error, is_off
             counts.error = f"the check raised {in_one_line(error)}"
         if is_first or is_off:
-            rest = "is switched off" if is_off else "did not judge a prediction"
+            rest = "is switched off" if is_off else "could not check a prediction"
             say_on_stderr(f"mothtrap: assertion {assertion.name} {rest} ({in_one_line(error)})")
 
     def _notice_fork(self) -> None:
@@ -229,7 +229,7 @@ class KeptRecord:
         if not self._is_off:
             self._is_off = True
             say_on_stderr(
-                f"mothtrap: failing predictions are not recorded any more ({in_one_line(error)})"
+                f"mothtrap: failing predictions are no longer recorded ({in_one_line(error)})"
             )
 
     def _flush(self) -> None:

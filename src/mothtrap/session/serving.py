@@ -27,10 +27,10 @@ def asserted(
 ) -> Asserted:
     """Return a predict function that checks its predictions.
 
-    The first call opens a run of kind `serve` for this process. It holds the number of failing
+    The first call opens a run of kind `serve` for this process. It stores the number of failing
     predictions as findings, and a bounded sample of the failing rows. `mothtrap show`, the page,
     and configured actions read it while the model serves. An error in a check, in a correction,
-    or in mothtrap leaves the prediction as the model made it.
+    or in mothtrap leaves the prediction unchanged.
 
     Args:
         predict: function that takes rows as its first argument, such as `model.predict`.

@@ -190,7 +190,7 @@ class _Attempt:
         return self._started - self._ended
 
     def _unsaved(self, err: OSError) -> None:
-        say_on_stderr(f"mothtrap: cannot store what was found in all workers ({err})")
+        say_on_stderr(f"mothtrap: cannot store the findings of all workers ({err})")
 
 
 def _record(events: StepEvents) -> StepRecord:

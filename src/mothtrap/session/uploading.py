@@ -278,7 +278,8 @@ class Uploader:
         """Leave the rest on this machine: others still write to the run."""
         self._left = True
         self.let_go()
-        self._say(_kept(self._queue.left(), self.run, self.url, StoreError("it is still written")))
+        why = StoreError("workers still write to it")
+        self._say(_kept(self._queue.left(), self.run, self.url, why))
 
     def let_go(self) -> None:
         """Let others send the run."""
@@ -375,7 +376,7 @@ def hold(run: Path) -> int:
     except BlockingIOError as err:
         os.close(file)
         raise RunBusyError(
-            f"{run} is being sent by another process; wait until its job has ended"
+            f"another process is uploading {run}; wait until its job has ended"
         ) from err
     return file
 

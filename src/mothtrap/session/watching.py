@@ -204,7 +204,7 @@ def watch(
         if adapters_of(other) != adapters:
             raise TypeError(
                 f"watch: a {type(models[0]).__qualname__} and a {type(other).__qualname__} belong "
-                "to two frameworks; call watch once for each"
+                "to different frameworks; call watch once for each"
             )
     _check_known(settings)
     given = optimizer if isinstance(optimizer, list | tuple) else (optimizer,)

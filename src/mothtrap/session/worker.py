@@ -195,7 +195,7 @@ class Worker:
         """
         if not self._alive or os.getpid() != self._pid:
             return
-        self._alive, self._containment.left_by = False, error
+        began_s, self._alive, self._containment.left_by = time.perf_counter(), False, error
         if self._requests is not None:
             self._requests.close()
         for part in [each for each in (self._stop, self._stalls) if each is not None]:
@@ -215,7 +215,8 @@ class Worker:
         self._close_part("rules")  # what fails there is still told in the last record
         self._contained("snapshots", self._snapshots.close)
         if ending is not None:
-            self._contained("closing", lambda: self.recorder.finish(ending))
+            closed = ending.closed_after(time.perf_counter() - began_s)
+            self._contained("closing", lambda: self.recorder.finish(closed))
         self._closing.set()
         writer = self._parts.get("writer")
         self._close_part("writer")
@@ -241,7 +242,7 @@ class Worker:
         silent = self.path is None and not self._opened and not self._launched
         if silent and self.config.capture != "off" and os.getpid() == self._made_by:
             self._say(
-                "mothtrap: watch: nothing was recorded, because no step was seen; did you pass "
+                "mothtrap: watch: nothing was recorded, because no step was observed; did you pass "
                 "the optimizer that trains? (without an optimizer, call dbg.step() after each "
                 "step)"
             )

@@ -234,7 +234,7 @@ class _Reader:
         found = self._arrays.get(key) if isinstance(key, str) else None
         if found is None:
             raise DamagedSnapshotError(
-                f"a snapshot names the array {key!r}, which it does not have"
+                f"a snapshot names the array {key!r}, which it does not contain"
             )
         return found
 

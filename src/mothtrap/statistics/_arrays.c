@@ -27,6 +27,7 @@
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #endif
 
+#include "_limited.h"
 #include "_team.h"
 #include "_xxh3.h"
 

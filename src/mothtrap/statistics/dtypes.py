@@ -71,6 +71,6 @@ def name_of(dtype: npt.DTypeLike) -> str:
 def _name(dtype: np.dtype[Any]) -> str:
     if dtype.name not in NAMES:
         raise UnknownNameError(
-            f"an array of type {dtype.name!r} is no tensor: expected numbers or truth values"
+            f"an array of type {dtype.name!r} is not a tensor: expected numbers or booleans"
         )
     return dtype.name

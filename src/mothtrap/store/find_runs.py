@@ -36,7 +36,7 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
     known = list_runs(runs_dir)
     if not known:
         raise RunNotFoundError(
-            f"no run found: {runs_dir} holds none; make one with "
+            f"no run found: {runs_dir} contains no runs; record one with "
             f"`mothtrap run --runs-dir {runs_dir} train.py`"
         )
     return _mirrors([place_of(known[0])])[0]

@@ -185,9 +185,8 @@ def create_run(run: Path, info: RunInfo) -> Path:
             if not os.path.lexists(run):
                 raise
             raise RunExistsError(
-                f"cannot make the run {run.name!r}: {run} exists; "
-                "choose another name with --name, go on with it with --resume, or "
-                "remove that folder"
+                f"cannot create the run {run.name!r}: {run} already exists; choose another name "
+                "with --name, continue the run with --resume, or remove that folder"
             ) from err
     finally:
         shutil.rmtree(draft, ignore_errors=True)
@@ -201,7 +200,7 @@ def create_attempt(run: Path, info: RunInfo) -> Path:
         attempt.mkdir()
     except FileExistsError as err:
         raise RunExistsError(
-            f"cannot open attempt {info.attempt} of {run}: it exists; the attempts there are "
+            f"cannot create attempt {info.attempt} of {run}: it already exists; existing attempts: "
             f"{attempts(run)}; take the next number"
         ) from err
     write_info(attempt, info)
@@ -373,8 +372,8 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
         known = list_runs(folder)
         if not known:
             raise RunNotFoundError(
-                f"no run found: {folder} holds none; make one with `mothtrap run train.py`, "
-                "or say where runs lie with --runs-dir"
+                f"no run found: {folder} contains no runs; record one with `mothtrap run "
+                "train.py`, or give the folder of the runs with --runs-dir"
             )
         return known[0]
     for path in (Path(argument), folder / argument):
@@ -395,9 +394,9 @@ def find_run(argument: str | Path | None, runs_dir: str | Path) -> Path:
     names = [path.name for path in list_runs(folder)]
     hint = nearest(path.name, names)
     count = f"{len(names)} run{'' if len(names) == 1 else 's'}" if names else "no runs"
-    has = f"{folder} holds {count}"
+    has = f"{folder} contains {count}"
     raise RunNotFoundError(
-        f"no run found at {str(argument)!r}{hint}: neither a run's folder nor the name of one; "
+        f"no run found at {str(argument)!r}{hint}: it is neither the folder nor the name of a run; "
         f"{has}; `mothtrap ls` lists them"
     )
 

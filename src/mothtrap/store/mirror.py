@@ -179,8 +179,8 @@ class Mirror:
                 continue
             if self._store.get(info.key) != kept.read_bytes():
                 raise StoreRefusedError(
-                    f"{self._url} is another run now; the one that was opened was removed; "
-                    "open it again to read the new one"
+                    f"another run has replaced the one at {self._url}; open it again to read the "
+                    "new one"
                 )
 
     def _is_current(self, info: ObjectInfo) -> bool:
@@ -267,7 +267,7 @@ def _instead(url: str) -> str:
     runs, name = split(url)
     names = list(open_store(runs).children("").folders) if is_url(runs) else []
     if not names:
-        return "; there is nothing next to it either"
+        return "; the folder above it contains no runs"
     return f"{nearest(name, names)}; `mothtrap ls {runs}` lists the runs that are there"
 
 

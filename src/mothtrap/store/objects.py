@@ -113,7 +113,7 @@ def open_store(url: str) -> Store:
         schemes = [{"local": "file"}.get(k, k) for k in known]
         raise ConfigError(
             f"cannot use {url!r}: no object store has the scheme {scheme!r}"
-            f"{nearest(scheme, schemes)}; there are: " + ", ".join(f"{s}://" for s in schemes)
+            f"{nearest(scheme, schemes)}; schemes: " + ", ".join(f"{s}://" for s in schemes)
         )
     store: Store = registry.load(BACKENDS, name).open_store(url)
     return store

@@ -65,21 +65,21 @@ class PatientLog:
             self._refused = True
             self._tell(
                 "refused",
-                f"mothtrap: the disk refuses what is captured ({err}); training goes on, and it "
-                "is tried again until there is room; steps that find none in memory meanwhile "
-                "are given up and counted",
+                f"mothtrap: captured data cannot be written ({err}); training goes on, and "
+                "mothtrap tries again until there is room; steps that do not fit in memory "
+                "meanwhile are dropped and counted",
             )
             return False
         if self._refused:
             self._refused = False
-            self._tell("taken", "mothtrap: the disk takes what is captured again")
+            self._tell("taken", "mothtrap: captured data can be written again")
         return True
 
     def _tell_unkept(self, err: OSError) -> None:
         self._tell(
             "unkept",
-            f"mothtrap: what is captured was written, but could not be sealed or kept by the "
-            f"disk ({err}); training goes on; a loss of power may cost it",
+            f"mothtrap: captured data was written, but not safely to the disk ({err}); "
+            "training goes on; a power failure may lose the data",
         )
 
     def _tell(self, what: str, line: str) -> None:

@@ -136,9 +136,7 @@ def read_bytes(folder: Path, row: RawRow) -> Buffer:
     """
     path = _path(folder, row.segment)
     if not (0 <= row.size <= MAX_TENSOR_BYTES and row.offset >= 0):
-        raise DamagedDataError(
-            f"{_what(row, path)} cannot be read: its place in the index makes no sense"
-        )
+        raise DamagedDataError(f"{_what(row, path)} cannot be read: its index entry is invalid")
     try:
         data = _read_range(path, row.offset, row.size) if row.size else bytearray()
     except StoreError as err:
@@ -152,7 +150,7 @@ def read_bytes(folder: Path, row: RawRow) -> Buffer:
     )
     if len(data) != row.size or found != row.checksum:
         raise DamagedDataError(
-            f"{_what(row, path)} is damaged: its {row.size} bytes are not as they were written; "
+            f"{_what(row, path)} is damaged: its {row.size} bytes do not match their checksum; "
             "the rest of the run can still be read"
         )
     return data

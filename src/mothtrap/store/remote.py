@@ -101,8 +101,8 @@ def read_remote(run: Path) -> Remote | None:
         return None
     except (OSError, msgspec.DecodeError, UnicodeDecodeError) as err:
         raise DamagedDataError(
-            f"{run / _FILE} cannot be read: {err}; expected what mothtrap writes; a mirror can "
-            "be removed and is fetched again"
+            f"{run / _FILE} cannot be read: {err}; remove the folder of this mirror, and mothtrap "
+            "downloads it again"
         ) from err
 
 

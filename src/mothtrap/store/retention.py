@@ -71,7 +71,7 @@ def superfluous(
         if older_than_s is not None and now_s - run.touched_s > older_than_s:
             reason = "too old"
         elif max_bytes is not None and total > max_bytes:
-            reason = "too much in all"
+            reason = "above the size limit"
         elif keep is not None and older_than_s is None and max_bytes is None:
             reason = f"not among the latest {keep}"
         else:

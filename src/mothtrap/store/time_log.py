@@ -88,8 +88,8 @@ class TimeLog:
         lengths = {len(time_s), *map(len, numbers.values()), *map(len, texts.values())}
         if len(lengths) > 1 or len(set(names)) < len(names):
             raise ValueError(
-                f"columns {', '.join(names)} of a table that goes by time: expected different "
-                f"names and one length, got lengths {sorted(lengths)}"
+                f"columns {', '.join(names)} of a table over time: expected different "
+                f"names and equal lengths, got lengths {sorted(lengths)}"
             )
         arrays = [
             columns.numbers(np.asarray(values, np.float64))

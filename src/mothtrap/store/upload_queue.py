@@ -146,8 +146,8 @@ class UploadQueue:
             # Mostly our own: the answer to an earlier attempt was lost on the way.
             if not self._is_there(key, path):
                 raise CollisionError(
-                    f"{err}; it is not what {path} holds: another job has written it; "
-                    "send this run under another name with `mothtrap upload --name`"
+                    f"{err}; it differs from {path}, so another job has written it; "
+                    "upload this run under another name with `mothtrap upload --name`"
                 ) from err
         self._note(key)
 

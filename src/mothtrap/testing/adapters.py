@@ -52,15 +52,15 @@ ASKED: dict[str, Any] = {
 
 
 class Process:
-    """A process whose trainings are recorded in memory, whole.
+    """A process whose training runs are recorded in memory, in full.
 
     Args:
         arrays: the module of `mothtrap.statistics` for its arrays.
-        overhead: 0 = every step is recorded whole; above, as in a job with that budget.
+        overhead: 0 = every step is recorded in full; above, as in a job with that budget.
         **settings: as in the configuration file.
 
     Attributes:
-        job: the one of the process.
+        job: the job of the process.
         said: lines for the user.
         records: of steps and evaluations, in order.
     """
@@ -92,7 +92,7 @@ class Process:
     def watched(
         self, adapter: AdapterSpec, begin: Callable[[Job], Handle] | None = None
     ) -> Iterator[Handle]:
-        """Watch every training of the block with an adapter, and with that which it refines."""
+        """Watch all training in the block with an adapter, and with the adapter that it refines."""
         below = None
         if adapter.refines is not None:
             below = self.adapters.attach(adapters.load(adapter.refines))
@@ -106,7 +106,7 @@ class Process:
             self.end()
 
     def end(self) -> None:
-        """Record what is left to say when no more steps come."""
+        """Record what remains when no more steps follow."""
         self.recorder.hand_on_facts(*self.recorder.looks.end(self.recorder.steps))
 
     def steps(self) -> list[tuple[int, tuple[str, ...]]]:
@@ -170,14 +170,14 @@ class AdapterTests:
 
     def reported(self) -> Sequence[Callable[[], object]]:
         """Return training functions that together produce every report of the adapter."""
-        raise NotImplementedError("return trainings in which all that is reported comes")
+        raise NotImplementedError("return training functions that produce every report")
 
     def test_training_is_bit_identical(self) -> None:
         """Weights are bit-identical without the adapter, with it, and after it is detached."""
         plain = self.train()
-        assert plain == self.train(), "train() is not the same twice: seed it"
+        assert plain == self.train(), "train() gives different weights each time: seed it"
         process, weights = self._watched(self.train)
-        assert weights == plain, "watched training gave other weights"
+        assert weights == plain, "the observed training gave different weights"
         assert process.records, "nothing was recorded"
         self._check_nothing_failed(process)
         assert self.train() == plain, "training after the adapter was detached gave other weights"

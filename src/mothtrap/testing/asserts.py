@@ -106,10 +106,11 @@ def assert_architecture(
     """
     [result] = check(model, loader, loss, select=("PRE501",), **more).results
     _passed(result)
-    last = result.layers[-1].output[1:] if result.layers else ()
+    rows = [row for row in result.layers if row.part == "layer"]
+    last = rows[-1].output[1:] if rows else ()
     found = {
-        "layers": (layers, len(result.layers)),
-        "parameters": (parameters, sum(one.parameters for one in result.layers)),
+        "layers": (layers, len(rows)),
+        "parameters": (parameters, sum(one.parameters for one in rows)),
         "output_shape": (output_shape, last),
     }
     for name, (expected, seen) in found.items():

@@ -12,7 +12,7 @@ from mothtrap.capture.containment import say_on_stderr
 from mothtrap.core.working_folder import absolute
 from mothtrap.tracing import frames
 
-HELP = "mothtrap: p VARIABLE prints one, u and d go up and down, n to the next line, c or q on"
+HELP = "mothtrap: p VARIABLE prints a variable, u and d go up and down, n steps, c or q continues"
 
 
 class _Debugger(pdb.Pdb):

@@ -21,6 +21,9 @@ MAX_NAMES: Final = 4
 MAX_MESSAGES: Final = 3
 """Onsets that are printed as they happen; the verdict counts all steps."""
 
+HUGE_NORM: Final = 2.0**64
+"""Gradient norm whose square is not finite in float32, as optimizers and clipping compute it."""
+
 ACTIONS: Final[dict[str, Literal["reported", "skipped", "stopped", "raised"]]] = {
     "report": "reported",
     "skip": "skipped",
@@ -51,7 +54,7 @@ class Fault:
     location: str | None = None
 
 
-ELSEWHERE: Final = Fault("worker", "the step of another worker is not sound")
+ELSEWHERE: Final = Fault("worker", "another worker has a bad step")
 """The fault of a step that is sound on this worker only."""
 
 
@@ -90,7 +93,7 @@ def bad_gradients(
         location: the line of that loss.
         ordered: whether the order of `names` is the order of computation.
     """
-    nearest = f"; nearest to the loss is that of {names[0]}" if names and ordered else ""
+    nearest = f"; nearest to the loss is {names[0]}" if names and ordered else ""
     reason = f"{len(names)} of {count} gradients hold NaN or infinite values{nearest}"
     return _fault("gradient", reason, loss, names, location)
 
@@ -99,6 +102,12 @@ def large_norm(norm: float, limit: float, loss: float | None, location: str | No
     """Return the fault of a step whose gradient norm is above `max_gradient_norm`."""
     reason = f"the gradient norm is {norm:.4g} (max_gradient_norm = {limit:g})"
     return _fault("norm", reason, loss, (), location)
+
+
+def huge_gradients(norm: float, loss: float | None, location: str | None) -> Fault:
+    """Return the fault of finite gradients whose norm is above `HUGE_NORM`."""
+    reason = f"the gradient norm is {norm:.4g}, and its square is not finite in float32"
+    return _fault("gradient", reason, loss, (), location)
 
 
 def _fault(

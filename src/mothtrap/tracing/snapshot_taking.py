@@ -16,7 +16,7 @@ from mothtrap.snapshot.spare_memory import spare_bytes
 from mothtrap.statistics.digest import digest_bytes
 
 MAX_ORDERS: Final = 16
-STILL_WRITING: Final = "those before are still being written"
+STILL_WRITING: Final = "earlier snapshots are still being written"
 
 Draw = Callable[[SnapshotOrder], SnapshotDraft | str]
 """Drafts the snapshot of the step that was made last, or returns the reason why it cannot."""

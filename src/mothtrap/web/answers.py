@@ -13,8 +13,9 @@ from mothtrap.core.documented import Documented
 from mothtrap.core.errors import MothtrapError
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.marks import Mark
-from mothtrap.core.rule import Rule
+from mothtrap.core.probed import Probed
 from mothtrap.core.runs import Overhead, RuleStatus
+from mothtrap.core.served import Served
 from mothtrap.core.steps import Mode
 from mothtrap.reader.files.statistic_rows import StatisticRows
 from mothtrap.reader.files.worker_view import WorkerView
@@ -28,19 +29,29 @@ from mothtrap.report.kept import kept_lines
 from mothtrap.report.machine import MachineRow
 from mothtrap.report.phases import phases_in_words
 from mothtrap.report.style import Style
-from mothtrap.report.summary import RunSummary, unit_of
+from mothtrap.report.summary import RunSummary, counted, size_of
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.store.marks import read_marks
 from mothtrap.web.axes import axes
+from mothtrap.web.evidence import (
+    ByLayer,
+    EvidenceChart,
+    Ranks,
+    chart_of,
+    layer_curves,
+    ranks_of,
+    tensors_by_layer,
+)
+from mothtrap.web.filled_views import filled_views
 from mothtrap.web.gaps import gaps
 from mothtrap.web.known_rules import known_rules
+from mothtrap.web.machine_curves import machine_names
 from mothtrap.web.opened import OpenRun
 from mothtrap.web.row_reading import last_activity_s, shown_command
-from mothtrap.web.series import scalar_names, tensor_curve_name
+from mothtrap.web.series import scalar_names
 
 WORST = 8
 """Tensors that the first page shows."""
-EVIDENCE_CURVES = 4
 SAMPLE_ROWS = 50_000
 """Rows of statistics that are looked at to say which there are; chosen by hand."""
 MAX_LINE = 200
@@ -51,9 +62,11 @@ RATE_STEPS = 50
 class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The facts of a run. Times are Unix seconds, 0 = unknown; `rate` is in steps a second.
 
-    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. `gaps` are stretches of
-    steps that were not watched, `guarded` says what the guard did. `losses` are curves;
-    metrics in a run that has no loss.
+    `views` are views of the page that the run has data for, of those that may be empty.
+    `kind` is that of `core.runs.RunKind`, `unit` is what a step is called. The `steps` of a probe
+    or serve run are rows or predictions. `size` says how many there are, in words. `gaps` are
+    stretches of steps that were not watched, `guarded` says what the guard did. `losses` are
+    curves; metrics in a run that has no loss.
     """
 
     name: str
@@ -65,6 +78,10 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     severity: str
     steps: int
+    size: str
+    probed: Probed | None
+    files: tuple[str, ...]
+    served: Served | None
     attempts: int
     workers: tuple[int, ...]
     started_s: float
@@ -93,6 +110,7 @@ class RunAnswer(msgspec.Struct, frozen=True, kw_only=True):
     losses: tuple[str, ...]
     axes: tuple[str, ...]
     machine: tuple[MachineRow, ...]
+    views: tuple[str, ...]
     cursor: str
     controls: tuple[str, ...]
 
@@ -107,15 +125,27 @@ class Worst(msgspec.Struct, frozen=True, kw_only=True):
     curve: str
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """A finding, what its rule is about, the curves that it was judged by, and its line of source.
+class AboutRule(msgspec.Struct, frozen=True, kw_only=True):
+    """Sections of a rule's documentation."""
 
-    `line` is "" where the file is not as the run noted it. `after` says what came after the onset.
+    summary: str
+    detects: str
+    fires: str
+    quiet: str
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A finding, its rule, the chart that proves it, and its line of source.
+
+    `tensor` is the `kind:name` of a tensor with the fault, "" without one. `line` is "" where the
+    file is not as the run noted it. `after` says what came after the onset.
     """
 
     finding: Finding
-    summary: str
-    curves: tuple[str, ...]
+    rule: AboutRule | None
+    chart: EvidenceChart
+    ranks: Ranks | None
+    tensor: str
     line: str
     after: str
 
@@ -132,9 +162,10 @@ class FindingsAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NamesAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Available curves: of scalars, and of tensors and statistics by kind."""
+    """Available curves: of scalars, of the machine, and of tensors and statistics by kind."""
 
     scalars: tuple[str, ...]
+    machine: tuple[str, ...]
     tensors: dict[str, list[str]]
     statistics: dict[str, list[str]]
     axes: tuple[str, ...]
@@ -164,7 +195,11 @@ def run_answer(
         ending=ending_word(run),
         verdict=summary.verdict,
         severity=worst.value if worst is not None else "",
-        steps=run.steps,
+        steps=counted(run)[0],
+        size=size_of(run),
+        probed=run.probed,
+        files=summary.files,
+        served=run.served,
         attempts=run.attempts,
         workers=run.workers,
         started_s=info.created_s if info else 0.0,
@@ -189,17 +224,18 @@ def run_answer(
         replay=_replay(summary),
         replayed=summary.replay.told() if summary.replay is not None else (),
         called=summary.called or run.id,
-        unit=unit_of(run),
-        losses=_losses(run),
+        unit=counted(run)[1],
+        losses=losses_of(run),
         axes=tuple(axes(run)),
         machine=opened.machine,
+        views=filled_views(run),
         cursor=run.cursor,
         controls=controls(run.state == "running"),
     )
 
 
-def _losses(run: Run) -> tuple[str, ...]:
-    """Curves of the losses; of boosting, which has none, those of the metrics."""
+def losses_of(run: Run) -> tuple[str, ...]:
+    """Return the curves of the losses; of boosting, which has none, those of the metrics."""
     scalars = scalar_names(run)
     losses = tuple(curve for curve, (name, _, _) in scalars.items() if name == "loss")
     return losses or tuple(
@@ -213,21 +249,19 @@ def findings_answer(opened: OpenRun) -> FindingsAnswer:
     """Return what was found in a run."""
     summary = opened.summary
     rules = known_rules()
-    tensors = [tensor.info for tensor in opened.run.tensors()]
-    by_layer: dict[str, list[tuple[str, str]]] = {}
-    for info in tensors:
-        for layer in {info.name, info.module}:
-            by_layer.setdefault(layer, []).append((info.kind, info.name))
+    by_layer = tensors_by_layer([tensor.info for tensor in opened.run.tensors()])
+    losses = losses_of(opened.run)
     lines = opened.source_lines
     told = {}
     for finding in summary.findings:
         rule = rules.get(finding.code)
-        curves = tuple(_evidence(opened.run, finding, rule, by_layer))
-        text = rule.doc().summary if rule else ""
+        chart = chart_of(opened, finding, rule, by_layer, losses)
         told[finding.fingerprint] = Told(
             finding=finding,
-            summary=text,
-            curves=curves,
+            rule=_about(rule),
+            chart=chart,
+            ranks=ranks_of(opened, finding, rule),
+            tensor=_tensor(finding, chart, by_layer),
             line=lines.get(finding.location or "", "")[:MAX_LINE],
             after=since_then(summary.after_of(finding), summary.run.unit),
         )
@@ -241,6 +275,30 @@ def findings_answer(opened: OpenRun) -> FindingsAnswer:
     )
 
 
+def _about(rule: type[Documented] | None) -> AboutRule | None:
+    if rule is None:
+        return None
+    doc = rule.doc()
+    return AboutRule(
+        summary=doc.summary,
+        detects=" ".join(doc.sections.get("What it detects", "").split()),
+        fires=" ".join(doc.sections.get("Fires", "").split()),
+        quiet=" ".join(doc.sections.get("Stays quiet", "").split()),
+    )
+
+
+def _tensor(finding: Finding, chart: EvidenceChart, by_layer: ByLayer) -> str:
+    """Return a tensor that a finding is about, of the kind that its chart shows."""
+    shown = {tuple(name.split("/", 2)) for name in chart.curves if name.count("/") > 1}
+    found = [info for layer in finding.layers[:1] for info in by_layer.get(layer, ())]
+    drawn = [
+        info
+        for info in found
+        if any(what.startswith(f"{info.kind}.") and name == info.name for _, what, name in shown)
+    ]
+    return next((f"{info.kind}:{info.name}" for info in (*drawn, *found)), "")
+
+
 def names_answer(opened: OpenRun) -> NamesAnswer:
     """Return what can be drawn of a run."""
     run = opened.run
@@ -249,6 +307,7 @@ def names_answer(opened: OpenRun) -> NamesAnswer:
         tensors.setdefault(tensor.kind, []).append(tensor.name)
     return NamesAnswer(
         scalars=tuple(scalar_names(run)),
+        machine=machine_names(opened),
         tensors=tensors,
         statistics=_statistics(run),
         axes=tuple(axes(run)),
@@ -299,43 +358,10 @@ def _derivable(columns: set[str]) -> set[str]:
     return found
 
 
-def _evidence(
-    run: Run,
-    finding: Finding,
-    rule: type[Documented] | None,
-    by_layer: dict[str, list[tuple[str, str]]],
-) -> Iterator[str]:
-    """Names of the curves that a finding was judged by, as far as its rule says what it needs."""
-    found = dict.fromkeys(
-        name
-        for layer in finding.layers[:EVIDENCE_CURVES]
-        for name in _layer_curves(layer, finding, rule, by_layer)
-    )
-    yield from list(found)[:EVIDENCE_CURVES]
-    if found:
-        return
-    names = scalar_names(run)
-    series = finding.evidence.get("series")
-    chosen = [name for name, s in names.items() if s[0] == "loss" and series in (None, s[1])]
-    yield from (chosen or [n for n, s in names.items() if s[0] == "loss"])[:EVIDENCE_CURVES]
-
-
-def _layer_curves(
-    layer: str,
-    finding: Finding,
-    rule: type[Documented] | None,
-    by_layer: dict[str, list[tuple[str, str]]],
-) -> Iterator[str]:
-    for need in rule.needs if rule is not None and issubclass(rule, Rule) else ():
-        for kind, tensor in by_layer.get(layer, []):
-            if kind in need.kinds and need.statistics:
-                yield tensor_curve_name(kind, need.statistics[0], tensor, finding.mode)
-
-
 def _worst(
     summary: RunSummary,
     rules: dict[str, type[Documented]],
-    by_layer: dict[str, list[tuple[str, str]]],
+    by_layer: ByLayer,
 ) -> Iterator[Worst]:
     """The layers that findings name, the worst finding first."""
     seen: set[str] = set()
@@ -346,7 +372,8 @@ def _worst(
             if layer in seen or len(seen) >= WORST:
                 continue
             seen.add(layer)
-            curves = _layer_curves(layer, finding, rules.get(finding.code), by_layer)
+            of_layer = msgspec.structs.replace(finding, layers=(layer,))
+            curves = layer_curves(of_layer, rules.get(finding.code), by_layer)
             yield Worst(
                 layer=layer,
                 fingerprint=finding.fingerprint,

@@ -119,7 +119,8 @@ class Application:
 
     async def _list(self, request: Request) -> Response:
         begin, query = _number(request, "begin", 0), request.query_params.get("query", "")
-        page = await self._do(lambda: self._runs.page(begin, query=query))
+        sort = request.query_params.get("sort", "")
+        page = await self._do(lambda: self._runs.page(begin, query=query, sort=sort))
         return await _json({"page": page, "single": self._runs.single})
 
     async def _compare(self, request: Request) -> Response:

@@ -17,13 +17,17 @@ from mothtrap.core.errors import RunNotFoundError, nearest
 from mothtrap.core.ledger import LedgerValue
 from mothtrap.core.run_filter import Facts, read_filter
 from mothtrap.monitor.stored.associations import Association, associations
+from mothtrap.reader.run import Run
 from mothtrap.reader.run_columns import as_csv
 from mothtrap.store import find_runs, layout
 from mothtrap.store.labels import FOLDER as LABELS
 from mothtrap.store.objects import is_url
 from mothtrap.store.run_fingerprint import fingerprint
+from mothtrap.web.curve_cache import CurveCache, FoundCurve
 from mothtrap.web.row_cache import Kept, ListedRun, Row, RowCache
 from mothtrap.web.row_reading import read_listed
+from mothtrap.web.run_columns import Column, columns_of, in_order
+from mothtrap.web.run_curve import USUAL_BUCKETS, USUAL_SCALAR, about, curve_of
 
 PAGE_ROWS = 200
 MOST_ASSOCIATIONS = 30
@@ -42,7 +46,10 @@ KEPT_AT_ONCE = 100
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True):
-    """Some rows of the table, the latest start first; `pending` counts those to be asked again."""
+    """Some rows of the table; `pending` counts those to be asked again.
+
+    `columns` are the parameters and metrics of all rows that match.
+    """
 
     folder: str
     total: int
@@ -50,6 +57,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True):
     begin: int
     rows: list[Row]
     pending: int
+    columns: tuple[Column, ...] = ()
 
 
 class RunsFolder:
@@ -57,6 +65,9 @@ class RunsFolder:
 
     Args:
         where: a folder, the URL of an object store, or the folder of a single run.
+
+    Attributes:
+        curves: curves of runs that have ended.
     """
 
     def __init__(self, where: str) -> None:
@@ -66,6 +77,7 @@ class RunsFolder:
         if self.single:
             self.where = str(Path(self.where).parent)
         self._cache = RowCache(self.where)
+        self.curves = CurveCache(self.where)
         kept = self._cache.read()
         self._rows = {
             name: _Read(found.signature, float("-inf"), found.listed.row)
@@ -103,28 +115,35 @@ class RunsFolder:
             find_runs.find_run(f"{self.where}/{name}", self.where) if is_url(self.where) else path
         )
 
-    def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "") -> Page:
+    def page(self, begin: int = 0, count: int = PAGE_ROWS, query: str = "", sort: str = "") -> Page:
         """Return rows from `begin` on, of archived runs only where the query says `archived`.
 
         A query with a sign of comparison is an expression (see `core.run_filter`), any other one
         words that occur in name, verdict, state, script, findings, tags or group.
 
+        Args:
+            begin: first row.
+            count: rows, at most `PAGE_ROWS`.
+            query: which runs; empty means all.
+            sort: column to sort by, see `run_columns.in_order`; empty means the latest first.
+
         Raises:
-            QueryError: the expression cannot be read.
+            QueryError: the expression cannot be read, or there is no such column.
         """
         names = self._names()
         begin, count = max(0, begin), min(count, PAGE_ROWS)
-        if not (filtered := bool(query.split()) or self._has_archived()):
+        if not (filtered := bool(query.split()) or bool(sort) or self._has_archived()):
             self._read(names[begin : begin + count])
             filtered = self._has_archived()
         if filtered:
             self._read([name for name in names if self._is_unread(name)])
             rows = [self._row(name) for name in names]
-            matching = matching_rows(rows, query)
+            matching = in_order(matching_rows(rows, query), sort)
             shown, found = matching[begin : begin + count], len(matching)
             self._read([row.name for row in shown])
             pending = sum(row.pending for row in rows)
         else:
+            matching = [read.row for name, read in [*self._rows.items()] if name in self._started]
             shown, found = [self._row(name) for name in names[begin : begin + count]], len(names)
             pending = sum(row.pending for row in shown)
         return Page(
@@ -134,6 +153,7 @@ class RunsFolder:
             begin=begin,
             rows=shown,
             pending=pending,
+            columns=columns_of(matching),
         )
 
     def csv(self, query: str = "") -> str:
@@ -214,11 +234,16 @@ class RunsFolder:
 
     def _read_on(self) -> None:
         ended: list[Kept] = []
+        curves: list[tuple[str, str, FoundCurve]] = []
         while True:
             name = self._wanted.get()
             started_s, path = self._started.get(name, (0.0, Path(name)))
             look = fingerprint(path)
-            listed = read_listed(name, path, started_s, look)
+
+            def keep(run: Run, name: str = name, digest: str = look.digest) -> None:
+                curves.append((name, digest, curve_of(run, USUAL_SCALAR, USUAL_BUCKETS)))
+
+            listed = read_listed(name, path, started_s, look, keep)
             with self._changed:
                 self._rows[name] = _Read(look.digest, time.monotonic(), listed.row)
                 self._waiting.discard(name)
@@ -227,7 +252,9 @@ class RunsFolder:
                 ended.append(Kept(look.digest, listed))
             if ended and (self._wanted.empty() or len(ended) >= KEPT_AT_ONCE):
                 self._cache.write(ended)
+                self.curves.write(about(USUAL_SCALAR, USUAL_BUCKETS), curves)
                 ended.clear()
+                curves.clear()
 
 
 class _Read(NamedTuple):

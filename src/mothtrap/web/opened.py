@@ -19,7 +19,7 @@ from mothtrap.report.machine import MachineRow, machine_rows
 from mothtrap.report.source import noted_only
 from mothtrap.report.summary import RunSummary, summarize
 from mothtrap.store import layout
-from mothtrap.store.machine_log import MachineReader
+from mothtrap.store.machine_log import MachineReader, MachineSeries
 from mothtrap.store.naming import name_here
 from mothtrap.web.buckets import width_for
 from mothtrap.web.known_rules import known_causes
@@ -56,7 +56,7 @@ class OpenRun:
         self._summary: tuple[str, RunSummary] | None = None
         self._names: tuple[str, Any] | None = None
         self._made: OrderedDict[Hashable, tuple[str, Any]] = OrderedDict()
-        self._machine: tuple[int, MachineReader] | None = None
+        self._machine: dict[int, MachineReader] = {}
         self._overviews: OrderedDict[tuple[int, str, Mode], Overview] = OrderedDict()
         self._exact: OrderedDict[tuple[int, frozenset[int], str, Mode], ExactRows] = OrderedDict()
         self._fine: OrderedDict[tuple[int, str, Mode, int, int], Overview] = OrderedDict()
@@ -130,10 +130,14 @@ class OpenRun:
     def machine(self) -> tuple[MachineRow, ...]:
         """The numbers of the machine in the latest attempt, read up to now."""
         latest = (layout.attempts(self.path) or [layout.FIRST_ATTEMPT])[-1]
-        if self._machine is None or self._machine[0] != latest:
-            self._machine = latest, MachineReader(layout.attempt_folder(self.path, latest))
-        self._machine[1].poll()
-        return machine_rows(self._machine[1].series)
+        return machine_rows(self.machine_series(latest))
+
+    def machine_series(self, attempt: int) -> dict[tuple[str, str], MachineSeries]:
+        """Return the numbers of the machine in an attempt by name and device, read up to now."""
+        if attempt not in self._machine:
+            self._machine[attempt] = MachineReader(layout.attempt_folder(self.path, attempt))
+        self._machine[attempt].poll()
+        return self._machine[attempt].series
 
     def overview(self, view: WorkerView, statistic: str, mode: Mode) -> Overview:
         """Return the overview of a statistic, as far as the run was read."""

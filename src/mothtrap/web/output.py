@@ -17,8 +17,8 @@ MOST_BYTES = 4 << 20
 """Of the end of a file that are read at once; chosen by hand: lines of 400 characters."""
 MAX_LINE = 2_000
 NOT_KEPT = (
-    "No output was stored. `mothtrap run` stores it only if the output goes to a file "
-    "(mothtrap run train.py > train.log 2>&1), not if it goes to a terminal or a pipe."
+    "No output was stored. `mothtrap run` stores the output of a terminal or a pipe only with "
+    "`--keep-output`, and the output to a file always (mothtrap run train.py > train.log 2>&1)."
 )
 
 

@@ -20,7 +20,7 @@ from mothtrap.core.ledger import LedgerValue
 from mothtrap.store.layout import intact, sealed
 from mothtrap.store.remote import cache_folder
 
-FORMAT = 6
+FORMAT = 7
 """Grows when rows of the same mothtrap would be made differently."""
 RULES = "mothtrap.rules"
 _SCHEMA = "create table if not exists rows (name text primary key, signature text, row blob)"
@@ -30,9 +30,9 @@ _FAILURES = (OSError, sqlite3.Error)
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """A run in the table. Times are Unix seconds, 0 = unknown.
 
-    `faults` are codes and names of rules that found more than notes. `evaluated`: rules were
-    evaluated, in the job or by a monitor. `pending`: not read so far. `ended`: its end was stored,
-    so that nothing changes any more.
+    `size` says in words how much the run covers. `faults` are codes and names of rules that found
+    more than notes. `evaluated`: rules were evaluated, in the job or by a monitor. `pending`: not
+    read so far. `ended`: its end was stored, so that nothing changes any more.
     """
 
     name: str
@@ -43,6 +43,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     severity: str = ""
     verdict: str = ""
     steps: int = 0
+    size: str = ""
     active_s: float = 0.0
     script: str = ""
     commit: str = ""

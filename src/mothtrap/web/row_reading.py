@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from mothtrap.reader.run import Run, open_run
 from mothtrap.reader.run_facts import LISTED_BYTES
 from mothtrap.reader.runs import own_columns
 from mothtrap.report.ending import ending_word
-from mothtrap.report.summary import RunSummary, summarize
+from mothtrap.report.summary import RunSummary, size_of, summarize
 from mothtrap.store.run_fingerprint import Fingerprint
 from mothtrap.web.known_rules import known_causes
 from mothtrap.web.row_cache import ListedRun, Row
@@ -26,7 +27,13 @@ ABANDONED_S = 24 * 3600.0
 launcher samples the machine once a second, so a run that is alive changes."""
 
 
-def read_listed(name: str, path: Path, started_s: float, look: Fingerprint) -> ListedRun:
+def read_listed(
+    name: str,
+    path: Path,
+    started_s: float,
+    look: Fingerprint,
+    on_final: Callable[[Run], None] = lambda _: None,
+) -> ListedRun:
     """Return a run as lists show it; `row.problem` says why a run cannot be read.
 
     Args:
@@ -34,10 +41,14 @@ def read_listed(name: str, path: Path, started_s: float, look: Fingerprint) -> L
         path: its folder.
         started_s: Unix time, shown where the run does not say when it was started.
         look: fingerprint of the folder before this call.
+        on_final: called with a run that can no longer change.
     """
     try:
         run = open_run(path)
         summary = summarize(run, known_causes(), check_bytes=LISTED_BYTES)
+        is_final = _is_final(run, look)
+        if is_final:
+            on_final(run)
         return ListedRun(
             row=_row(name, run, summary, started_s),
             run=msgspec.to_builtins(summary.run),
@@ -48,7 +59,7 @@ def read_listed(name: str, path: Path, started_s: float, look: Fingerprint) -> L
             names=tuple(finding.name for finding in summary.findings),
             parameters=run.record.parameters,
             columns=own_columns(run),
-            final=_is_final(run, look),
+            final=is_final,
         )
     except Exception as err:  # one run that cannot be read must not keep the others from the list
         return ListedRun(
@@ -69,6 +80,7 @@ def _row(name: str, run: Run, summary: RunSummary, started_s: float) -> Row:
         severity=worst.value if worst is not None and worst is not Severity.INFO else "",
         verdict=summary.verdict,
         steps=run.steps,
+        size=size_of(run),
         active_s=last_activity_s(run),
         script=script_of(command),
         commit=_commit(run),

@@ -13,6 +13,7 @@ from mothtrap.core.findings import Finding
 from mothtrap.reader.run import Run, open_run
 from mothtrap.report.difference import RunDifference, difference
 from mothtrap.web.cell_scale import scaled
+from mothtrap.web.code_differences import CodeDifference, code_differences
 from mothtrap.web.grids import Grid, grid, ratio
 from mothtrap.web.matrix import Shown, Wanted, matching, packed, rows_shown
 from mothtrap.web.module_tree import rows_of, tree
@@ -37,13 +38,16 @@ class Only(msgspec.Struct, frozen=True, kw_only=True):
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """Several runs compared with the first of them.
 
-    `parameters` are the options of the command lines that are not the same in all, by option and
-    run; `findings` are those that not all runs have.
+    `parameters` are those that are not the same in all, by name and run. `metrics` are the last
+    values of losses and metrics, by name and run. `code` has the differences of the script of each
+    other run, None where one is not stored. `findings` are those that not all runs have.
     """
 
     runs: list[str]
     differences: list[RunDifference]
     parameters: dict[str, dict[str, str]]
+    metrics: dict[str, dict[str, float]]
+    code: list[tuple[CodeDifference, ...] | None]
     findings: list[Only]
     shared: int
 
@@ -68,10 +72,7 @@ def compared(paths: Sequence[Path], names: Sequence[str]) -> Compared:
 
 
 def _compared(runs: Sequence[Run], names: Sequence[str]) -> Compared:
-    options = {
-        name: parameters_of(run.info.command) if run.info else {}
-        for name, run in zip(names, runs, strict=True)
-    }
+    options = {name: _parameters(run) for name, run in zip(names, runs, strict=True)}
     every = dict.fromkeys(option for each in options.values() for option in each)
     differing = {
         option: {name: each.get(option, "") for name, each in options.items()}
@@ -83,13 +84,29 @@ def _compared(runs: Sequence[Run], names: Sequence[str]) -> Compared:
         for finding in run.findings:
             by_cause.setdefault((finding.code, finding.layers[:1]), {}).setdefault(name, finding)
     only = [_only(found) for found in by_cause.values() if len(found) < len(runs)]
+    texts = [run.source_texts() for run in runs]
     return Compared(
         runs=list(names),
         differences=[difference(runs[0], other) for other in runs[1:]],
         parameters=differing,
+        metrics=_metrics(runs, names),
+        code=[code_differences(texts[0], other) for other in texts[1:]],
         findings=only,
         shared=len(by_cause) - len(only),
     )
+
+
+def _parameters(run: Run) -> dict[str, str]:
+    options = parameters_of(run.info.command) if run.info else {}
+    return options | {name: str(value) for name, value in run.record.parameters.items()}
+
+
+def _metrics(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for run, called in zip(runs, names, strict=True):
+        for metric, value in run.metrics.items():
+            found.setdefault(metric, {})[called] = value
+    return found
 
 
 def _only(found: dict[str, Finding]) -> Only:

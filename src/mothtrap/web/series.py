@@ -22,6 +22,8 @@ from mothtrap.reader.run import Run
 from mothtrap.statistics.summary import STATISTICS
 from mothtrap.web.axes import Axis, axis_of
 from mothtrap.web.buckets import Buckets, Bytes, bad_bits, joined
+from mothtrap.web.derived_curves import ALL, FACT, fact_rows, joint_rows
+from mothtrap.web.machine_curves import PREFIX, machine_rows
 from mothtrap.web.opened import OpenRun, known_worker
 
 MOST_BUCKETS = 4096
@@ -34,8 +36,8 @@ class Curve(msgspec.Struct, frozen=True, kw_only=True):
     """Description of a curve in the head of an answer.
 
     `width` is the number of steps in a bucket, `rows` how many values were joined (-1 = unknown).
-    `note` says why it is coarser than was asked for; `parameters` are the options of its run, where
-    a curve stands for one.
+    `note` says why it is coarser than was asked for; `parameters` are those of its run, where a
+    curve stands for one.
     """
 
     name: str
@@ -109,6 +111,8 @@ def answer(
     for name in names:
         if name in scalars:
             buckets, curve = _scalar(run, name, scalars[name], begin, end, most, worker)
+        elif name.startswith((FACT, PREFIX)) or name.endswith(f"/{ALL}"):
+            buckets, curve = _derived(opened, name, begin, end, most, worker)
         else:
             buckets, curve = _statistic(opened, name, names, begin, end, most, worker)
         curves.append(curve)
@@ -195,6 +199,22 @@ def _scalar_rows(
     return np.concatenate(steps), np.concatenate(values), location
 
 
+def _derived(
+    opened: OpenRun, name: str, begin: int, end: int, most: int, worker: int
+) -> tuple[Buckets, Curve]:
+    """Return the curve of a fact, of the machine, or of the norm over all tensors of a kind."""
+    if name.startswith((FACT, PREFIX)):
+        is_fact = name.startswith(FACT)
+        step_N, value_N = fact_rows(opened.run, name) if is_fact else machine_rows(opened, name)
+        bad_N = bad_bits(value_N)
+    else:
+        mode, kind, statistic, _ = _split(opened.run, name)
+        step_N, value_N, bad_N = joint_rows(opened, mode, kind, statistic, worker)
+    keep_N = (step_N >= begin) & (step_N < end)
+    buckets = joined(step_N[keep_N], value_N[keep_N], bad_N[keep_N], most)
+    return buckets, _curve(name, buckets, rows=int(keep_N.sum()), location=None)
+
+
 def _statistic(
     opened: OpenRun,
     name: str,
@@ -243,13 +263,18 @@ def tensor_parts(run: Run, name: str) -> tuple[Mode, str, str, str]:
     Raises:
         UnknownNameError: there is no such curve; names the nearest.
     """
+    mode, kind, statistic, tensor = _split(run, name)
+    run.tensor(f"{kind}:{tensor}")  # where there is none, it names the nearest
+    return mode, kind, statistic, tensor
+
+
+def _split(run: Run, name: str) -> tuple[Mode, str, str, str]:
     mode, _, rest = name.partition("/")
     what, _, tensor = rest.partition("/")
     kind, _, statistic = what.rpartition(".")
     if not tensor or statistic not in STATISTICS or mode not in tuple(Mode):
         known = list(scalar_names(run))
         raise UnknownNameError(f"there is no curve {name!r} in {run.id}{nearest(name, known)}")
-    run.tensor(f"{kind}:{tensor}")  # where there is none, it names the nearest
     return Mode(mode), kind, statistic, tensor
 
 

@@ -16,6 +16,7 @@ from sklearn.neural_network import _multilayer_perceptron as network
 from sklearn.neural_network._stochastic_optimizers import BaseOptimizer
 
 from mothtrap.adapters.sklearn import ADAPTER
+from mothtrap.adapters.sklearn.callbacks import CallbackSupportMixin
 from mothtrap.testing import AdapterTests
 
 _RNG = np.random.default_rng(0)
@@ -32,6 +33,7 @@ class TestSklearn(AdapterTests):
         linear.BaseSGDClassifier,
         linear.BaseSGDRegressor,
         BaseOptimizer,
+        *([] if CallbackSupportMixin is None else [CallbackSupportMixin]),
     )
 
     def train(self) -> bytes:

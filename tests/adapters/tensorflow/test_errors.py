@@ -103,7 +103,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "matmul": (
         through(lambda x: tf.matmul(x, tf.reshape(x, (-1, 3)))),
         "shape",
-        "tensors of shapes (8,6) and (16,3) do not go together in",
+        "tensors of shapes (8,6) and (16,3) cannot be combined in",
     ),
     "concat": (
         through(lambda x: tf.concat([x, tf.reshape(x, (-1, 1))], 1)),
@@ -162,7 +162,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
         "Python decides by a value",
     ),
     "numpy": (through(lambda x: tf.constant(np.log(x))), "graph", "code of numpy is given"),
-    "variable": (variables_in_each_call, "graph", "makes a variable in each call"),
+    "variable": (variables_in_each_call, "graph", "creates a variable in each call"),
     "rows": (lambda: fit([Dense(1)], ZEROS[1:]), "data", "x has 40 rows and y has 39"),
     "objects": (
         lambda: fit([Dense(1)], ZEROS, x=np.array([[1, "a"]] * 40, dtype=object)),
@@ -173,7 +173,7 @@ CASES: dict[str, tuple[Callable[[], object], str, str]] = {
     "elements": (
         lambda: fit([Dense(3)], ZEROS[:, [0, 0]], lambda t, p: tf.reduce_mean(tf.square(t - p))),
         "shape",
-        "tensors of shapes (8,2) and (8,3) do not go together",
+        "tensors of shapes (8,2) and (8,3) cannot be combined",
     ),
     "reshape": (
         through(lambda x: tf.reshape(x, (10, 6))),

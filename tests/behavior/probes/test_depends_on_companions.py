@@ -27,11 +27,11 @@ def test_batch_statistics_and_dropout(layer: str, training: bool) -> None:
     found = suspicions(DependsOnCompanions(), predict, X, Y)
     assert len(found) == training
     for one in found:
-        word = "half of the other rows" if layer == "norm" else "asked again"
+        word = "half of the other rows" if layer == "norm" else "passed again"
         assert word in one.message
         assert one.exact
 
 
 def test_the_place_in_the_batch_counts() -> None:
     found = suspicions(DependsOnCompanions(), lambda a: a[:, 0] + np.arange(len(a)), X, X[:, 0])
-    assert "another place" in found[0].message
+    assert "another position" in found[0].message

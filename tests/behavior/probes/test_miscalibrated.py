@@ -14,7 +14,9 @@ X = RNG.normal(size=(4000, 2))
 Y = (RNG.random(4000) < 1 / (1 + np.exp(-X[:, 0]))).astype(int)
 
 
-@pytest.mark.parametrize(("times", "word"), [(4.0, "too sure"), (0.2, "too unsure"), (1.0, "")])
+@pytest.mark.parametrize(
+    ("times", "word"), [(4.0, "overconfident"), (0.2, "underconfident"), (1.0, "")]
+)
 def test_logits_that_are_scaled(times: float, word: str) -> None:
     found = outcome(Miscalibrated(), lambda a: 1 / (1 + np.exp(-times * a[:, 0])), X, Y).findings
     assert len(found) == bool(word)

@@ -44,3 +44,15 @@ def test_without_a_stated_direction_nothing_is_said() -> None:
 def test_an_unknown_column_is_refused() -> None:
     with pytest.raises(ConfigError, match="siz"):
         suspicions(NotMonotone(), bent, X, Y, monotone={"siz": "+"})
+
+
+def test_the_constraint_is_given_as_code_that_works() -> None:
+    from sklearn.ensemble import HistGradientBoostingRegressor
+
+    (found,) = suspicions(NotMonotone(), bent, X, Y, monotone={"size": "+"})
+    (code,) = found.code
+    assert "monotonic_cst={'size': 1} in HistGradientBoosting" in code.replace("`", "")
+    assert "monotone_constraints=[1, 0]" in code
+    rows = X.assign(kind=(X.kind == "b").astype(int))
+    model = HistGradientBoostingRegressor(monotonic_cst={"size": 1}).fit(rows, bent(X))
+    assert not suspicions(NotMonotone(), model.predict, rows, bent(X), monotone={"size": "+"})

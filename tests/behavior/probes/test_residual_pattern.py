@@ -23,8 +23,21 @@ def test_a_missed_interaction_is_named() -> None:
     y = X[:, 2] + X[:, 0] * X[:, 4] + NOISE
     (finding,) = outcome(ResidualPattern(), lambda a: a[:, 2], X, y).findings
     assert set(finding.layers) == {"input:x0", "input:x4"}
-    assert "act together" in finding.message
+    assert "interaction" in finding.message
 
 
 def test_noise_is_left_alone() -> None:
     assert outcome(ResidualPattern(), lambda a: a[:, 1], X, X[:, 1] + NOISE).findings == ()
+
+
+def test_a_pattern_in_tiny_residuals_of_a_model_that_is_right_is_left_alone() -> None:
+    y = (X[:, 0] > 0).astype(int)
+
+    def right(a: np.ndarray) -> np.ndarray:
+        """Right everywhere, and surer the farther a row is from the border."""
+        one = np.where(a[:, 0] > 0, 0.99, 0.01) + 0.009 * np.tanh(a[:, 0])
+        return np.stack([1 - one, one], axis=1)
+
+    assert outcome(ResidualPattern(), right, X, y).findings == ()
+    far = X[:, 0] + 1e-3 * X[:, 1] ** 2
+    assert outcome(ResidualPattern(), lambda a: a[:, 0], X, far).findings == ()

@@ -15,7 +15,7 @@ def test_parts_that_share_samples_are_named_by_index() -> None:
     found = finding(CODE, train, Given(x, y, "evaluation", places=range(290, 400)))
     assert found.severity == "error"
     assert found.evidence["indices"] == [float(n) for n in range(290, 300)]
-    assert "10 of 110 samples" in found.message
+    assert "10 of 110 evaluation samples" in found.message
 
 
 def test_copied_rows_are_named_in_both_sets() -> None:
@@ -109,4 +109,4 @@ def test_rows_repeated_before_the_split_are_copies() -> None:
     )
     found = finding(CODE, train, other)
     assert found.severity == "warning"
-    assert "equal rows of training" in found.message
+    assert "equal training rows" in found.message

@@ -30,7 +30,9 @@ def test_a_layer_that_is_never_called_is_named() -> None:
 
 def test_the_table_of_layers_has_shapes_parameters_and_multiplications() -> None:
     made = result("PRE501", network(), table(), LOSS)
-    first, relu, last = made.layers
+    given, first, relu, last, loss = made.layers
+    assert (given.part, given.kind, given.output) == ("input", "float32", (16, 6))
+    assert (loss.part, loss.kind) == ("loss", "cross_entropy")
     assert (first.name, first.kind, first.output, first.parameters) == (
         "0",
         "Linear",

@@ -27,6 +27,24 @@ def test_a_difference_of_large_numbers_is_found() -> None:
     assert found.layers
 
 
+class Spread(nn.Module):
+    """Computes a variance as the difference of two large numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.head = nn.Linear(6, 16), nn.Linear(1, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        large = self.first(x) + 3000.0
+        return self.head((large**2).mean(1, keepdim=True) - large.mean(1, keepdim=True) ** 2)
+
+
+def test_outputs_that_are_rounded_away_are_found() -> None:
+    found = finding("PRE110", Spread(), table(), LOSS)
+    assert found.severity == "warning"
+    assert "outputs" in found.message
+
+
 def test_an_ordinary_network_is_no_fault() -> None:
     assert passes("PRE110", network(), table(), LOSS)
 

@@ -63,7 +63,7 @@ def test_a_running_mean_outside_of_the_state_dict_is_named(kind: str) -> None:
     found = finding("PRE202", Centered(kind), table(), LOSS)
     assert found.severity == "warning"
     assert found.layers == ("mean",)
-    assert "Centered.state_dict() does not hold mean" in found.message
+    assert "Centered.state_dict() does not contain mean" in found.message
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,25 @@ def test_a_loss_of_the_prediction_with_a_constant_is_found() -> None:
     assert finding("PRE107", model, table(), step=step).severity == "error"
 
 
+def test_targets_that_are_made_of_the_predictions_are_found() -> None:
+    model = network()
+
+    def likeliest(scores: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return functional.cross_entropy(scores, scores.argmax(1))
+
+    def half(scores: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return functional.mse_loss(scores, (scores / 2).detach())
+
+    for loss in (likeliest, half):
+        found = finding("PRE107", model, table(), loss)
+        assert "made of the predictions" in found.message
+
+
+def test_a_line_without_noise_is_no_fault() -> None:
+    x = torch.linspace(-1, 1, 16)[:, None]
+    assert passes("PRE107", nn.Linear(1, 1), [(x, 3 * x + 2)], nn.MSELoss())
+
+
 def test_a_loss_of_the_targets_is_no_fault() -> None:
     assert passes("PRE107", network(), table(), nn.CrossEntropyLoss())
 

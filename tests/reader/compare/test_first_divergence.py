@@ -143,3 +143,38 @@ def test_what_is_zero_but_for_rounding_is_hardly_apart() -> None:
     assert found is not None
     assert found.relative == pytest.approx(2 / 3)
     assert found.apart == pytest.approx(5e-10)
+
+
+def measured(first: Table, second: Table, perturbed: Table) -> FirstDivergence | None:
+    found = first_of(Pair(first, second, Tolerance(), None, perturbed))
+    return found[1] if found is not None else None
+
+
+def test_numbers_may_differ_by_four_times_what_rounding_makes_of_them() -> None:
+    first, perturbed = table([[1.0, 1.0]] * 3), table([[1.01, 1.01]] * 3)
+    assert measured(first, table([[1.03, 0.97]] * 3), perturbed) is None
+    found = measured(first, table([[1.03, 1.0], [1.0, 1.0], [1.0, 1.1]]), perturbed)
+    assert where(found) == (2, "b")
+
+
+def test_rounding_that_grows_allows_more_from_then_on_and_the_first_moments_share_theirs() -> None:
+    first = table([[1.0, 1.0]] * 12)
+    perturbed = table([[1.0, 1.0]] * 10 + [[1.1, 1.1], [1.0, 1.0]])
+    assert measured(first, table([[1.0, 1.0]] * 11 + [[1.3, 1.0]]), perturbed) is None
+    assert where(measured(first, table([[1.0, 1.0], [1.3, 1.0]] * 6), perturbed)) == (1, "a")
+    perturbed = table([[1.0, 1.0]] * 6 + [[1.1, 1.1]] + [[1.0, 1.0]] * 5)
+    assert measured(first, table([[1.3, 1.0]] * 12), perturbed) is None
+
+
+def test_a_value_that_hardly_changes_by_chance_may_differ_as_most_do() -> None:
+    names = ("a", "b", "c")
+    first, perturbed = table([[1.0] * 3] * 2, names), table([[1.0, 1.01, 1.01]] * 2, names)
+    assert measured(first, table([[1.03, 1.0, 1.0]] * 2, names), perturbed) is None
+    unstable = table([[1.0, 1.0, 2.0]] * 2, names)
+    assert where(measured(first, table([[1.03, 1.0, 2.5]] * 2, names), unstable)) == (0, "a")
+
+
+def test_where_the_perturbed_run_has_no_value_the_given_tolerance_counts() -> None:
+    first, second = table([[1.0, 1.0]] * 2), table([[1.0, 1.2]] * 2)
+    assert where(measured(first, second, table([[1.0, None]] * 2))) == (0, "b")
+    assert measured(first, first, table([[None, None]] * 2)) is None

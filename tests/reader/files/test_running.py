@@ -61,7 +61,7 @@ def test_a_script_goes_on_when_its_launcher_was_killed(tmp_path: Path) -> None:
     assert next(following).key.step == 0
     log.append(steps(1))
     assert next(following).key.step == 1
-    with pytest.raises(sending.RunBusyError, match="is still written by its job"):
+    with pytest.raises(sending.RunBusyError, match="still writes to"):
         sending.send(run.path, (tmp_path / "store").as_uri())
     with pytest.raises(RunExistsError, match="it is still running"):
         next_attempt(run.path)

@@ -189,5 +189,5 @@ def test_a_run_with_a_key_that_no_one_can_ask_for_is_left_out_of_the_list(
     assert "warning: " in printed.stderr
     assert "odd is left out" in printed.stderr
     s3_server.put(f"{s3_url}/../key", b"")
-    with pytest.raises(OddKeyError, match=r"'team/runs/../' lies there"):
+    with pytest.raises(OddKeyError, match=r"the key 'team/runs/../' has a part"):
         find_runs.list_runs(s3_url)

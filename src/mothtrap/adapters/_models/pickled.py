@@ -19,14 +19,14 @@ def accepts(model: Any) -> bool:  # noqa: ARG001  # what is read is a model of a
 
 def wrap(model: Any) -> WrappedModel:
     """Refuse; see `accepts`."""
-    raise ConfigError(f"a {type(model).__qualname__} is no model")
+    raise ConfigError(f"a {type(model).__qualname__} is not a model")
 
 
 def load(path: Path) -> Any:
     """Refuse to run code; see `load_trusted`."""
     raise ConfigError(
-        f"{path} is a pickle, and reading it runs the code in it; if you trust the file, add "
-        "--trust-pickle, else name a function that returns predictions: package.module:predict"
+        f"{path} is a pickle file, and loading it runs the code in it; add --trust-pickle if you "
+        "trust the file, or give a function that returns predictions: package.module:predict"
     )
 
 

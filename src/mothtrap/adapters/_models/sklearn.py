@@ -39,11 +39,11 @@ def load(path: Path) -> Any:
     try:
         import skops.io
     except ImportError as err:
-        raise MissingExtraError("a file of skops", "skops", "probe") from err
+        raise MissingExtraError("a skops file", "skops", "probe") from err
     if unknown := skops.io.get_untrusted_types(file=path):
         raise ConfigError(
-            f"{path} holds types that skops does not trust: {', '.join(unknown)}; "
-            "name a function instead: package.module:predict"
+            f"{path} contains types that skops does not trust: {', '.join(unknown)}; "
+            "give a function instead: package.module:predict"
         )
     return skops.io.load(path)
 

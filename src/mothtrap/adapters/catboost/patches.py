@@ -79,7 +79,7 @@ class CatBoostHandle(BoostingHandle):
         if self.targets and not any(t is model or t is train for t in self.targets):
             return None
         if str(params.get("task_type", "CPU")).upper() == "GPU":
-            self.job.blind("trainings on a GPU", "CatBoost calls no callbacks there")
+            self.job.blind("training on a GPU", "CatBoost calls no callbacks there")
             return None
         return AfterRound(
             self, CatModel(model, params, train, evals or ()), params.get("callbacks")

@@ -114,7 +114,7 @@ class Again:
         before = self.stretch.losses.get(call, math.nan)
         if math.isfinite(before) and now != before:
             raise NotTheSame(
-                f"{self.calls - call} steps before, the loss was {before:.9g}, and "
+                f"{self.calls - call} steps earlier, the loss was {before:.9g}, but "
                 f"{now:.9g} when repeated"
             )
 

@@ -154,8 +154,8 @@ class JaxHandle(BaseHandle):
         self._tells_nothing_to_train = False
         place = f" at {call.location}" if call.location else ""
         self.job.never_stepped(
-            f"the gradient of {call.function}{place} is taken of no parameter: the tree that it is "
-            "given has no array, so check what chooses the parameters (`wrt`, a partition)"
+            f"the gradient of {call.function}{place} is taken with respect to no parameter: the "
+            "tree has no array; check how the parameters are selected (`wrt`, a partition)"
         )
 
     def _eager(self, call: Differentiated) -> None:
@@ -221,7 +221,7 @@ class JaxHandle(BaseHandle):
             self._unseen[layout.function] = "a call makes several steps in a loop"
             return False
         if not all_here(inputs):  # processes would have to run it at the same steps
-            self._no_shadow(jitted, "arrays are spread over processes")
+            self._no_shadow(jitted, "arrays are sharded across processes")
             return False
         return (pace.is_due() or self._guard.bounds) and not pace.is_off and internals.is_tried()
 

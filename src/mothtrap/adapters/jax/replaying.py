@@ -33,7 +33,7 @@ from mothtrap.tracing.playback import Playback, quiet_job, with_rows
 from mothtrap.tracing.snapshot_taking import digest
 
 ONLY_COMPILED = (
-    "replayed operation by operation, the step is finite: only the compiled program makes NaN"
+    "replayed operation by operation, the step is finite: only the compiled program gives NaN"
 )
 
 

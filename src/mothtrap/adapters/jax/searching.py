@@ -85,7 +85,7 @@ def located(
     if not _are_finite(layout, inputs):
         inputs, targets = before(), layout.updated or layout.gradients
         if not _are_finite(layout, inputs):
-            raise UnknownOrigin("the weights were not finite before the steps that are held")
+            raise UnknownOrigin("the weights were not finite before the oldest kept step")
     found = origin.first_bad_operation(jitted, *inputs, step=step, targets=targets)
     if found is not None:
         facts.append(found)
@@ -101,16 +101,16 @@ def _inputs(call: Call, again: Again | None) -> Any:
     if again is not None:
         if jitted.raw.trace(*inputs[0], **inputs[1]).jaxpr.effects:
             raise UnknownOrigin(
-                "the steps before would have to be repeated, and call back into Python"
+                "the earlier steps would have to be repeated, but they call back into Python"
             )
         try:
             inputs = again.inputs(call.layout)
         except NotTheSame as other:
-            raise UnknownOrigin(f"the steps before it are not the same again: {other}") from None
+            raise UnknownOrigin(f"the earlier steps cannot be repeated exactly: {other}") from None
     elif is_given_away(inputs):
-        raise UnknownOrigin("the step gave its inputs away (donated), and none were kept")
+        raise UnknownOrigin("the step donated its inputs, and no copies were kept")
     if not all_here(inputs):
-        raise UnknownOrigin("arrays are spread over processes")
+        raise UnknownOrigin("arrays are sharded across processes")
     return inputs
 
 

@@ -58,7 +58,7 @@ class JaxSnapshotTaker(SnapshotsOfSteps):
             kept.append(_kept(call.layout, stretch, place, step if place == calls else None, value))
         note = ""
         if call.layout.repeats:
-            note = f"one call of {call.layout.function} makes several steps: it is replayed whole"
+            note = f"one call of {call.layout.function} makes several steps, which are all replayed"
         steps = [KeptStep(recorded=each, arrays={}) for each in kept[:-1]]
         return SnapshotDraft(
             order=order,
@@ -81,11 +81,11 @@ def _way_to(call: Call, previous: Call | None, step: int) -> Again | str:
     if jitted.is_mapped:
         return "the step is mapped over devices by pmap"
     if not all_here(call.inputs):
-        return "arrays are spread over processes"
+        return "arrays are sharded across processes"
     if call.again is not None:
         return call.again
     if is_given_away(call.inputs):
-        return "the step gave its inputs away (donated), and none were kept"
+        return "the step donated its inputs, and no copies were kept"
     leaves, tree = jax.tree_util.tree_flatten(call.inputs)
     if previous is not None and previous.jitted is jitted and not is_given_away(previous.inputs):
         before, of_previous = jax.tree_util.tree_flatten(previous.inputs)

@@ -42,8 +42,8 @@ def _handle(job: Job, targets: Sequence[object]) -> Handle:
 
         return KerasOnTorchHandle(job)
     if backend != "tensorflow":
-        why = "; give `mothtrap.watch` no model there" if backend in ("jax", "torch") else ""
-        return UnseenHandle(job, f"Keras runs on {backend}, where no model is watched alone{why}")
+        why = "; call `mothtrap.watch` without a model" if backend in ("jax", "torch") else ""
+        return UnseenHandle(job, f"mothtrap cannot watch one model of Keras on {backend}{why}")
     from mothtrap.adapters.keras.handle import KerasHandle  # imports TensorFlow
 
     return KerasHandle(job, targets)

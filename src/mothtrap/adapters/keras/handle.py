@@ -147,7 +147,7 @@ class KerasHandle(Fitting):
             replacements.replace(trainer, name, self._around_prediction)
         if not (names.is_tried() and tensorflow_names.is_tried()):
             versions = f"Keras {keras.version()} and TensorFlow {tf.__version__}"
-            self.job.blind(versions, "mothtrap was not tried with them; some of it may be missing")
+            self.job.blind(versions, "mothtrap was not tested with them; some data may be missing")
         for model in self.targets:
             if isinstance(model, keras.Model):
                 self._made_train_function(model)  # where `fit` has begun already

@@ -24,8 +24,8 @@ ASKED: Final = Gate()
 LARGE_BYTES: Final = 1 << 28
 """Bytes of variables that are not held before each step."""
 LARGE: Final = (
-    f"the variables take more than {LARGE_BYTES >> 20} MB, which are not held in a `train_step` "
-    "of your own, or in a program of XLA's"
+    f"the variables take more than {LARGE_BYTES >> 20} MB, too much to keep in a custom "
+    "`train_step` or in a program compiled by XLA"
 )
 
 

@@ -68,7 +68,7 @@ class LoopReplay(KerasHandle):
         resources = self._steps.loops.resources(function)
         state, arrays = self._loaded.snapshot.state, self._loaded.state
         for name in restore_loop(resources, state, arrays):
-            self._outcome.note(f"{name} was not there to be restored")
+            self._outcome.note(f"{name} did not exist, so it was not restored")
 
     def _result(self, looks: Sequence[Look], error: BaseException | None = None) -> ReplayResult:
         """Compare a step with the run."""
@@ -122,7 +122,7 @@ class LoopReplay(KerasHandle):
             else:
                 names_R = in_variables(_variables(), batch, result.rows)
         except Exception as err:  # a pipeline of the user's may do anything
-            self._outcome.note(f"where the rows come from was not found out: {err}")
+            self._outcome.note(f"the origin of the rows is unknown: {err}")
             return result
         known = [(row, name) for row, name in zip(result.rows, names_R, strict=False) if name]
         told = tuple(f"row {row} is {name}" for row, name in known)
@@ -251,7 +251,7 @@ class EagerReplay(LoopReplay):
         if not rows or count < 2:
             return found
         word = "row" if len(rows) == 1 else "rows"
-        told = f"{word} {', '.join(map(str, rows))} of {count} made it not finite"
+        told = f"{word} {', '.join(map(str, rows))} of {count} made it non-finite"
         found = msgspec.structs.replace(
             found, rows=rows, batch_rows=count, told=(*found.told, told)
         )
@@ -299,8 +299,8 @@ class CountReplay(EagerReplay):
         is_due = self._watch is None and not self._is_over
         if is_due and self.job.now.step == int(self._name):
             self._outcome.note(
-                "the batch is not in the snapshot: the script itself made that of the step with "
-                "the same number"
+                "the batch is not in the snapshot: the script made the batch of the step with the "
+                "same number"
             )
             self._playback.play(self._begin)
 

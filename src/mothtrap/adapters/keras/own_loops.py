@@ -21,7 +21,7 @@ from mothtrap.core.adapters import Job
 from mothtrap.core.working_folder import shown
 
 LARGE: Final = (
-    f"the variables take more than {LARGE_BYTES >> 20} MB, which are not held in a custom loop"
+    f"the variables take more than {LARGE_BYTES >> 20} MB, too much to keep in a custom loop"
 )
 
 

@@ -39,8 +39,8 @@ from mothtrap.tracing.comparison import compared, raised_at
 from mothtrap.tracing.playback import Playback, with_rows
 
 ONLY_COMPILED = (
-    "done eagerly, operation by operation, the step is finite: only the compiled program makes "
-    "what is not"
+    "executed eagerly, operation by operation, the step is finite: only the compiled program gives "
+    "non-finite values"
 )
 
 
@@ -94,7 +94,7 @@ class ReplayingHandle(KerasHandle):
         if self._first is not None:
             self._first.put_back()
         for path in restore(model, self._loaded.snapshot.state, self._loaded.state):
-            self._outcome.note(f"{path} was not there to be restored")
+            self._outcome.note(f"{path} did not exist, so it was not restored")
 
     # The step as the run made it
 
@@ -193,7 +193,7 @@ class ReplayingHandle(KerasHandle):
         try:
             names_R = samples_of(self._data, self._batch, result.rows)
         except Exception as err:  # a pipeline of the user's may do anything
-            self._outcome.note(f"where the rows come from was not found out: {err}")
+            self._outcome.note(f"the origin of the rows is unknown: {err}")
             return result
         known = [(row, name) for row, name in zip(result.rows, names_R, strict=True) if name]
         told = tuple(f"row {row} is {name}" for row, name in known)
@@ -211,7 +211,7 @@ class ReplayingHandle(KerasHandle):
         dropouts = [layer for layer in names.leaves(model) if layers.is_dropout(layer)]
         for layer in dropouts if model.jit_compile else ():
             layer.rate = 0.0
-            self._outcome.note("dropouts are left out eagerly: XLA draws other numbers for them")
+            self._outcome.note("dropout is left out eagerly: XLA draws other random numbers")
         return bool(dropouts) and bool(model.jit_compile)
 
     def _holder(self, model: Any) -> str:
@@ -244,7 +244,7 @@ def tested(
     if bad is None or not bad.tensors:
         return msgspec.structs.replace(result, untested=as_test.NO_OPERATION)
     place = f" ({bad.place.location})" if bad.place.location else ""
-    title = f"Step {step}: {bad.told}{place} makes what is not finite."
+    title = f"Step {step}: {bad.told}{place} gives non-finite values."
     try:
         note(as_test.write(path, bad.operation, bad.tensors, bad.attrs, title))
     except as_test.NotWrittenError as err:
@@ -262,7 +262,7 @@ def named(result: ReplayResult, bad: Bad | None, holder: str) -> ReplayResult:
     """
     told: list[str] = []
     if holder:
-        told.append(f"{holder} held what is not finite when the step began")
+        told.append(f"{holder} was not finite when the step began")
     if bad is None or (holder and bad.given):
         return msgspec.structs.replace(result, told=tuple(told), holder=holder)
     if bad.inputs:

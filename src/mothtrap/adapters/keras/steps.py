@@ -44,7 +44,7 @@ UNSEEN: Final = Reports(
 )
 """Reports that a program hidden from mothtrap cannot give."""
 
-NO_KEEPER: Final = "the program of this step was made before it was watched"
+NO_KEEPER: Final = "the program of this step was traced before mothtrap observed it"
 
 
 NO_GRADIENTS: Final = "no gradients that an optimizer applies were observed"
@@ -64,7 +64,7 @@ class Before:
     returned: Any = None
     metrics: dict[str, Any] = field(default_factory=dict)
     held: Held | HeldLoop | None = None
-    why_no_state: str = "the loop is the script's own, and what its steps change is not known"
+    why_no_state: str = "the loop is custom, and it is unknown what its steps change"
     totals: tuple[float, float] | None = None
     location: str | None = None
     made: dict[int, int] = field(default_factory=dict)
@@ -421,7 +421,7 @@ class Steps:
         elif hidden and not self._looked_into:
             why = hidden[-1].why
             job.blind("gradients and activations", why)
-            job.cannot(f"gradients and layers are not seen: {why}", UNSEEN)
+            job.cannot(f"gradients and layers are not observed: {why}", UNSEEN)
 
     def _take_metrics(self, before: Before) -> None:
         """Take the metrics of training as Keras has them: means since the epoch began."""

@@ -116,7 +116,7 @@ class KerasSnapshotTaker(SnapshotsOfSteps):
         elif made.step is None:
             batch, program = self._batches.latest(), self._batches.program()
         if batch is None and not isinstance(held, HeldLoop):
-            return f"batch not seen: {self._batches.why}"
+            return f"batch not observed: {self._batches.why}"
         stateful = stateful_randomness(program) if program is not None else ()
         note = ""
         if stateful:

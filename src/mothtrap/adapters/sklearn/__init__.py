@@ -1,7 +1,8 @@
 """scikit-learn's iterative estimators: networks step by step, linear models fit by fit.
 
-Classes of the library are patched, never objects of the user's: estimators pickle and clone
-unchanged. Models that are fitted at once are not observed.
+Classes of the library are patched. From scikit-learn 1.9 on, logistic regression, searches, and
+pipelines are observed by a callback that is there while they are fitted. Estimators pickle and
+clone unchanged. Other models that are fitted at once are not observed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sklearn.linear_model import SGDClassifier, SGDRegressor
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
+from mothtrap.adapters.sklearn.callbacks import WATCHED
 from mothtrap.adapters.sklearn.patches import OF_EVALUATIONS, OF_FITS, SklearnHandle
 from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
@@ -38,6 +40,6 @@ ADAPTER: Final = AdapterSpec(
         facts=frozenset({*OF_FITS, *OF_EVALUATIONS}),
         modes=frozenset({Mode.TRAIN, Mode.EVAL}),
     ),
-    watched=(MLPClassifier, MLPRegressor, SGDClassifier, SGDRegressor),
+    watched=(MLPClassifier, MLPRegressor, SGDClassifier, SGDRegressor, *WATCHED),
     tables=_tables,
 )

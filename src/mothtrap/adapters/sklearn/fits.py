@@ -6,6 +6,7 @@ Shape suffixes: R = rows, F = features, K = classes.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -112,21 +113,35 @@ def data_taken(
     )
 
 
-def columns_seen(fit: Fit, x: Any, y: Any, *, step: int, classes: bool) -> ColumnsSeen | None:
+def names(estimator: Any, x: Any) -> list[str]:
+    """Return the names of the columns of a table; without a frame they are x0, x1, ..."""
+    found = getattr(x, "columns", getattr(estimator, "feature_names_in_", range(0)))
+    return [str(name) for name in found] or [f"x{number}" for number in range(x.shape[1])]
+
+
+def columns_seen(
+    fit: Fit, x: Any, y: Any, *, step: int, classes: bool, names: Sequence[str]
+) -> ColumnsSeen | None:
     """Return what the columns of a table say of its labels; None where they cannot be read."""
     sample = sample_of(x)
     label_R = _numbers(y)
     if sample is None or label_R is None or len(label_R) <= sample.rows_R[-1]:
         return None
-    count = sample.kept_RC.shape[1]
-    names = [str(name) for name in getattr(x, "columns", ())] or [f"x{n}" for n in range(count)]
     return columns.seen(
         sample, names, label_R, step=step, fit=fit.label, categorical=(), classes=classes
     )
 
 
 def fitted(
-    fit: Fit, estimator: Any, call: str, x: Any, y: Any, output: Floats | None, **more: Any
+    fit: Fit,
+    estimator: Any,
+    call: str,
+    x: Any,
+    y: Any,
+    output: Floats | None,
+    *,
+    step: int,
+    losses: Sequence[float] = (),
 ) -> EstimatorFitted:
     """Return what came of a fit.
 
@@ -137,8 +152,10 @@ def fitted(
         x: rows that it was given.
         y: labels.
         output: scores of some of the rows, by class where it is a classifier; None = unknown.
-        more: fields that are known elsewhere.
+        step: in progress.
+        losses: of the passes, where the estimator has no `loss_curve_`.
     """
+    more: dict[str, Any] = {}
     rows, features = x.shape[:2]
     classes = getattr(estimator, "classes_", None)
     if classes is not None and np.asarray(y).ndim == 1:
@@ -153,12 +170,12 @@ def fitted(
         more["label_std"] = float(np.asarray(y, np.float64).std())
         if output is not None and np.isfinite(output).all():
             more["predicted_std"] = float(output.std(axis=0).max())
-    curve = [float(loss) for loss in getattr(estimator, "loss_curve_", ())][-CURVE:]
+    curve = [float(loss) for loss in getattr(estimator, "loss_curve_", losses)][-CURVE:]
     most = int(getattr(estimator, "max_iter", 0) or 0)
-    passes = int(getattr(estimator, "n_iter_", 0) or 0)
+    passes = int(np.max(getattr(estimator, "n_iter_", 0)))
     unbounded = getattr(estimator, "tol", 0.0) is None  # so many passes are what was asked for
     return EstimatorFitted(
-        step=more.pop("step"),
+        step=step,
         fit=fit.label,
         estimator=type(estimator).__name__,
         call=call,

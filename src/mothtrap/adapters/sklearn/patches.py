@@ -13,6 +13,7 @@ from sklearn.neural_network import _multilayer_perceptron as network
 from sklearn.neural_network._stochastic_optimizers import AdamOptimizer, BaseOptimizer
 
 from mothtrap.adapters.sklearn import fits
+from mothtrap.adapters.sklearn.callbacks import CallbackSupportMixin, FitCallback
 from mothtrap.adapters.sklearn.fits import Fit
 from mothtrap.core.adapters import Job, Losses
 from mothtrap.core.facts.estimators import EstimatorFitted
@@ -34,10 +35,14 @@ _EXACT: Final = {"identity", "logistic", "tanh", "relu"}
 
 
 class _Here(threading.local):
-    """The fit in progress of a thread, with its estimator."""
+    """The fit in progress of a thread, with its estimator.
+
+    `depth` counts the fits around it that callbacks observe.
+    """
 
     fit: Fit | None = None
     estimator: Any = None
+    depth: int = 0
 
 
 class SklearnHandle(BaseHandle):
@@ -45,23 +50,47 @@ class SklearnHandle(BaseHandle):
 
     Args:
         job: takes what is seen.
-        targets: estimators whose fits are watched; none = all of the process.
+        targets: estimators whose fits are watched, with the fits within them; none = all of the
+            process.
+
+    Attributes:
+        closed: steps so far.
     """
 
     def __init__(self, job: Job, targets: Sequence[object] = ()) -> None:
         self._here = _Here()
         self._partial: weakref.WeakKeyDictionary[Any, Fit] = weakref.WeakKeyDictionary()
         self._made = 0
+        self.closed = 0
         super().__init__(job, targets)
 
     def install(self, replacements: Replacements) -> None:
-        """Replace what fits networks and linear models."""
+        """Replace what fits networks and linear models, and use callbacks where they exist."""
         replacements.replace(NETWORK, "_fit", self._around_fit)
         replacements.replace(NETWORK, "_backprop", self._around_backprop)
         replacements.replace(NETWORK, "_update_no_improvement_count", self._around_validation)
         replacements.replace(BaseOptimizer, "update_params", self._around_update)
         for kind in LINEAR:
             replacements.replace(kind, "_partial_fit", self._around_linear_fit)
+        if CallbackSupportMixin is not None:
+            callback = FitCallback(self)
+            replacements.replace(
+                CallbackSupportMixin, "_init_callback_context", callback.around_init
+            )
+
+    def watches(self, target: object) -> bool:
+        """Return whether an estimator is watched, or fitted within one that is."""
+        return super().watches(target) or self._here.depth > 0
+
+    def enter(self) -> bool:
+        """Begin a fit that may have fits within; return whether it is part of no other fit."""
+        here = self._here
+        here.depth += 1
+        return here.depth == 1 and here.fit is None
+
+    def leave(self) -> None:
+        """End a fit that `enter` began."""
+        self._here.depth -= 1
 
     def _around_fit(self, original: Function) -> Function:
         def _fit(estimator: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
@@ -92,7 +121,7 @@ class SklearnHandle(BaseHandle):
         if not self.watches(estimator):
             return original(estimator, x, y, *args, **kwargs)
         here, outer = self._here, (self._here.fit, self._here.estimator)
-        here.fit = self.job.contain(self._begin, estimator, call)
+        here.fit = self.job.contain(self.begin, estimator, call)
         here.estimator = estimator
         try:
             return original(estimator, x, y, *args, **kwargs)
@@ -104,7 +133,8 @@ class SklearnHandle(BaseHandle):
             if fit is not None:
                 self.job.contain(self._ended, fit, estimator, call, x, y)
 
-    def _begin(self, estimator: Any, call: str) -> Fit:
+    def begin(self, estimator: Any, call: str) -> Fit:
+        """Return the fit that begins, or the one that a partial fit continues."""
         fit = self._partial.get(estimator) if call == "partial_fit" else None
         if fit is None:
             self._made += 1
@@ -123,23 +153,55 @@ class SklearnHandle(BaseHandle):
             return  # it failed before it had any
         if not is_network:
             self._look(fit, estimator, x, weight)
-            intercept = np.atleast_1d(estimator.intercept_)
-            self._take("weight", fit, ["coef_", "intercept_"], [weight, intercept])
-            self._close(fit)
+            self.take_linear(fit, estimator)
+            self.close(fit)
         elif not fit.steps:  # by lbfgs, in one go
             self._look(fit, estimator, x, weight)
             fit.loss = float(getattr(estimator, "loss_", np.nan))
-            self._close(fit)
+            self.close(fit)
         if fit.calls & (fit.calls - 1):
             return
-        step = self.job.now.step
-        classes = getattr(estimator, "classes_", None) is not None
         if fit.calls == 1:
-            seen = fits.columns_seen(fit, x, y, step=step, classes=classes)
-            if seen is not None:
-                self.job.fact(seen)
+            self._report_columns(fit, estimator, x, y)
         output = self._output(estimator, x, is_network)
+        step = self.job.now.step
         self.job.fact(fits.fitted(fit, estimator, call, x, y, output, step=step))
+
+    def _report_columns(self, fit: Fit, estimator: Any, x: Any, y: Any) -> None:
+        classes = getattr(estimator, "classes_", None) is not None
+        seen = fits.columns_seen(
+            fit, x, y, step=self.job.now.step, classes=classes, names=fits.names(estimator, x)
+        )
+        if seen is not None:
+            self.job.fact(seen)
+
+    def report_fit(
+        self, fit: Fit, estimator: Any, x: Any, y: Any, *, columns: bool, losses: Sequence[float]
+    ) -> None:
+        """Report a fit that callbacks observed.
+
+        Args:
+            fit: that has ended.
+            estimator: logistic regression, a pipeline, or a search.
+            x: table of rows.
+            y: labels.
+            columns: report its columns.
+            losses: of the iterations.
+        """
+        if columns:
+            self._report_columns(fit, estimator, x, y)
+        linear = hasattr(estimator, "coef_")
+        output = self._output(estimator, x, False) if linear else None
+        step = self.job.now.step
+        found = fits.fitted(fit, estimator, "fit", x, y, output, step=step, losses=losses)
+        if found.exhausted:  # else the scale of the columns did no harm
+            self._look(fit, estimator, x, estimator.coef_)
+        self.job.fact(found)
+
+    def report_score(self, name: str, score: float) -> None:
+        """Report the score of an evaluation, of which more is better."""
+        self.job.stood_ready(OF_EVALUATIONS)
+        self.job.evaluation(name, {"score": score}, higher_is_better=frozenset({"score"}))
 
     def _output(self, estimator: Any, x: Any, is_network: bool) -> Any:
         """Scores of some rows, worked out from the weights: nothing of the user's is called."""
@@ -195,15 +257,22 @@ class SklearnHandle(BaseHandle):
         adam = isinstance(optimizer, AdamOptimizer)  # whose rate of a step is corrected for bias
         rate = optimizer.learning_rate_init if adam else optimizer.learning_rate
         self.job.scalar("lr", fit.label, float(rate))
-        self._close(fit)
+        self.close(fit)
 
-    def _close(self, fit: Fit) -> None:
+    def close(self, fit: Fit) -> None:
+        """Close a step of a fit."""
         losses = []
         if fit.loss is not None:
             losses.append(Losses(series=fit.label, value=fit.loss, location=fit.location or None))
         fit.steps += 1
+        self.closed += 1
         self.job.stood_ready(OF_FITS)
         self.job.step(losses)
+
+    def take_linear(self, fit: Fit, estimator: Any) -> None:
+        """Take the weights of a linear model."""
+        intercept = np.atleast_1d(estimator.intercept_)
+        self._take("weight", fit, ["coef_", "intercept_"], [estimator.coef_, intercept])
 
     def _take(self, kind: str, fit: Fit, names: Sequence[str], arrays: Sequence[Any]) -> None:
         if kind not in fit.ids:
@@ -248,16 +317,11 @@ class SklearnHandle(BaseHandle):
             result = original(estimator, early_stopping, *args, **kwargs)
             fit = self._here.fit
             if early_stopping and fit is not None and estimator.validation_scores_:
-                self.job.contain(self._validated, fit, float(estimator.validation_scores_[-1]))
+                score = float(estimator.validation_scores_[-1])
+                self.job.contain(self.report_score, f"validation of {fit.label}", score)
             return result
 
         return _update
-
-    def _validated(self, fit: Fit, score: float) -> None:
-        self.job.stood_ready(OF_EVALUATIONS)
-        self.job.evaluation(
-            f"validation of {fit.label}", {"score": score}, higher_is_better=frozenset({"score"})
-        )
 
 
 def _activated(values: Any, name: str) -> Any:

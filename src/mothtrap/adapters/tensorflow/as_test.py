@@ -23,7 +23,7 @@ TIMEOUT_S: Final = 120.0
 NO_OPERATION: Final = "no operation was found to be at fault"
 _SOURCE: Final = '''"""{title}
 
-Written by `mothtrap replay --as-test`. In it {kind} gets what it got in that step, from the
+Written by `mothtrap replay --as-test`. In it {kind} gets its inputs of that step, from the
 .npz beside this file.
 """
 
@@ -64,7 +64,7 @@ def write(path: Path, kind: str, inputs: Sequence[Any], attrs: Sequence[Any], ti
     arguments = names.inputs_by_name(kind, inputs)
     function = getattr(tf.raw_ops, kind, None)
     if function is None or arguments is None:
-        raise NotWrittenError(f"{kind} cannot be called by itself")
+        raise NotWrittenError(f"{kind} cannot be called alone")
     given = dict(zip(attrs[::2], attrs[1::2], strict=False))
     known = inspect.signature(function).parameters
     settings = {name: value for name, value in given.items() if name in known}
@@ -97,12 +97,12 @@ def _must_fail(path: Path, kind: str) -> None:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired) as err:
-        raise NotWrittenError(f"the test of {kind} could not be tried out: {err}") from err
+        raise NotWrittenError(f"the test of {kind} could not be run: {err}") from err
     said = ended.stderr.strip().splitlines()
     if not ended.returncode:
-        raise NotWrittenError(f"{kind} by itself is finite")
+        raise NotWrittenError(f"{kind} alone gives finite values")
     if not said or not said[-1].startswith("AssertionError"):
-        raise NotWrittenError(f"{kind} cannot be called by itself: {' '.join(said[-1:])}")
+        raise NotWrittenError(f"{kind} cannot be called alone: {' '.join(said[-1:])}")
 
 
 def _plain(tensor: Any) -> Any:

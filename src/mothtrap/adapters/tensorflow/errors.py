@@ -83,7 +83,7 @@ MESSAGES: Final = (
         "shape",
         rf"Dimensions must be equal, but are \d+ and \d+ for '{{{{node ([^}}]*)}}}}.*?"
         rf"input shapes: {SHAPE}, {SHAPE}",
-        "tensors of shapes ({1}) and ({2}) do not go together in {0}",
+        "tensors of shapes ({1}) and ({2}) cannot be combined in {0}",
         "Bring both to shapes that fit: reshape or transpose one, or give a layer another number "
         "of units. The shapes are those that the program was traced with; ? is the batch.",
     ),
@@ -167,8 +167,8 @@ MESSAGES: Final = (
     _of(
         "graph",
         r"tf\.function only supports singleton tf\.Variables created on the first call",
-        "a `tf.function` makes a variable in each call",
-        "Make layers, optimizers and variables once, outside of the function.",
+        "a `tf.function` creates a variable in each call",
+        "Create layers, optimizers, and variables once, outside of the function.",
     ),
     _of(
         "graph",

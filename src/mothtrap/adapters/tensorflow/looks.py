@@ -464,7 +464,7 @@ class Looks(threading.local):
 def _obstacle(graph: Any) -> str:
     """Why nothing inside of a program can be seen; '' where it can."""
     if names.is_in_xla(graph):
-        return "compiled by XLA (jit_compile=True), where a look could change the results"
+        return "compiled by XLA (jit_compile=True), where observing it could change the results"
     if tf.distribute.get_strategy().num_replicas_in_sync > 1:
         return "the step runs on several replicas"
     return ""

@@ -88,7 +88,12 @@ def _trial(plan: CheckPlan, files: Any = None) -> None:
 
     if files is not None:
         lead_writes(files)
-    RestartedTrial(plan).install()
+    if plan.resume is not None:
+        from mothtrap.adapters.torch.checking.resuming import ResumeNotes
+
+        ResumeNotes(plan.resume).install()
+    else:
+        RestartedTrial(plan).install()
 
 
 def _explicit_step(

@@ -102,7 +102,7 @@ class Values:
         elif self._told_s:
             return
         else:
-            self._told_s, takes = 1e-9, "a time that cannot be told beforehand"
+            self._told_s, takes = 1e-9, "a time that cannot be predicted"
         trees = booster.num_boosted_rounds()
         self._job.say(
             f"mothtrap: SHAP values of {rows:,} rows x {columns:,} features take {takes} after "

@@ -1,4 +1,4 @@
-"""BEH604: single new rows are unlike all training rows, and the model is sure of them."""
+"""BEH604: some new rows are unlike all training rows, although the model is confident."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
 FAR = 0.999
-"""Quantile of the usual distances beyond which a row is far; with 1,000 rows, one is."""
+"""Quantile of the usual distances above which a row is far: 1 of 1,000 usual rows is."""
 LEAST_ROWS = 500
 MAX_ROWS = 10_000
-"""Usual rows that are searched for neighbors; chosen by hand: a second for 20,000 new rows."""
+"""Usual rows in which neighbors are searched; chosen by hand: a second for 20,000 new rows."""
 
 
 @dataclass(frozen=True)
 class AnomalousRows(Probe):
-    """Some new rows are unlike all training rows, although the model is sure of its answer.
+    """Some new rows are unlike all training rows, although the model is confident about them.
 
     What it detects:
-        The distance of each new row to its tenth nearest neighbor among the training rows (without
-        them: the held-out rows), all columns scaled alike. A row is far if its distance is above
-        99.9 % of those of usual rows.
+        New rows that are far from the training rows, or from the held-out rows if there are no
+        training rows. A row is far if the distance to its tenth nearest neighbor is above 99.9 %
+        of the distances of usual rows. All columns are scaled alike.
 
     Why it matters:
         Rows from another source, or with errors, get an answer like any other row.
 
     Fires:
-        There are at least 5 times as many far rows as expected, and also clearly more than the
-        99.9 % upper bound of the expected number (chance below 1e-6). For
-        classes, only rows with a confidence above that of half of the usual rows count.
+        When there are at least 5 times as many far rows as expected, and significantly more than
+        the 99.9 % upper bound of the expected number (p-value below 1e-6). For classes, only rows
+        with a confidence above that of half of the usual rows count.
 
     Stays quiet:
-        Data with heavy tails, where far rows are usual. Fewer than 500 usual rows.
+        Data with heavy tails, in which far rows are common. Fewer than 500 usual rows.
 
     What to do:
         - Look at the rows: their source, units, and missing values.
@@ -76,7 +76,7 @@ class AnomalousRows(Probe):
         far_R = (new_R > limit) & sure_R
         beyond = int((usual_R > limit).sum())
         expected = max(beyond, 1) / len(usual_R) * share_sure * len(new_R)
-        # Few usual rows are beyond the limit, so that their share is known poorly.
+        # Few usual rows are beyond the limit, so their share is uncertain.
         most = poisson_bound(beyond) / len(usual_R) * share_sure * len(new_R)
         p = poisson_above(int(far_R.sum()), most)
         if far_R.sum() < self.times * expected or p >= self.p_limit:

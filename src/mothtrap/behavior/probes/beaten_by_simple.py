@@ -18,16 +18,17 @@ class BeatenBySimple(Probe):
     """A simple model with default settings makes smaller errors.
 
     What it detects:
-        A constant prediction, a linear model, a tree of depth 5, and gradient boosting are fitted
-        to the training rows, or in five folds to the held-out rows. The best of them in one half is
-        compared with the model in the other half.
+        A simple model with a lower loss: a constant prediction, a linear model, a tree of depth 5,
+        or gradient boosting. They are fitted to the training rows, or in five folds to the
+        held-out rows. The best of them is chosen in one half of the rows, and compared with the
+        model in the other half.
 
     Why it matters:
-        The model was trained badly, or is asked in another way than it was trained.
+        The model was trained badly, or its inputs are prepared differently than in training.
 
     Fires:
-        The loss of the other model is at least 5 % lower, its error rate is not higher, and the
-        paired difference is not chance. It is an error where a constant prediction is better.
+        When the loss of the simple model is at least 5 % lower, its error rate is not higher, and
+        the paired difference is significant. Error if a constant prediction is better.
 
     Stays quiet:
         Differences below 5 % of the loss.
@@ -64,14 +65,14 @@ class BeatenBySimple(Probe):
         own, other = float(judged.loss_R[rows_R].mean()), float(others[best].loss_R[rows_R].mean())
         yield Suspicion(
             message=f"{NAMES[best]} is better: its loss is {other:.3g}, "
-            f"that of the model {own:.3g}",
+            f"the loss of the model is {own:.3g}",
             p=p,
             severity=Severity.ERROR if best == "constant" else None,
             evidence={"n": int(rows_R.sum()), "value": own, "reference": other, "model": best},
         )
 
     def _is_better(self, subject: Subject, judged: Judged, other: Judged) -> float | None:
-        """Return the p-value of another model being better; None where it is not clearly so."""
+        """Return the p-value of another model being better; None if it is not clearly better."""
         rows_R = subject.confirm_R
         gain_R = (judged.loss_R - other.loss_R)[rows_R]
         if gain_R.mean() < self.least_gain * judged.loss_R[rows_R].mean():

@@ -20,7 +20,7 @@ from mothtrap.core.thresholds import threshold
 LEVELS = 10
 """Groups of rows with a similar prediction; chosen by hand."""
 MAX_CLASSES = 10
-"""Classes that are looked at, the most frequent; chosen by hand."""
+"""Number of classes that are checked, the most frequent ones; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,19 @@ class Biased(Probe):
     """Predictions are too high or too low on average, overall or in a segment.
 
     What it detects:
-        The mean of target minus prediction, for regression. For probabilities, the share of a class
-        minus its mean probability. Both overall and for conditions on one column.
+        For regression, a mean of target minus prediction that is not 0. For probabilities, a share
+        of a class that differs from its mean probability. Both overall, and for conditions on one
+        column.
 
     Why it matters:
         Sums and averages of the predictions are wrong, and so is every threshold set on them.
 
     Fires:
-        The mean differs from 0 by more than 0.1 standard deviations of the target, and the chance
-        of that is below 1e-4.
+        When the mean differs from 0 by more than 0.1 standard deviations of the target, with a
+        p-value below 1e-4.
 
     Stays quiet:
-        Models that answer with labels only, since the most frequent label is a fair answer.
+        Models that return only labels, because the most frequent label is a fair answer.
 
     What to do:
         - Compare how training and held-out rows were sampled: class weights, oversampling, time.
@@ -62,7 +63,7 @@ class Biased(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Look for a mean residual that is not 0."""
         if subject.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         for name, target_R, prediction_R in _targets(subject):
             residual_R, spread = target_R - prediction_R, float(target_R.std())
             if not spread:
@@ -81,7 +82,7 @@ class Biased(Probe):
     def _in_segments(
         self, subject: Subject, name: str, residual_R: Floats, spread: float, prediction_R: Floats
     ) -> Iterator[Suspicion]:
-        """Look for conditions on one column under which the mean differs, the clearest first."""
+        """Find conditions on one column under which the mean differs, the clearest first."""
         left_R = _beyond_prediction(residual_R, prediction_R)
         table, taken_R = subject.table.take(subject.propose_R), np.zeros(len(left_R), bool)
         for _ in range(self.most):
@@ -161,8 +162,8 @@ class Biased(Probe):
 def _beyond_prediction(residual_R: Floats, prediction_R: Floats) -> Floats:
     """Return residuals minus their mean among rows with a similar prediction.
 
-    A model that is too sure or too unsure is biased wherever its predictions are extreme: that is
-    a fault of calibration, not of a segment.
+    An over- or underconfident model is biased wherever its predictions are extreme: that is a
+    fault of calibration, not of a segment.
     """
     left_R = residual_R.copy()
     for rows in np.array_split(np.argsort(prediction_R, kind="stable"), LEVELS):

@@ -1,4 +1,4 @@
-"""BEH109: the answer to a row depends on the rows that are asked with it."""
+"""BEH109: the answer to a row depends on the other rows of the call."""
 
 from __future__ import annotations
 
@@ -23,33 +23,34 @@ class DependsOnCompanions(Probe):
     """The answer to a row changes with the other rows of the call, or from call to call.
 
     What it detects:
-        The answers to 64 rows: together, together once more, in the reverse order, and in halves.
+        Answers to 64 rows that change if the same rows are passed again, in the reverse order, or
+        in halves.
 
     Why it matters:
-        The same customer gets another answer depending on who else is in the batch. Scores that
-        were measured on large batches do not hold for single rows.
+        The same customer gets a different answer depending on who else is in the batch. Scores
+        that were measured on large batches are not valid for single rows.
 
     Fires:
-        An answer changes by more than 1 % of the range of the outputs.
+        When an answer changes by more than 1 % of the range of the outputs.
 
     Stays quiet:
         Rounding differences between batch sizes.
 
     What to do:
-        - PyTorch: call `model.eval()` before predicting: batch normalization and dropout are in
-          training mode.
+        - PyTorch: call `model.eval()` before predicting. Otherwise batch normalization and dropout
+          run in training mode.
         - Keras: call the model with `training=False`.
-        - Compute means, scales and ranks from the training data, not from the rows of the call.
+        - Compute means, scales, and ranks from the training data, not from the rows of the call.
     """
 
     code = "BEH109"
     severity = Severity.ERROR
-    title = "answers depend on other rows"
+    title = "predictions depend on other rows"
 
     least: float = threshold(0.01, unit="share of the output's range", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Ask about the same rows in other company."""
+        """Pass the same rows again, in the reverse order, and in halves."""
         rows = some_rows(subject, ROWS)
         count = len(rows)
         if count < 4:
@@ -62,16 +63,16 @@ class DependsOnCompanions(Probe):
         for places in (odd, even):
             parts[places] = subject.ask(rows.take(places))
         for after, what in (
-            (again, "is asked again"),
-            (reverse, "comes at another place among the same rows"),
-            (parts, "is asked with half of the other rows"),
+            (again, "is passed again"),
+            (reverse, "has another position in the batch"),
+            (parts, "is passed with half of the other rows"),
         ):
             moved_R = self._moved(subject, before, after)
             if moved_R.any():
                 largest = float(np.nanmax(np.abs(after - before)))
                 yield Suspicion(
-                    message=f"{int(moved_R.sum())} of {count} answers change when the row {what}, "
-                    f"by up to {largest:.3g}",
+                    message=f"{int(moved_R.sum())} of {count} predictions change when the row "
+                    f"{what}, by up to {largest:.3g}",
                     exact=True,
                     evidence={"n": count, "value": largest, "reference": self.least},
                 )

@@ -1,4 +1,4 @@
-"""BEH601: new rows are distributed in another way than those the model was trained on."""
+"""BEH601: the new rows are distributed differently than the training rows."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class Drifted(Probe):
     """The new rows differ from the training rows.
 
     What it detects:
-        The distribution of each column in the new rows against the training rows (without them: the
-        held-out rows), and of the outputs against those of the held-out rows. Where no column
-        differs, a boosted model tries to tell both groups of rows apart.
+        Columns that are distributed differently in the new rows than in the training rows, or the
+        held-out rows if there are no training rows. Also outputs that are distributed differently
+        than for the held-out rows. If no column differs, a boosted model tries to distinguish the
+        two groups of rows.
 
     Why it matters:
-        Scores that were measured before do not hold for rows of another kind.
+        Scores that were measured before are not valid for rows of another kind.
 
     Fires:
-        A Kolmogorov distance (numbers), total variation distance (categories), or difference of the
-        shares of missing values above 0.1, with a chance below 1e-6 divided by the number of
-        columns. Or the lower bound of the AUC of the boosted model is above 0.6. It is a note for
-        columns that have no effect on the output.
-
+        When the Kolmogorov distance (numbers), the total variation distance (categories), or the
+        difference between the shares of missing values is above 0.1, with a p-value below 1e-6
+        divided by the number of columns. Also when the lower bound of the AUC of the boosted model
+        is above 0.6. A note for columns that have no effect on the output.
     Stays quiet:
-        Small differences, however many rows prove them. Fewer than 100 new rows.
+        Small differences, even if they are significant. Fewer than 100 new rows.
 
     What to do:
         - Compare how the columns are measured, encoded, and filled now and at training time.
-        - Score the model on new rows with targets, and train it anew if it has become worse.
+        - Score the model on new rows with targets, and retrain it if it has become worse.
 
     References:
         Rabanser et al., Failing loudly, 2019; Lopez-Paz and Oquab, Revisiting classifier two-sample
@@ -112,8 +112,8 @@ class Drifted(Probe):
         if effect > self.least and p < limit:
             middles = [float(np.median(each)) for each in (before_R, after_R)]
             yield Suspicion(
-                message=f"the outputs for the new rows differ: median {middles[0]:.4g}, now "
-                f"{middles[1]:.4g}; the distance is {effect:.2f} (limit {self.least:g})",
+                message=f"the outputs for the new rows differ: median {middles[0]:.4g} before, "
+                f"{middles[1]:.4g} now; the distance is {effect:.2f} (limit {self.least:g})",
                 p=p,
                 evidence={"n": len(new), "value": effect, "reference": self.least},
             )

@@ -1,4 +1,4 @@
-"""BEH108: very small changes of one column change the answer."""
+"""BEH108: a very small change of a row changes its predicted class."""
 
 from __future__ import annotations
 
@@ -19,23 +19,24 @@ ROWS = 30
 
 @dataclass(frozen=True)
 class EasyFlip(Probe):
-    """A very small change of a single row changes its class.
+    """A very small change of a row changes its predicted class.
 
     What it detects:
-        The nearest change of at most three columns that changes the predicted class, for 30 rows.
+        The smallest change of at most three columns that changes the predicted class, for 30 rows.
 
     Why it matters:
-        Whoever knows the model can get any answer by a change that is hard to notice.
+        Anyone who knows the model can get any answer with a change that is hard to notice.
 
     Fires:
-        The median change is below 1 % of the range of the columns.
+        When the median change is below 1 % of the range of the columns.
 
     Stays quiet:
         Regression.
 
     What to do:
-        - Regularize, and compare the changed rows with their neighbors in the training data.
-        - Use `report.counterfactual(row)` to see which columns are changed.
+        - Regularize the model, and compare the changed rows with their neighbors in the training
+          data.
+        - Use `report.counterfactual(row)` to see which columns change.
 
     References:
         Wachter et al., Counterfactual explanations without opening the black box, 2017.
@@ -48,7 +49,7 @@ class EasyFlip(Probe):
     least: float = threshold(0.01, unit="share of the range", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Search the nearest change for some rows."""
+        """Search the smallest change for some rows."""
         subject.require_columns()
         if subject.reading.is_regression:
             raise NotApplicable("the model predicts numbers")

@@ -18,25 +18,26 @@ KINDS = ("linear", "boosting")
 
 @dataclass(frozen=True)
 class EnsembleHelps(Probe):
-    """The mean of this model and of another one makes clearly smaller errors than each of them.
+    """The mean of this model and another one makes clearly smaller errors than either of them.
 
     What it detects:
-        The mean of the outputs of the model with a linear model, or with gradient boosting.
+        A mean of the model's outputs and those of a linear model, or of gradient boosting, that
+        has a lower loss than both.
 
     Why it matters:
-        The two models make different errors: each has learned something that the other misses.
+        The two models make different errors: each has learned something that the other has not.
 
     Fires:
-        The loss of the mean is at least 5 % below that of both models in the confirming half, and
-        the paired difference is not chance.
+        When the loss of the mean is at least 5 % below that of both models in the confirming half,
+        and the paired difference is significant.
 
     Stays quiet:
-        Models that answer with labels only.
+        Models that return only labels.
 
     What to do:
-        - Average the outputs of both models if two models are affordable.
-        - Compare the rows in which they differ: the reason is a feature or an interaction that one
-          of them lacks.
+        - Average the outputs of both models if you can afford two models.
+        - Look at the rows in which they differ: one of the models lacks a feature or an
+          interaction.
 
     References:
         Dietterich, Ensemble methods in machine learning, 2000.
@@ -49,10 +50,10 @@ class EnsembleHelps(Probe):
     least_gain: float = threshold(0.05, unit="share of the loss", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Compare the means of two models with both."""
+        """Compare the mean of two models with each of them."""
         judged = subject.judged
         if judged.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         found = {}
         for kind in KINDS:
             other = simple_answers(subject, kind)
@@ -79,7 +80,7 @@ class EnsembleHelps(Probe):
         p = max(mean_above(own_R - both_R)[0], mean_above(other_R - both_R)[0])
         yield Suspicion(
             message=f"the mean of the model and {NAMES[best]} has a loss of {both_R.mean():.3g}; "
-            f"that of the model is {own_R.mean():.3g}, that of the other {other_R.mean():.3g}",
+            f"the loss of the model is {own_R.mean():.3g}, that of the other {other_R.mean():.3g}",
             p=p,
             evidence={
                 "n": len(own_R),

@@ -1,4 +1,4 @@
-"""BEH105: the model is sure, or far off, beyond the range of the data."""
+"""BEH105: the model is confident, or far off, beyond the range of the data."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ SURE = 0.99
 
 @dataclass(frozen=True)
 class Extrapolates(Probe):
-    """Beyond the range of the data the model is nearly certain, or predicts impossible numbers.
+    """Beyond the range of the data, the model is nearly certain or predicts impossible numbers.
 
     What it detects:
-        The outputs for rows in which all numbers are moved away from the middle of the data, to
-        10, 50 and 100 % of the range beyond its ends.
+        Outputs for rows in which all numbers are moved away from the middle of the data, to 10,
+        50, and 100 % of the range beyond its ends.
 
     Why it matters:
-        Nothing was learned there. A model that is sure far from all data gives no warning when its
-        inputs change.
+        Nothing was learned there. A model that is confident far from all data gives no warning
+        when its inputs change.
 
     Fires:
-        Classes: the mean confidence rises with the distance, and at 100 % it is above 0.99 although
-        it is below 0.95 on the data. Regression: more than half of the outputs at 100 % lie outside
-        of the range of the targets by more than that range.
+        For classes, when the mean confidence rises with the distance, and at 100 % is above 0.99
+        although it is below 0.95 on the data. For regression, when more than half of the outputs
+        at 100 % are outside of the range of the targets by more than that range. It is a note,
+        because nearly all linear models and networks behave like this.
 
     Stays quiet:
-        Models whose outputs stay the same beyond the data, such as trees. It is a note, since
-        nearly all linear models and networks behave so.
+        Models whose outputs stay the same beyond the data, such as trees.
 
     What to do:
         - Refuse or flag rows outside of the range of the training data.
-        - Limit the outputs, or use a model that knows its distance from the data.
+        - Limit the outputs, or use a model that accounts for the distance from the data.
 
     References:
         Hein et al., Why ReLU networks yield high-confidence predictions far away, 2019.
@@ -58,7 +58,7 @@ class Extrapolates(Probe):
         """Move rows away from the data."""
         numbers = [c for c in subject.table.columns if c.is_number and c.distinct() > MAX_DISTINCT]
         if not numbers or subject.reading.form == "labels":
-            raise NotApplicable("needs columns of numbers, and numbers or probabilities as answers")
+            raise NotApplicable("needs numeric columns, and numbers or probabilities as outputs")
         rows = some_rows(subject, ROWS)
         answers = [subject.ask(self._moved(rows, numbers, share)) for share in BEYOND]
         names = tuple(c.name for c in numbers[:4])
@@ -91,7 +91,7 @@ class Extrapolates(Probe):
             )
 
     def _moved(self, rows: Table, numbers, share: float) -> Table:  # type: ignore[no-untyped-def]
-        """Return rows whose numbers lie beyond the data, on the side on which they are."""
+        """Move the numbers of rows beyond the data, each to the side on which it is."""
         new = {}
         for column in numbers:
             known = column.known_R

@@ -21,30 +21,30 @@ from mothtrap.core.thresholds import threshold
 NEIGHBORS = 25
 FOR_NORMAL = 1.4826
 LARGE_RANGE = 20
-"""Range of whole numbers from which a change by 1 is small; chosen by hand."""
+"""Range of whole numbers above which a change by 1 is small; chosen by hand."""
 
 
 @dataclass(frozen=True)
 class FlipsOnNoise(Probe):
-    """Noise far below any measuring error changes the predicted class.
+    """Noise far below any measurement error changes the predicted class.
 
     What it detects:
-        The share of rows whose predicted class changes when noise of 1 % of a robust deviation is
-        added to each number, and 1 to whole numbers with a large range. It is compared with a
-        smooth model: 25 nearest neighbors.
+        The share of rows whose predicted class changes when noise is added: 1 % of a robust
+        standard deviation to each number, and 1 to whole numbers with a large range. It is
+        compared with a smooth model, 25 nearest neighbors.
 
     Why it matters:
         The answer depends on digits that carry no information. It changes between two measurements
         of the same thing.
 
     Fires:
-        The share is above 2 % and above 3 times that of the smooth model.
+        When the share is above 2 % and above 3 times that of the smooth model.
 
     Stays quiet:
-        Rows close to a border that a smooth model has, too. Regression.
+        Rows close to a decision boundary that a smooth model has, too. Regression.
 
     What to do:
-        - Regularize: more neighbors, larger leaves, weight decay, fewer trees.
+        - Regularize the model: more neighbors, larger leaves, weight decay, fewer trees.
         - Train with noise of this size added to the inputs.
 
     References:
@@ -76,7 +76,7 @@ class FlipsOnNoise(Probe):
         limit = max(self.least, self.times * smooth)
         yield Suspicion(
             message=f"noise of 1 % of the spread of each column changes the class of "
-            f"{percent(share, 1)} of the rows; of a smooth model it changes {percent(smooth, 1)}",
+            f"{percent(share, 1)} of the rows; with a smooth model, of {percent(smooth, 1)}",
             p=binomial_above(int(flipped_R.sum()), len(rows), limit),
             rows=subject.judged.rows_R[subject.asked[flipped_R]],
             evidence={"n": len(rows), "value": share, "reference": smooth},
@@ -104,12 +104,12 @@ class FlipsOnNoise(Probe):
                 spread or float(known.std())
             )
         if not new:
-            raise NotApplicable("no column holds numbers to which noise can be added")
+            raise NotApplicable("no column has numbers to which noise can be added")
         return rows.replaced(new)
 
 
 def _smooth_flips(subject: Subject, rows: Table, noisy: Table) -> float:
-    """Return the share of rows whose class changes in 25 nearest neighbors."""
+    """Return the share of rows whose class changes in a model of 25 nearest neighbors."""
     if len(subject.judged) <= NEIGHBORS:
         raise NotEnoughData(f"needs more than {NEIGHBORS} rows")
     encoder = Encoder(subject.table)

@@ -19,22 +19,22 @@ class InputWithoutEffect(Probe):
     """Some columns have no effect on the output.
 
     What it detects:
-        Columns whose values are permuted three times among 2,000 rows without any change of the
+        Columns whose values can be permuted three times among 2,000 rows without any change of the
         output.
 
     Why it matters:
-        The model ignores the column: it was lost in the preparation of the data, its name or type
-        does not fit, or it is useless and only costs.
+        The model ignores the column: it was lost in preprocessing, its name or type does not
+        match, or it is useless.
 
     Fires:
-        All outputs stay equal. A note; a warning for columns that are named in `expect_used`.
+        When all outputs stay equal. A note; a warning for columns named in `expect_used`.
 
     Stays quiet:
         Columns with a single value.
 
     What to do:
         - If the column should matter, check that it reaches the model under this name and type.
-        - Else leave the column out.
+        - Otherwise leave the column out.
     """
 
     code = "BEH101"
@@ -43,7 +43,7 @@ class InputWithoutEffect(Probe):
     times: int = threshold(3, unit="permutations", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Permute one column after the other."""
+        """Permute each column."""
         subject.require_columns()
         rows, rng = subject.table.take(subject.asked), subject.rng("permuted")
         before = subject.ask(rows)

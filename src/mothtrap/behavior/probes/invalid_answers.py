@@ -1,4 +1,4 @@
-"""BEH107: NaN instead of an answer or a refusal, and columns that are taken in any order."""
+"""BEH107: the model answers with NaN, or accepts columns in the wrong order."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ UNSEEN_KIND = "a category that no row has"
 
 @dataclass(frozen=True)
 class InvalidAnswers(Probe):
-    """The model answers odd inputs with NaN, or takes columns in the wrong order without a word.
+    """The model answers odd inputs with NaN, or accepts columns in the wrong order.
 
     What it detects:
         Answers to the rows as they are, to single rows, missing and infinite values, unseen
-        categories, extreme values in unusual combinations, and columns in another order.
+        categories, unusual combinations of values, extreme values, and columns in another order.
 
     Why it matters:
-        A refusal is seen and handled. NaN and answers to wrong columns go on into decisions.
+        A refusal is noticed and handled. NaN and answers to wrong columns are used in decisions.
 
     Fires:
-        An answer is not finite, a single row is refused, or a data frame with columns in another
-        order gets other answers. An exception for a missing, infinite, or unseen value is fine, and
-        NaN for a missing or infinite number is a note.
+        When an answer is not finite, a single row is refused, or a data frame with columns in
+        another order gets other answers. An exception for a missing, infinite, or unseen value is
+        fine, and NaN for a missing or infinite number is a note.
 
     Stays quiet:
-        Arrays without column names are not reordered.
+        Arrays without column names, which are not reordered.
 
     What to do:
         - Check inputs before the prediction, and refuse what the model was not trained for.
         - Select the columns by name: `X = X[names]`.
-        - Give unseen categories a level of their own when the model is trained.
+        - Train the model with a separate level for unseen categories.
     """
 
     code = "BEH107"
@@ -52,7 +52,7 @@ class InvalidAnswers(Probe):
     attack_rows: int = threshold(1000, unit="rows", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Ask with odd inputs."""
+        """Pass odd inputs to the model."""
         rows = some_rows(subject, ROWS)
         yield from self._single(subject, rows)
         yield from self._attack(subject)
@@ -64,7 +64,7 @@ class InvalidAnswers(Probe):
             ]
             if bad:
                 yield Suspicion(
-                    message=f"the model answers with NaN where {', '.join(bad[:5])} "
+                    message=f"the model returns NaN where {', '.join(bad[:5])} "
                     f"{'have' if len(bad) > 1 else 'has'} {kind}",
                     features=tuple(bad),
                     severity=None if kind == UNSEEN_KIND else Severity.INFO,
@@ -79,13 +79,13 @@ class InvalidAnswers(Probe):
         except Exception as err:  # whatever the model raises
             _reraise_own(err)
             yield Suspicion(
-                message=f"a single row gets no answer: {err}",
+                message=f"the model fails on a single row: {err}",
                 exact=True,
                 evidence={"value": str(err)},
             )
 
     def _attack(self, subject: Subject) -> Iterator[Suspicion]:
-        """Ask about values that occur, in combinations that do not, and about extreme values."""
+        """Pass unusual combinations of usual values, and extreme values."""
         rows, rng = subject.table.take(subject.asked[: self.attack_rows]), subject.rng("attack")
         if not rows.columns or len(rows) < 2:
             return
@@ -100,8 +100,8 @@ class InvalidAnswers(Probe):
         if answer is not None and not np.isfinite(answer).all():
             count = int((~np.isfinite(answer).all(axis=1)).sum())
             yield Suspicion(
-                message=f"{count:,} of {len(rows):,} unusual combinations of usual values are "
-                "answered with NaN or infinity",
+                message=f"{count:,} of {len(rows):,} unusual combinations of usual values get "
+                "NaN or infinity",
                 exact=True,
                 evidence={"n": len(rows), "value": count},
             )
@@ -129,7 +129,7 @@ class InvalidAnswers(Probe):
         if changed_R.any():
             yield Suspicion(
                 message=f"with its columns in another order, {percent(changed_R.mean())}"
-                + " of the rows get another answer without a complaint: columns are taken by place",
+                + " of the rows get another answer and no error: columns are taken by position",
                 exact=True,
                 evidence={"n": len(rows), "value": float(changed_R.mean())},
             )

@@ -17,11 +17,11 @@ from mothtrap.core.thresholds import threshold
 ROWS = 64
 STEPS = 100
 CODE_SHARE = 0.005
-"""Share of the rows with exactly one extreme value from which it may be a code; chosen by hand."""
+"""Share of the rows with the same extreme value from which it may be a code; chosen by hand."""
 CODE_GAP = 1.0
-"""Distance of a code from the other values, in units of their whole range; chosen by hand."""
+"""Distance of a code from the other values, relative to their whole range; chosen by hand."""
 FLAT = 0.5
-"""Share of steps without any change from which a model counts as one of steps, such as trees."""
+"""Share of steps without any change from which a model counts as piecewise constant."""
 
 
 @dataclass(frozen=True)
@@ -29,25 +29,25 @@ class Jump(Probe):
     """The output jumps at one value of a column.
 
     What it detects:
-        Codes, such as -999 for a missing value: one value far from all others that many rows have,
-        and which the model takes for a number. For smooth models also any step of 1 % of the range
-        of a column at which the output jumps.
+        Codes, such as -999 for a missing value: one value that many rows have, that is far from
+        all others, and that the model treats as a number. For smooth models, also any step of 1 %
+        of the range of a column at which the output jumps.
 
     Why it matters:
-        Between a code and the first real value lie no data: the answer there is invented, and a
-        missing value is treated as a very small number.
+        There are no data between a code and the first real value. The answers there are arbitrary,
+        and a missing value is treated as a very small number.
 
     Fires:
-        In more than 10 % of 64 rows the output changes by more than 25 % of its range, between a
-        code and the nearest real value, or within one step of a smooth model.
+        When, in more than 10 % of 64 rows, the output changes by more than 25 % of its range
+        between a code and the nearest real value, or within one step of a smooth model.
 
     Stays quiet:
         Trees, which jump by design, except at codes. Columns of at most 10 values.
 
     What to do:
-        - Mark missing values as missing (NaN) if the model can take them, or add a column that says
-          where the value is missing and fill in the median.
-        - Replace bins by splines where the jump lies at the edge of a bin.
+        - Mark missing values as missing (NaN) if the model accepts them. Otherwise fill in the
+          median, and add a column that says where the value is missing.
+        - Replace bins by splines if the jump is at the edge of a bin.
     """
 
     code = "BEH104"
@@ -57,7 +57,7 @@ class Jump(Probe):
     rows_share: float = threshold(0.1, unit="share of the rows", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
-        """Follow the output along each column of numbers."""
+        """Follow the output along each numeric column."""
         subject.require_columns()
         rows = some_rows(subject, ROWS)
         jumps, flat, smooth = [], 0, 0
@@ -98,7 +98,7 @@ class Jump(Probe):
                 message=f"{len(where):,} rows have {column.name} = {code:g}, far from all other "
                 f"values (the nearest is {nearest:.4g}), and the output differs by "
                 f"{np.median(change_R):.3g} from that at real values: {code:g} looks like a code "
-                "that the model takes for a number",
+                "that the model treats as a number",
                 features=(column.name,),
                 rows=subject.judged.rows_R[where],
                 exact=True,

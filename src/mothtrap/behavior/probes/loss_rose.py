@@ -19,17 +19,17 @@ class LossRose(Probe):
     """The model is worse on the new rows, or the level of its outputs does not fit them.
 
     What it detects:
-        The mean loss of the new rows with targets, against that of the held-out rows. A
+        A mean loss of new rows with targets that is higher than that of the held-out rows. A
         recalibration is fitted to half of the new rows, and scored on the other half.
 
     Why it matters:
-        The model has aged. A recalibration is a remedy where only the level of its outputs is
-        wrong; else it has to be trained anew.
+        The model is out of date. A recalibration helps only if the level of its outputs is wrong.
+        Otherwise the model has to be retrained.
 
     Fires:
-        The mean loss is at least 10 % higher, with a chance below 1e-4. Or the recalibration lowers
-        the loss of the new rows by 5 %, with such a chance, and does not lower that of the held-out
-        rows.
+        When the mean loss is at least 10 % higher, with a p-value below 1e-4. Also when the
+        recalibration lowers the loss of the new rows by 5 %, with such a p-value, but not the
+        loss of the held-out rows.
 
     Stays quiet:
         New rows without targets.
@@ -70,7 +70,7 @@ class LossRose(Probe):
         if p >= self.p_limit:
             return
         yield Suspicion(
-            message=f"the mean loss of the new rows is {after:.3g}, before it was {before:.3g}"
+            message=f"the mean loss is {after:.3g} on the new rows, and was {before:.3g} before"
             + ("" if trial is None else f"; {trial.in_words}"),
             p=p,
             fixes=() if trial is None or not trial.helps else (trial.fix,),

@@ -18,7 +18,7 @@ from mothtrap.core.thresholds import threshold
 
 BINS = 10
 DRAWS = 50
-"""Simulations of a calibrated model, whose mean error is subtracted; chosen by hand."""
+"""Number of simulations of a calibrated model, whose mean error is subtracted; chosen by hand."""
 
 
 @dataclass(frozen=True)
@@ -26,25 +26,26 @@ class Miscalibrated(Probe):
     """The probabilities do not match how often they come true.
 
     What it detects:
-        The probability of class 1, or of the predicted class if there are several, against the
-        share of rows for which it came true, in 10 bins of equal size. A recalibration is fitted
-        to one half of the rows, and scored on the other.
+        Probabilities that differ from the share of rows for which they came true, in 10 bins of
+        equal size: those of class 1, or of the predicted class if there are several. A
+        recalibration is fitted to one half of the rows, and scored on the other half.
 
     Why it matters:
-        Thresholds, expected costs and rankings across models are wrong where probabilities are.
+        Thresholds, expected costs, and comparisons of models are wrong if the probabilities are.
 
     Fires:
-        The expected calibration error is above 0.05, after that of a calibrated model with as many
-        rows is subtracted, and Spiegelhalter's test gives a chance below 1e-4.
+        When the expected calibration error, minus the error of a calibrated model with as many
+        rows, is above 0.05, and Spiegelhalter's test gives a p-value below 1e-4.
 
     Stays quiet:
-        Models that answer with labels only.
+        Models that return only labels.
 
     What to do:
         - Recalibrate on rows that were not used for training:
           `sklearn.calibration.CalibratedClassifierCV(model, method="isotonic")`, or `"sigmoid"`
           with fewer than 1,000 rows.
-        - Train with less capacity, more regularization or label smoothing if the model is too sure.
+        - Train with less capacity, more regularization, or label smoothing if the model is
+          overconfident.
 
     References:
         Guo et al., On calibration of modern neural networks, 2017; Spiegelhalter, Probabilistic
@@ -60,7 +61,7 @@ class Miscalibrated(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Compare probabilities with outcomes."""
         if not subject.reading.has_probabilities:
-            raise NotApplicable("the model gives no probabilities")
+            raise NotApplicable("the model returns no probabilities")
         judged = subject.judged
         sure_R = judged.scores.max(axis=1)
         right_R = 1 - judged.wrong_R
@@ -73,10 +74,10 @@ class Miscalibrated(Probe):
         if error <= self.least_error or p >= self.p_limit:
             return
         sure, right = float(sure_R.mean()), float(right_R.mean())
-        word = "sure" if sure > right else "unsure"
+        word = "overconfident" if sure > right else "underconfident"
         trial = tried(judged, subject.propose_R, subject.confirm_R)
         yield Suspicion(
-            message=f"the model is too {word}: its mean confidence is {sure:.3g}, {right:.3g} of "
+            message=f"the model is {word}: its mean confidence is {sure:.3g}, {right:.3g} of "
             f"its answers are right, and the calibration error is {error:.3g} (limit "
             f"{self.least_error:g})" + ("" if trial is None else f"; {trial.in_words}"),
             p=p,

@@ -27,21 +27,22 @@ class NoGain(Probe):
     """A simple model is as good as this one, within a standard error.
 
     What it detects:
-        The mean loss against that of a constant prediction, a linear model, and a tree of depth 5.
+        A mean loss that is hardly below that of a constant prediction, a linear model, or a tree
+        of depth 5.
 
     Why it matters:
         A simple model is cheaper, faster, and easier to explain and to check.
 
     Fires:
-        The model is better than the best simple one by less than one standard error of the paired
-        difference, and is not linear itself.
+        When the model is better than the best simple one by less than one standard error of the
+        paired difference, and is not itself linear.
 
     Stays quiet:
         Models whose outputs are a linear function of the inputs.
 
     What to do:
         - Use the simple model.
-        - Give the complex model more rows, or features with interactions, and compare again.
+        - Train the complex model on more rows, or add interaction features, and compare again.
 
     References:
         Breiman et al., Classification and regression trees (one-standard-error rule), 1984.
@@ -57,7 +58,7 @@ class NoGain(Probe):
         """Compare mean losses."""
         judged = subject.judged
         if len(judged) < 2 or self._is_linear(subject):
-            raise NotApplicable("the model is linear itself")
+            raise NotApplicable("the model itself is linear")
         others = {kind: simple_judged(subject, kind) for kind in SIMPLE}
         best = min(others, key=lambda kind: float(others[kind].loss_R.mean()))
         gain_R = others[best].loss_R - judged.loss_R
@@ -65,8 +66,8 @@ class NoGain(Probe):
         if gain_R.mean() < self.errors * error:
             own, other = float(judged.loss_R.mean()), float(others[best].loss_R.mean())
             yield Suspicion(
-                message=f"{NAMES[best]} is as good: its loss is {other:.3g}, that of the model "
-                f"{own:.3g} (standard error of the difference {error:.2g})",
+                message=f"{NAMES[best]} is as good: its loss is {other:.3g}, the loss of the model "
+                f"is {own:.3g} (standard error of the difference {error:.2g})",
                 exact=True,
                 evidence={"n": len(judged), "value": own, "reference": other, "model": best},
             )

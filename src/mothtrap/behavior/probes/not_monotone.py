@@ -1,8 +1,8 @@
-"""BEH103: the output goes against a direction that the user stated."""
+"""BEH103: the output goes against a direction that the user set."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,19 +14,22 @@ from mothtrap.core.errors import NotApplicable
 from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
+MOST_NAMES = 20
+"""Columns up to which a constraint is shown as a list; chosen by hand."""
+
 
 @dataclass(frozen=True)
 class NotMonotone(Probe):
-    """The output falls where it was said to rise with a column, or rises where it should fall.
+    """The output falls where it should rise with a column, or rises where it should fall.
 
     What it detects:
-        The output of 256 rows at 32 values of each column that is named in `monotone`.
+        Outputs of 256 rows at 32 values of each column that is named in `monotone`.
 
     Why it matters:
         The direction is a requirement: a higher income must not lower a credit score.
 
     Fires:
-        In any row the output goes the wrong way by more than 1 % of the range of the outputs.
+        When the output of any row goes the wrong way by more than 1 % of the range of the outputs.
 
     Stays quiet:
         Columns that are not named.
@@ -47,7 +50,7 @@ class NotMonotone(Probe):
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Follow the output along each named column."""
         if not subject.options.monotone:
-            raise NotApplicable("no direction was stated; pass monotone={column: '+'}")
+            raise NotApplicable("no direction was set; pass monotone={column: '+'}")
         step = max(1, len(subject.asked) // ROWS)
         places = subject.asked[::step][:ROWS]
         for name, sign in subject.options.monotone.items():
@@ -68,11 +71,12 @@ class NotMonotone(Probe):
             word = ("falls", "rise") if sign > 0 else ("rises", "fall")
             yield Suspicion(
                 message=f"the output {word[0]} by {worst_R[row]:.3g} while {name} goes from "
-                f"{grid_G[begin]:.4g} to {grid_G[end]:.4g}, and should only {word[1]}; in "
-                f"{len(bad):,} of {len(output_RG):,} rows it goes the wrong way",
+                f"{grid_G[begin]:.4g} to {grid_G[end]:.4g}, but should only {word[1]}; it goes the "
+                f"wrong way in {len(bad):,} of {len(output_RG):,} rows",
                 features=(name,),
                 rows=subject.judged.rows_R[places[bad]],
                 exact=True,
+                code=(_constraint(name, sign, subject.table.names),),
                 evidence={
                     "n": len(output_RG),
                     "value": float(worst_R[row]),
@@ -81,3 +85,16 @@ class NotMonotone(Probe):
                     "to": float(grid_G[end]),
                 },
             )
+
+
+def _constraint(name: str, sign: int, names: Sequence[str]) -> str:
+    """Return how the libraries of boosted trees are told a direction."""
+    by_name = f"{{{name!r}: {sign}}}"
+    text = (
+        f"Fit with the constraint: `monotonic_cst={by_name}` in HistGradientBoosting of "
+        f"scikit-learn, `monotone_constraints={by_name}` in XGBoost"
+    )
+    if len(names) <= MOST_NAMES:
+        by_place = [sign if each == name else 0 for each in names]
+        text += f", `monotone_constraints={by_place}` in LightGBM"
+    return f"{text}."

@@ -25,21 +25,22 @@ class OneFeatureDecides(Probe):
     """One column decides nearly everything: a leak, or a rule that needs no model.
 
     What it detects:
-        The rise of the loss when a column is permuted, as a share of the sum over all columns, and
-        how well a small tree predicts from this column alone.
+        A column whose permutation raises the loss far more than that of all other columns, and
+        from which alone a small tree predicts nearly as well as the model.
 
     Why it matters:
-        Such a column is often known only after the target, and missing or wrong in use.
+        Such a column is often known only after the target, and missing or wrong in production.
 
     Fires:
-        The share is above 80 %, and a tree of depth 5 on the column alone reaches 95 % of what the
-        model gains over a constant prediction.
+        When the column has more than 80 % of the importance (its rise of the loss, as a share of
+        the sum over all columns), and a tree of depth 5 on the column alone reaches 95 % of what
+        the model gains over a constant prediction.
 
     Stays quiet:
         Tables of fewer than three columns.
 
     What to do:
-        - Ask when and how the column gets its value. If only with the target, remove the column.
+        - Find out when and how the column gets its value. If only with the target, remove it.
         - If the column is legitimate, use the rule instead of the model.
 
     References:
@@ -84,6 +85,7 @@ class OneFeatureDecides(Probe):
             + " of the model's gain over a constant prediction",
             p=mean_above(rises[first])[0],
             features=(name,),
+            code=(f"Train without the column: `X = X.drop(columns=[{name!r}])`.",),
             evidence={"n": len(rows), "value": share, "reference": self.least_share, "tree": score},
         )
 

@@ -1,4 +1,4 @@
-"""BEH205: single rows that the model gets wrong by far."""
+"""BEH205: some rows have very large errors."""
 
 from __future__ import annotations
 
@@ -19,35 +19,36 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
 NEIGHBORS = 10
-"""Nearest rows that are compared with; the usual number."""
+"""Number of nearest rows to compare with; the usual number."""
 FOR_NORMAL = 1.4826
 """The median absolute deviation times this is the standard deviation of a normal distribution."""
 UNLIKELY = 1e-3
 LEAST = 3
-"""Rows from which classes are reported; chosen by hand: forests give a probability of 0."""
+"""Fewest rows for which classes are reported; chosen by hand: forests give a probability of 0."""
 
 
 @dataclass(frozen=True)
 class OutlierRows(Probe):
-    """A few rows are wrong by far more than all others.
+    """A few rows have far larger errors than all others.
 
     What it detects:
         Regression: residuals of more than 10 robust standard deviations. Probabilities: rows whose
-        true class got a probability below 0.001, if there are more of them than these
-        probabilities themselves announce.
+        true class got a probability below 0.001, if there are more of them than the probabilities
+        predict.
 
     Why it matters:
         Such rows are often errors in the data: wrong labels, wrong units, rows of another kind.
         They dominate the squared error and the log loss.
 
     Fires:
-        At least one such row for regression; for classes the number has a chance below 1e-4.
+        For regression, when there is at least one such row. For classes, when their number has a
+        p-value below 1e-4.
 
     Stays quiet:
-        Models that answer with labels only.
+        Models that return only labels.
 
     What to do:
-        - Look at the rows. Where the ten nearest rows agree with the model, suspect the target.
+        - Look at the rows. If the ten nearest rows agree with the model, suspect the target.
         - Train with a robust loss (Huber, absolute error) if the rows are real.
 
     References:
@@ -63,7 +64,7 @@ class OutlierRows(Probe):
         """Look for rows with extreme residuals."""
         judged = subject.judged
         if subject.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         if judged.reading.is_regression:
             centred_R = np.abs(judged.residual_R - np.median(judged.residual_R))
             spread = FOR_NORMAL * float(np.median(centred_R))
@@ -81,7 +82,7 @@ class OutlierRows(Probe):
             p = poisson_above(len(bad), expected)
             what = f"a probability below {UNLIKELY:g} for their true class"
             few = len(bad) < max(LEAST, UNLIKELY * len(judged))
-            if few or p > 1e-4:  # announced by the model itself
+            if few or p > 1e-4:  # the probabilities predict as many
                 return
         if not len(bad):
             return

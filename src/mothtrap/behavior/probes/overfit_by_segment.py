@@ -22,22 +22,23 @@ class OverfitBySegment(Probe):
     """The model overfits in one segment much more than elsewhere.
 
     What it detects:
-        The gap between held-out and training error in segments, against the gap elsewhere.
+        A segment in which the gap between held-out and training error is larger than elsewhere.
 
     Why it matters:
-        The model has memorized the training rows of the segment. Its answers there are worth less
-        than the training error suggests.
+        The model has memorized the training rows of the segment. Its answers there are worse than
+        the training error suggests.
 
     Fires:
-        In the confirming half the gap of the segment is at least twice the gap elsewhere, held-out
-        errors in the segment are at least 1.5 times those elsewhere, and the excess is not chance.
+        When, in the confirming half, the gap in the segment is at least twice the gap elsewhere,
+        held-out errors in the segment are at least 1.5 times those elsewhere, and the excess is
+        significant.
 
     Stays quiet:
-        Models that overfit everywhere alike. Where no training rows were given.
+        Models that overfit everywhere to the same degree. Without training rows.
 
     What to do:
         - Collect more training rows of the segment.
-        - Regularize: larger leaves, fewer trees, weight decay.
+        - Regularize the model: larger leaves, fewer trees, weight decay.
         - Check the segment for columns that identify single rows.
 
     References:
@@ -104,7 +105,7 @@ class OverfitBySegment(Probe):
 
 
 class _Gaps:
-    """Held-out and training rows in one table, with a value whose mean is the excess of the gap."""
+    """Held-out and training rows in one table, with a value whose mean is the excess gap."""
 
     def __init__(self, held: Judged, held_R: Mask, train: Judged, train_R: Mask) -> None:
         own, other = held.table.take(held_R), train.table.take(train_R)
@@ -129,7 +130,7 @@ class _Gaps:
         return float(held.mean()) if len(held) else 0.0, float(train.mean()) if len(train) else 0.0
 
     def p(self, mask_R: Mask) -> float:
-        """Return the chance of such an excess of the gap within the mask over that elsewhere."""
+        """Return the p-value of the excess of the gap within the mask over the gap elsewhere."""
         from scipy.special import ndtr
 
         gap, variance = 0.0, 0.0

@@ -17,23 +17,23 @@ class Prunable(Probe):
     """A third or more of the hidden channels are not needed.
 
     What it detects:
-        Channels of linear and convolutional layers of a PyTorch module are ordered by the mean of
-        |deviation x gradient of the answer| in one half of the rows. The least important ones are
-        held at their mean, as if they were removed and the next bias corrected, and the score is
-        measured in the other half.
+        Channels of linear and convolutional layers of a network that can be removed. They are
+        ordered by the mean of |deviation x gradient of the answer| in one half of the rows. The
+        least important ones are held at their mean, as if they were removed and the next bias
+        corrected, and the score is measured in the other half.
 
     Why it matters:
         A smaller network is faster and cheaper, and often as good.
 
     Fires:
-        Without a third of the channels, the accuracy falls by less than 1 point (for
+        When, without a third of the channels, the accuracy falls by less than 1 point (for
         regression: the mean squared error rises by less than 1 %).
 
     Stays quiet:
         Models of other frameworks.
 
     What to do:
-        - Train a smaller network, or remove the channels and train on for a few epochs.
+        - Train a smaller network, or remove the channels and continue training for a few epochs.
         - Look at `report.figure("pruning")` for the whole curve.
 
     References:
@@ -57,7 +57,7 @@ class Prunable(Probe):
         what = "mean squared error" if curve.is_regression else "accuracy"
         yield Suspicion(
             message=f"{percent(curve.kept)} of the {curve.units:,} hidden channels can be removed: "
-            f"the {what} is {after:.4g}, with all channels {curve.scores[0]:.4g}",
+            f"the {what} is then {after:.4g}, with all channels {curve.scores[0]:.4g}",
             exact=True,
             evidence={
                 "n": curve.units,

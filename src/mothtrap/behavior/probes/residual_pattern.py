@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from mothtrap.behavior.probe import Probe, Suspicion, percent
 from mothtrap.behavior.sklearn.residual_models import Pattern, pattern_in
 from mothtrap.behavior.subject import Subject
@@ -19,26 +21,28 @@ hand."""
 
 @dataclass(frozen=True)
 class ResidualPattern(Probe):
-    """The errors can be predicted from the inputs: the model misses a curve or an interaction.
+    """The errors can be predicted from the inputs: the model misses a nonlinearity or interaction.
 
     What it detects:
-        A small boosted model is fitted to the residuals of one half of the rows. In the other half
-        it predicts more than 10 % of their variance.
+        Residuals that a small boosted model can predict. It is fitted to the residuals of one half
+        of the rows, and predicts more than 10 % of their variance in the other half.
 
     Why it matters:
-        What is left in the residuals is signal that the model could use.
+        The residuals contain information that the model could use.
 
     Fires:
-        R2 above 0.1 in the confirming half, and the correlation is not chance. The message names
-        the columns, and whether one column is curved or columns act together.
+        When R2 is above 0.1 in the confirming half, the correlation is significant, and the
+        predicted residuals vary by more than 0.02 (a probability, or a deviation of the target).
+        The message names the columns, and says whether one column has a nonlinear effect or
+        columns interact.
 
     Stays quiet:
-        Noise, however large. Models that answer with labels only.
+        Noise, however large. Models that return only labels.
 
     What to do:
-        - Add the named column as a curve (splines, bins, a power), or the product of the named
-          columns.
-        - Use a model that learns curves and interactions, such as gradient boosting.
+        - Add a nonlinear term of the named column (splines, bins, a power), or the product of the
+          named columns.
+        - Use a model that learns nonlinearities and interactions, such as gradient boosting.
 
     References:
         Friedman, Greedy function approximation, 2001.
@@ -53,12 +57,22 @@ class ResidualPattern(Probe):
         0.1, unit="R2", source="measured: default boosting on friedman1 leaves 0.05"
     )
 
+    least_size: float = threshold(
+        0.02,
+        unit="deviation of the predicted residuals, for numbers in deviations of the target",
+        source="chosen by hand: a model that is right has tiny residuals with a pattern",
+    )
+
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Fit the residuals."""
         if subject.reading.form == "labels":
-            raise NotApplicable("the model answers with labels, not with probabilities")
+            raise NotApplicable("the model returns labels, not probabilities")
         found = pattern_in(subject, subject.judged.residual_R, "residual")
-        if found.explained > self.least_explained:
+        residual_R = subject.judged.residual_R[subject.confirm_R]
+        size = float(np.sqrt(max(found.explained, 0.0)) * residual_R.std())
+        if subject.reading.is_regression:
+            size /= max(float(subject.judged.target_R.std()), 1e-300)
+        if found.explained > self.least_explained and size > self.least_size:
             yield Suspicion(
                 message=f"{percent(found.explained)} of the variance of the residuals"
                 + f" can be predicted from the inputs: {_shape(found)}",
@@ -74,9 +88,9 @@ class ResidualPattern(Probe):
 
 
 def _shape(found: Pattern) -> str:
-    """Say what the model misses."""
+    """Describe what the model misses."""
     if not found.names:
-        return "many columns have a small part in it"
+        return "many columns contribute a little"
     if found.additive >= ADDITIVE * found.explained or len(found.names) == 1:
         return f"the model misses how the target depends on {' and on '.join(found.names[:2])}"
-    return f"the model misses that {' and '.join(found.names[:2])} act together"
+    return f"the model misses the interaction of {' and '.join(found.names[:2])}"

@@ -1,4 +1,4 @@
-"""BEH207: errors of neighboring points in time are alike."""
+"""BEH207: errors of successive rows in time are correlated."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class ResidualsInOrder(Probe):
-    """Errors that follow each other in time are alike.
+    """Errors of successive rows in time are correlated.
 
     What it detects:
-        The autocorrelation of the residuals, in the order of `time`.
+        Autocorrelation of the residuals in the order of `time`.
 
     Why it matters:
-        The model misses a trend, a season or a change, and rows that follow each other are no
-        independent test of it: a score from shuffled folds is too good.
+        The model misses a trend, a season, or a change. Also, successive rows are not independent
+        test rows: a score from shuffled folds is too good.
 
     Fires:
-        The first autocorrelation is above 0.1 or below -0.1, and the Ljung-Box test over 10 lags
-        gives a chance below 1e-4.
+        When the first autocorrelation is above 0.1 or below -0.1, and the Ljung-Box test over 10
+        lags gives a p-value below 1e-4.
 
     Stays quiet:
-        Where no time was given.
+        Without a time.
 
     What to do:
-        - Add lagged targets, or features of season and trend.
+        - Add lagged targets, or features for season and trend.
         - Split by time, not at random, when the model is evaluated.
 
     References:
@@ -56,7 +56,7 @@ class ResidualsInOrder(Probe):
         first, p = ljung_box(subject.judged.residual_R[order])
         if abs(first) > self.least and p < self.p_limit:
             yield Suspicion(
-                message=f"the residuals of neighboring times have a correlation of {first:.2f} "
+                message=f"residuals of successive rows in time have a correlation of {first:.2f} "
                 f"(limit {self.least:g})",
                 p=p,
                 evidence={"n": len(order), "value": first, "reference": self.least},

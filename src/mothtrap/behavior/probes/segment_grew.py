@@ -1,4 +1,4 @@
-"""BEH602: new rows belong more often to a segment in which the model is weak."""
+"""BEH602: more of the new rows belong to a segment in which the model is weak."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ class SegmentGrew(Probe):
     """A segment in which the model is weak has grown.
 
     What it detects:
-        The share of each weak segment (BEH201) in the new rows, against its share in the held-out
-        rows.
+        A weak segment (BEH201) whose share is larger in the new rows than in the held-out rows.
 
     Why it matters:
-        The model becomes worse without any change of its own: more rows are of the kind that it
-        does not know.
+        The model gets worse although it has not changed: more rows are of the kind for which it is
+        weak.
 
     Fires:
-        The share has at least doubled, and the chance of that is below 1e-6.
+        When the share has at least doubled, with a p-value below 1e-6.
 
     Stays quiet:
         Segments on columns that the new rows do not have.
 
     What to do:
-        - Collect training rows of the segment, and train the model anew.
-        - Send the rows of the segment to a person or to another model until then.
+        - Collect training rows of the segment, and retrain the model.
+        - Until then, send the rows of the segment to a person or to another model.
 
     References:
         Chung et al., Slice Finder, 2019.

@@ -1,4 +1,4 @@
-"""BEH302: in a segment of the rows a simple model is right where this one is wrong."""
+"""BEH302: in a segment, a simple model is right where this one is wrong."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class SimpleIsRight(Probe):
     """A model fitted for comparison is right in a segment in which this model is wrong.
 
     What it detects:
-        Segments with a high difference between the errors of the model and those of the best of a
+        Segments in which the errors of the model are much larger than those of the best of a
         linear model, a tree, and gradient boosting with default settings.
 
     Why it matters:
-        The answer is in the data. The model misses a rule that is easy to learn, often since the
-        segment was missing, or encoded in another way, when it was trained.
+        The answer is in the data. The model misses a rule that is easy to learn, often because the
+        segment was missing in training, or encoded differently.
 
     Fires:
-        In the confirming half the error of the model in the segment is at least 1.5 times that of
-        the other model, for classes also 5 points higher, and the difference is not chance.
+        When, in the confirming half, the error of the model in the segment is at least 1.5 times
+        that of the other model, for classes also 5 points higher, and the difference is
+        significant.
 
     Stays quiet:
         Segments that are hard for all models.
@@ -87,7 +88,7 @@ class SimpleIsRight(Probe):
             own, other = float(own_R[mask_R].mean()), float(other_R[mask_R].mean())
             yield Suspicion(
                 message=f"where {candidate.segment}, {NAMES[best]} has an error of {other:.3g}, "
-                f"the model one of {own:.3g}",
+                f"and the model has {own:.3g}",
                 p=p,
                 features=candidate.segment.columns,
                 segment=candidate.segment,

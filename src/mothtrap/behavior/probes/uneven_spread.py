@@ -20,23 +20,23 @@ class UnevenSpread(Probe):
     """The size of the errors can be predicted from the inputs or from the prediction.
 
     What it detects:
-        A small boosted model predicts the absolute residuals in rows that it has not seen. What
-        it can predict of the residuals themselves is subtracted before.
+        Absolute residuals that a small boosted model can predict in rows that it has not seen. The
+        predictable part of the residuals themselves is subtracted first.
 
     Why it matters:
         One interval for all predictions is too wide for some rows and too narrow for others, and
         the squared error is dominated by the noisy rows.
 
     Fires:
-        R2 above 0.1 in the confirming half, and the correlation is not chance.
+        When R2 is above 0.1 in the confirming half, and the correlation is significant.
 
     Stays quiet:
-        Classification: there the spread follows from the probability.
+        Classification, in which the spread follows from the probability.
 
     What to do:
         - Predict the logarithm of the target if the spread grows with the prediction.
         - Weight rows by the inverse of their variance.
-        - Train with a quantile loss if intervals are wanted.
+        - Train with a quantile loss if you need intervals.
 
     References:
         Breusch and Pagan, A simple test for heteroscedasticity, 1979.

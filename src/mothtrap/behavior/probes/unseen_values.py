@@ -16,7 +16,7 @@ from mothtrap.core.findings import Severity
 from mothtrap.core.thresholds import threshold
 
 BEYOND = 0.1
-"""Distance from the range, as a share of its width, at which a number is new; chosen by hand."""
+"""A number is new if it is this far outside of the range, relative to it; chosen by hand."""
 Kind = tuple[npt.NDArray[np.bool_], float, str]
 
 
@@ -27,19 +27,19 @@ class UnseenValues(Probe):
     What it detects:
         Categories that no training row has, numbers outside of the range of the training rows by
         more than 10 % of it, missing values in a column that had none, and columns that have become
-        constant. Without training rows, the held-out rows stand for them.
+        constant. Without training rows, the held-out rows are used instead.
 
     Why it matters:
-        Nothing was learned for such values. The answers are guesses, even if they look sure.
+        Nothing was learned about such values. The answers are guesses, even if they look confident.
 
     Fires:
-        At least 1 % of the new rows are concerned, and the chance of so many is below 1e-6. The
-        expected number follows from the number of training rows. For categories, it follows from
-        those which one half of the training rows has and the other half does not.
+        When at least 1 % of the new rows have such a value, and so many have a p-value below 1e-6.
+        The expected number follows from the number of training rows. For categories, it follows
+        from those that one half of the training rows has and the other half does not.
 
     Stays quiet:
-        Columns in which new categories are usual, such as names. Few training rows, beyond whose
-        range new rows are expected.
+        Columns in which new categories are common, such as names. Small training sets, beyond
+        whose range new rows are expected.
 
     What to do:
         - Refuse or flag such rows until the model is trained on them.

@@ -19,8 +19,8 @@ FOUND = "weak segments"
 P_LIMIT = 1e-4
 """Chance of a segment that further probes rely on; chosen by hand."""
 AS_WRONG = 0.75
-"""Share of the model's error from which another model counts as equally wrong. Measured: a
-default forest is 1.1 to 1.2 times as wrong as boosting in the hardest segments of many tables."""
+"""Another model with this share of the model's error counts as equally wrong. Measured: a default
+forest is 1.1 to 1.2 times as wrong as boosting in the hardest segments of many tables."""
 
 
 @dataclass(frozen=True)
@@ -29,21 +29,21 @@ class WeakSegment(Probe):
 
     What it detects:
         A segment is a condition on at most three columns, such as `age >= 60 and kind = b`.
-        Segments with a high error are looked for in one half of the rows, and tested in the
-        other half.
+        Segments with a high error are searched in one half of the rows, and tested in the other
+        half.
 
     Why it matters:
         An overall score hides groups of rows for which the model is of little use.
 
     Fires:
-        In the confirming half the error in the segment is at least 1.5 times the error elsewhere,
-        for classes also 5 points higher, and the difference is not chance (Welch's test, 1 % false
-        discoveries among all suspicions). It is a note where a boosted model that is fitted for
-        comparison is as wrong in these rows: then the rows are hard, or their labels are noisy.
+        When, in the confirming half, the error in the segment is at least 1.5 times the error
+        elsewhere, for classes also 5 points higher, and the difference is significant (Welch's
+        test, 1 % false discoveries among all suspicions). A note if a boosted model that is fitted
+        for comparison is as wrong in these rows: then they are hard, or their labels are noisy.
 
     Stays quiet:
-        Segments of fewer than 30 rows or 1 % of the rows, and of more than 75 %: then the other
-        rows are easy.
+        Segments of fewer than 30 rows or 1 % of the rows. Segments of more than 75 % of the rows,
+        because then the other rows are easy.
 
     What to do:
         - Look at the rows of the segment first: their labels, missing values, and units.
@@ -63,7 +63,7 @@ class WeakSegment(Probe):
     most_rows: float = threshold(
         0.75, unit="share of the rows", source="chosen by hand: else the few other rows are easy"
     )
-    most: int = threshold(5, unit="segments", source="chosen by hand: a reader's patience")
+    most: int = threshold(5, unit="segments", source="chosen by hand")
 
     def look(self, subject: Subject) -> Iterator[Suspicion]:
         """Look for segments with a high error."""
@@ -71,7 +71,7 @@ class WeakSegment(Probe):
         if not table.searched:
             raise NotApplicable("there are no columns; pass metadata of the rows with about=")
         error_R = judged.error_R[subject.propose_R]
-        if judged.reading.is_regression:  # few large errors would decide every mean
+        if judged.reading.is_regression:  # a few large errors would determine every mean
             error_R = np.minimum(error_R, np.quantile(error_R, 0.99))
         found = search(
             table.take(subject.propose_R),
@@ -113,6 +113,10 @@ class WeakSegment(Probe):
             features=segment.columns,
             segment=segment,
             severity=Severity.INFO if is_hard else Severity.WARNING,
+            code=(
+                f'Give the segment more weight: `weight = np.where(X.eval("{segment.as_code()}"), '
+                "3, 1)`, then `model.fit(X, y, sample_weight=weight)`.",
+            ),
             evidence={
                 "n": gap.rows,
                 "value": gap.inside,

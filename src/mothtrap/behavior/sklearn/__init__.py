@@ -1,1 +1,1 @@
-"""Models of scikit-learn that the model under probe is compared with."""
+"""Models of scikit-learn with which the probed model is compared."""

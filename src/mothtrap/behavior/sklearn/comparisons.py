@@ -15,7 +15,7 @@ Floats = npt.NDArray[np.float64]
 
 
 def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """Return the indices (rows of `some`, count) of the nearest rows, each feature scaled alike."""
+    """Return the indices (rows of `some`, count) of the nearest rows, all features scaled alike."""
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import StandardScaler
 
@@ -25,12 +25,12 @@ def nearest(input_RF: Floats, some: npt.NDArray[Any], count: int) -> npt.NDArray
 
 
 def distances(known_RF: Floats, asked: Sequence[Floats], neighbors: int = 10) -> list[Floats]:
-    """Return the distance of rows to their tenth nearest known row, each feature scaled alike.
+    """Return the distance of rows to their tenth nearest known row; all features are scaled alike.
 
     Args:
-        known_RF: rows among which neighbors are searched.
-        asked: matrices of other rows.
-        neighbors: number of the neighbor that counts.
+        known_RF: Rows among which neighbors are searched.
+        asked: Matrices of other rows.
+        neighbors: Number of the neighbor whose distance counts.
     """
     from sklearn.neighbors import NearestNeighbors
     from sklearn.preprocessing import StandardScaler
@@ -43,7 +43,7 @@ def distances(known_RF: Floats, asked: Sequence[Floats], neighbors: int = 10) ->
 def smooth_classes(
     input_RF: Floats, class_R: npt.NDArray[Any], neighbors: int, asked: Sequence[Floats]
 ) -> list[npt.NDArray[Any]]:
-    """Return the classes that nearest neighbors give to the rows of each of some matrices."""
+    """Return the classes that nearest neighbors predict for the rows of each matrix."""
     from sklearn.neighbors import KNeighborsClassifier
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
@@ -59,3 +59,39 @@ def linear_share(input_RF: Floats, output_R: Floats) -> float:
 
     scaled_RF = StandardScaler().fit_transform(input_RF)
     return float(Ridge(1e-3).fit(scaled_RF, output_R).score(scaled_RF, output_R))
+
+
+def kept_by_neighbors(
+    known: npt.NDArray[Any],
+    known_target_R: npt.NDArray[Any],
+    rows: npt.NDArray[Any],
+    changed: npt.NDArray[Any],
+    target_R: npt.NDArray[Any],
+    neighbors: int = 5,
+) -> float | None:
+    """Return which share of the neighbors' correct answers stays correct for changed rows.
+
+    Args:
+        known: rows with targets, among which neighbors are searched; images count as flat.
+        known_target_R: their targets.
+        rows: other rows.
+        changed: the same rows after a change.
+        target_R: their targets.
+        neighbors: number of neighbors that vote.
+
+    Returns:
+        A share; None where no answer is correct before the change.
+    """
+    from sklearn.neighbors import KNeighborsClassifier
+    from sklearn.preprocessing import StandardScaler
+
+    def flat(given: npt.NDArray[Any]) -> Floats:
+        return np.nan_to_num(np.asarray(given, np.float64).reshape(len(given), -1))
+
+    scaler = StandardScaler(with_std=known.ndim == 2).fit(flat(known))
+    model = KNeighborsClassifier(neighbors).fit(scaler.transform(flat(known)), known_target_R)
+    right_R = model.predict(scaler.transform(flat(rows))) == target_R
+    if not right_R.any():
+        return None
+    again_R = model.predict(scaler.transform(flat(changed))) == target_R
+    return float(again_R[right_R].mean())

@@ -1,4 +1,4 @@
-"""A model that tells two groups of rows apart.
+"""A model that distinguishes two groups of rows.
 
 Shape suffixes: R = rows, F = features.
 """
@@ -17,14 +17,14 @@ from mothtrap.behavior.sklearn.threads import one_thread
 from mothtrap.behavior.table import Table
 
 MAX_ROWS = 4_000
-"""Rows of each group; chosen by hand: the fit takes a second."""
+"""Most rows of each group; chosen by hand: the fit takes a second."""
 Z_LOW = 3.29
 """Standard errors below the AUC at which its lower bound lies: one-sided 99.95 %."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DomainScore:
-    """AUC with which rows are told apart, its lower bound, and the features that do it."""
+    """AUC with which rows are distinguished, its lower bound, and the features that matter."""
 
     auc: float
     low: float
@@ -33,7 +33,7 @@ class DomainScore:
 
 
 def domain_score(first: Table, second: Table, rng: np.random.Generator) -> DomainScore:
-    """Fit a boosted model to one half of both groups, and measure it on the other half."""
+    """Fit a boosted model to one half of both groups, and score it on the other half."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     encoder = Encoder(first)
@@ -62,7 +62,7 @@ def domain_score(first: Table, second: Table, rng: np.random.Generator) -> Domai
             mixed_RF = judged_RF.copy()
             mixed_RF[:, place] = rng.permutation(mixed_RF[:, place])
             losses.append(auc - area_under(model.predict_proba(mixed_RF)[:, 1], truth_R))
-    error = _error(auc, int(truth_R.sum()), int((~truth_R).sum()))
+    error = area_error(auc, int(truth_R.sum()), int((~truth_R).sum()))
     order = np.argsort(losses)[::-1]
     named = tuple(encoder.names[i] for i in order if losses[i] > 0.2 * (auc - 0.5))
     p = math.erfc((auc - 0.5) / error / math.sqrt(2)) / 2
@@ -80,7 +80,7 @@ def area_under(score_R: npt.NDArray[np.float64], truth_R: npt.NDArray[np.bool_])
     return (ranks - ones * (ones + 1) / 2) / (ones * zeros)
 
 
-def _error(auc: float, ones: int, zeros: int) -> float:
+def area_error(auc: float, ones: int, zeros: int) -> float:
     """Return the standard error of an AUC (Hanley and McNeil, 1982)."""
     first, second = auc / (2 - auc), 2 * auc * auc / (1 + auc)
     variance = auc * (1 - auc) + (ones - 1) * (first - auc**2) + (zeros - 1) * (second - auc**2)

@@ -1,4 +1,4 @@
-"""Columns as a matrix for the models of scikit-learn.
+"""Columns as a matrix for models of scikit-learn.
 
 Shape suffixes: R = rows, F = features.
 """
@@ -13,7 +13,7 @@ import numpy.typing as npt
 from mothtrap.behavior.table import Column, Table
 
 MAX_FEATURES = 200
-"""Columns that simple models get; chosen by hand: more take minutes."""
+"""Most columns that simple models get; chosen by hand: more take minutes."""
 MAX_LEVELS = 50
 
 
@@ -21,8 +21,8 @@ class Encoder:
     """Turns tables into matrices with the columns and levels of one table.
 
     Args:
-        table: that defines columns and levels; arrays of more than two axes become their values,
-            reduced to evenly spaced `MAX_FEATURES` of them.
+        table: Defines columns and levels. Of arrays with more than two axes, `MAX_FEATURES` evenly
+            spaced values become columns.
     """
 
     def __init__(self, table: Table) -> None:

@@ -1,4 +1,4 @@
-"""Trial of a recalibration: fitted to some rows, scored on others.
+"""Trial of a recalibration that is fitted to some rows and scored on others.
 
 Shape suffixes: R = rows, K = classes.
 """
@@ -19,9 +19,9 @@ from mothtrap.core.findings import EvidenceValue
 
 LEAST = 1e-6
 P_LIMIT = 1e-3
-"""Chance of such a gain if the recalibration changed nothing; chosen by hand."""
+"""p-value of the gain if the recalibration changed nothing; chosen by hand."""
 LEAST_GAIN = 0.05
-"""Part of the loss that a recalibration must save; chosen by hand."""
+"""Share of the loss that a recalibration must save; chosen by hand."""
 Mask = npt.NDArray[np.bool_]
 
 
@@ -29,7 +29,7 @@ Mask = npt.NDArray[np.bool_]
 class Trial:
     """Mean loss in rows that were not fitted, without and with the recalibration.
 
-    `p` is the chance of such a gain if the recalibration changed nothing.
+    `p` is the p-value of the gain if the recalibration changed nothing.
     """
 
     before: float
@@ -48,9 +48,9 @@ class Trial:
 
     @property
     def fix(self) -> str:
-        """The advice to recalibrate."""
+        """The fix: how to recalibrate."""
         if self.is_regression:
-            return "Correct the outputs by a line fitted to targets of recent rows."
+            return "Correct the outputs with a line that is fitted to targets of recent rows."
         return (
             "Recalibrate: fit a logistic regression to the log probabilities of recent rows "
             "(`sklearn.calibration` with `method='sigmoid'`)."
@@ -65,8 +65,8 @@ class Trial:
 def tried(judged: Judged, fit_R: Mask, score_R: Mask) -> Trial | None:
     """Fit a recalibration to some rows, and score it on others.
 
-    It is a line for numbers, and for probabilities a logistic regression on their logarithms
-    (Platt, 1999). None where the model answers with labels, or the fitted rows have one class only.
+    For numbers it is a line, for probabilities a logistic regression on their logarithms
+    (Platt, 1999). None if the model returns labels, or the fitted rows have only one class.
     """
     reading = judged.reading
     if reading.form == "labels" or (

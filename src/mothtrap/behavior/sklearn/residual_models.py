@@ -1,4 +1,4 @@
-"""Small models that predict the residuals of the model under probe.
+"""Small models that predict the residuals of the probed model.
 
 Shape suffixes: R = rows, F = features.
 """
@@ -22,17 +22,17 @@ Floats = npt.NDArray[np.float64]
 TREES: Final = 100
 RATE: Final = 0.1
 TOP_SHARE: Final = 0.2
-"""A feature is named when permuting it costs this share of what all features together explain;
+"""A feature is named if permuting it costs this share of what all features together explain;
 chosen by hand."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """Quality with which inputs predict a target, measured on rows that were not fitted.
+    """Quality of the prediction of a target from inputs, in rows that were not fitted.
 
-    `explained` is R2, `p` the chance of such a correlation if there were none, `additive` the R2
-    of a model without interactions, `names` the features that matter, the most first, and
-    `fitted_R` the predictions for all rows, each from a model that did not see the row.
+    `explained` is R2, `p` the p-value of the correlation, `additive` the R2 of a model
+    without interactions, `names` the features that matter, most important first, and `fitted_R`
+    the predictions for all rows, each from a model that did not see the row.
     """
 
     explained: float
@@ -45,13 +45,13 @@ class Pattern:
 def pattern_in(
     subject: Subject, target_R: Floats, name: str, further_R: Floats | None = None
 ) -> Pattern:
-    """Fit a small model on one half of the rows, and measure it on the other.
+    """Fit a small model on one half of the rows, and score it on the other.
 
     Args:
-        subject: under probe.
-        target_R: what is to be predicted, such as residuals.
-        name: of the target; the result is kept under it.
-        further_R: a further feature, named `the prediction`.
+        subject: The probed model and its rows.
+        target_R: Values to predict, such as residuals.
+        name: Name of the target, under which the result is kept.
+        further_R: An additional feature, named `the prediction`.
     """
     key = f"pattern {name}"
     if key not in subject.shared:
@@ -122,7 +122,7 @@ def _top(
     names: tuple[str, ...],
     explained: float,
 ) -> tuple[str, ...]:
-    """Return the features that carry the pattern, the most first."""
+    """Return the features that carry the pattern, most important first."""
     if explained <= 0:
         return ()
     rng, losses = subject.rng("pattern"), []

@@ -1,4 +1,4 @@
-"""Simple models fitted on the same task: what a model under probe must beat.
+"""Simple models fitted to the same task, which a probed model must beat.
 
 Shape suffixes: R = rows, K = classes, F = features.
 """
@@ -27,7 +27,7 @@ NAMES: Final = {
     "boosting": "gradient boosting with default settings",
 }
 SIMPLE: Final = ("constant", "linear", "tree")
-"""Models that are preferable where they are as good: they are read or computed by hand."""
+"""Models that are preferable if they are as good, because people can read or compute them."""
 
 
 class SimpleModel:
@@ -72,13 +72,13 @@ class SimpleModel:
 
 
 def simple_answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
-    """Return a simple model's answers to the held-out rows, (R, K) or (R, 1).
+    """Return a simple model's predictions for the held-out rows, (R, K) or (R, 1).
 
-    It is fitted on the training rows where these were given, else on four fifths of the held-out
-    rows for each fifth. The result is kept for further probes.
+    It is fitted on the training rows if there are any, else on four fifths of the held-out rows
+    for each fifth. The result is kept for further probes.
 
     Raises:
-        NotEnoughData: there are too few rows to fit anything.
+        NotEnoughData: There are too few rows to fit.
     """
     key = f"simple {kind}"
     if key not in subject.shared:
@@ -89,7 +89,7 @@ def simple_answers(subject: Subject, kind: str) -> npt.NDArray[np.float64]:
 
 
 def simple_judged(subject: Subject, kind: str) -> Judged:
-    """Return the held-out rows with a simple model's answers."""
+    """Return the held-out rows with a simple model's predictions."""
     judged = subject.judged
     scores = simple_answers(subject, kind)
     loss = subject.options.loss

@@ -1,4 +1,4 @@
-"""Number of threads with which small models are fitted."""
+"""Number of threads for fitting small models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ def one_thread() -> AbstractContextManager[object]:
     """Return a context in which the numerical libraries use one thread.
 
     Measured on two busy cores: the fits of a probe run on 2,000 rows take 3 s with one thread, and
-    60 to 100 s with two, which wait for each other.
+    60 to 100 s with two, because the threads wait for each other.
     """
     from threadpoolctl import threadpool_limits
 

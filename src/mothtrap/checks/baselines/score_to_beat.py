@@ -22,9 +22,9 @@ class ScoreToBeat(Check):
     """Simple models learn nothing from the data.
 
     What it detects:
-        The scores of three models of scikit-learn: a constant guess (dummy), a linear model, and
-        gradient boosting. They are the scores to beat: accuracy for classes, R2 for numbers. The
-        check reports data from which no simple model learns anything.
+        Data from which no simple model learns anything. The check fits three models of
+        scikit-learn: a constant guess (dummy), a linear model, and gradient boosting. Their scores
+        are the scores to beat: accuracy for classes, R2 for numbers.
 
     Why it matters:
         A network that is worse than a linear model has a fault, or is not needed. If no simple
@@ -35,14 +35,14 @@ class ScoreToBeat(Check):
         better than a constant guess.
 
     Stays quiet:
-        Without scikit-learn; inputs that are neither a table nor pictures; fewer than
-        `least_rows` rows to fit or `least_held_out` to score. The models are fitted to at most
-        `most_rows` rows, and gradient boosting only if rows x columns x classes stay below
-        `most_work`. Without a data set of evaluation, a fifth of training is held out.
+        Without scikit-learn; inputs that are neither a table nor images; fewer than `least_rows`
+        rows to fit or `least_held_out` to score. The models are fitted to at most `most_rows` rows,
+        and gradient boosting only if rows x columns x classes stay below `most_work`. Without an
+        evaluation dataset, a fifth of the training rows is held out.
 
     What to do:
         - Compare the score of your run with these scores.
-        - If no model learns, look whether rows and targets are in the same order.
+        - If no model learns, check that rows and targets are in the same order.
 
     Example:
         y = y[torch.randperm(len(y))]   # x keeps its order
@@ -59,8 +59,8 @@ class ScoreToBeat(Check):
     costs = 5
     explains = ("stuck_at_chance", "nothing_learned", "labels_unrelated")
     errors: float = threshold(2.0, unit="standard errors", source="the usual 5 % level")
-    least_rows: int = threshold(100, unit="rows of training", source="chosen by hand")
-    least_held_out: int = threshold(50, unit="rows of evaluation", source="chosen by hand")
+    least_rows: int = threshold(100, unit="training rows", source="chosen by hand")
+    least_held_out: int = threshold(50, unit="evaluation rows", source="chosen by hand")
     most_rows: int = threshold(5000, unit="rows", source="chosen by hand: some seconds")
     most_work: float = threshold(
         1e6, unit="rows x columns x classes", source="measured: about 5 s on one core"
@@ -80,8 +80,8 @@ class ScoreToBeat(Check):
                 held, x, y = (x[cut:], y[cut:]), x[:cut], y[:cut]
             if len(x) < self.least_rows or len(held[0]) < self.least_held_out:
                 raise NotEnoughData(
-                    f"needs {self.least_rows} rows of training and {self.least_held_out} of "
-                    f"evaluation, read {len(x)} and {len(held[0])}"
+                    f"needs {self.least_rows} training rows and {self.least_held_out} evaluation "
+                    f"rows, read {len(x)} and {len(held[0])}"
                 )
             self._check_columns(x, held[0])
             scores = self._scores(task, (x, y), held, subject)
@@ -98,7 +98,7 @@ class ScoreToBeat(Check):
         yield Found(
             step=0,
             severity="info",
-            message=f"no simple model learns from {len(x)} rows of training: the best {kind} on "
+            message=f"no simple model learns from {len(x)} training rows: the best {kind} on "
             f"{rows} held-out rows is {best:.3f}, and a constant guess has {guess:.3f}",
             location=train.location,
             evidence={"best": best, "guess": guess},
@@ -115,7 +115,7 @@ class ScoreToBeat(Check):
 
     def _check_columns(self, x: Array, held_out: Array) -> None:
         if x.shape[1] != held_out.shape[1]:
-            raise NotApplicable("samples of training and evaluation differ in shape")
+            raise NotApplicable("training and evaluation samples differ in shape")
 
     def _scores(
         self,

@@ -1,1 +1,1 @@
-"""Tests of the data sets that the loaders read."""
+"""Tests of the datasets that the loaders read."""

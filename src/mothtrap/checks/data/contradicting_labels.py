@@ -20,23 +20,23 @@ class ContradictingLabels(Check):
     """Equal rows have different labels.
 
     What it detects:
-        Samples of training with equal inputs and different class numbers.
+        Training samples with equal inputs and different class numbers.
 
     Why it matters:
         No model can predict two labels for one input. The loss has a floor, and the model learns
-        to be unsure.
+        to be uncertain.
 
     Fires:
         Warning when more than `share` of the rows have an equal row with another label. A note when
-        more than `repeated` of the rows repeat, as in tables of a few discrete columns: the columns
-        then do not determine the label.
+        more than `repeated` of the rows repeat, as in tables of a few discrete columns: then the
+        columns do not determine the label.
 
     Stays quiet:
-        Augmented samples, and targets that are no class numbers.
+        Augmented samples, and targets that are not class numbers.
 
     What to do:
         - Look at the named rows, and correct or drop their labels.
-        - If the rows differ in reality, add the column that tells them apart.
+        - If the rows differ in reality, add the column that distinguishes them.
 
     Example:
         x = torch.cat([x, x[:100]])
@@ -59,7 +59,7 @@ class ContradictingLabels(Check):
         """Group rows by their digest, and compare labels."""
         train = tables.training_set(subject)
         if train.random:
-            raise NotApplicable("samples change each time that they are read")
+            raise NotApplicable("samples change each time they are read")
         seen = tables.digested(train, subject)
         labels = tables.classes(seen.targets, subject).tolist()
         groups: dict[bytes, list[int]] = defaultdict(list)
@@ -81,8 +81,8 @@ class ContradictingLabels(Check):
         yield Found(
             step=0,
             severity="info" if often else "warning",
-            message=f"{rows} of {total} rows of training have an equal row with another label, so "
-            f"the cross entropy of training cannot fall below {floor:.3g}; rows {shown}",
+            message=f"{rows} of {total} training rows have an equal row with another label, so the "
+            f"training cross-entropy cannot fall below {floor:.3g}; rows {shown}",
             location=train.location,
             evidence={
                 "indices": indices[:100],

@@ -24,23 +24,23 @@ class LabelNoise(Check):
     """Labels are wrong.
 
     What it detects:
-        Rows of training whose label a simple model, which did not see the row, contradicts with
-        confidence (confident learning).
+        Training rows whose label is contradicted with confidence by a simple model that did not see
+        the row (confident learning).
 
     Why it matters:
         The model memorizes wrong labels, and the evaluation punishes right answers.
 
     Fires:
         Warning when `share` of the rows are contradicted, and the model is nearly as often wrong in
-        the quarter of the rows where it is most sure as elsewhere: in `share` of them, `sure_ratio`
-        times as often, and `least_wrong` times. Errors of a simple model gather where it is
-        unsure; wrong labels lie everywhere. Names the rows, the surest first. Of larger data sets
-        `most_rows` rows are judged.
+        the quarter of the rows in which it is most confident as elsewhere: in `share` of them,
+        `sure_ratio` times as often, and `least_wrong` times. Errors of a simple model gather where
+        it is unsure; wrong labels are everywhere. The message names the rows, the most confident
+        first. Of larger datasets `most_rows` rows are checked.
 
     Stays quiet:
-        Without scikit-learn; targets that are no class numbers; inputs that are neither a table
-        nor pictures; data that a linear model and nearest neighbors predict with an accuracy
-        below `accuracy`; classes with fewer than `least_rows` rows.
+        Without scikit-learn; targets that are not class numbers; inputs that are neither a table
+        nor images; data that a linear model and nearest neighbors predict with an accuracy below
+        `accuracy`; classes with fewer than `least_rows` rows.
 
     What to do:
         - Look at the named rows, and correct or drop them.
@@ -64,7 +64,7 @@ class LabelNoise(Check):
     sure_ratio: float = threshold(
         0.45,
         unit="times the errors in all rows",
-        source="measured on 12 data sets: below 0.39 if clean, above 0.5 with 15 % noise",
+        source="measured on 12 datasets: below 0.39 if clean, above 0.5 with 15 % noise",
     )
     least_wrong: int = threshold(5, unit="rows", source="chosen by hand")
     accuracy: float = threshold(0.6, unit="of held-out rows", source="chosen by hand")
@@ -75,7 +75,7 @@ class LabelNoise(Check):
         """Predict each row by a model that did not see it."""
         train = tables.training_set(subject)
         if train.random:
-            raise NotApplicable("samples change each time that they are read")
+            raise NotApplicable("samples change each time they are read")
         with simple_models.one_thread():
             rows = tables.read(train, subject, self.most_rows)
             classes, labels = np.unique(tables.classes(rows.targets, subject), return_inverse=True)
@@ -101,7 +101,7 @@ class LabelNoise(Check):
         yield Found(
             step=0,
             severity="warning",
-            message=f"{len(bad)} of {len(labels)} labels of training look wrong "
+            message=f"{len(bad)} of {len(labels)} training labels look wrong "
             f"({len(bad) / len(labels):.0%}): a model that did not see the row predicts another "
             f"class; rows {', '.join(map(str, indices[:10]))}",
             location=train.location,
@@ -109,7 +109,7 @@ class LabelNoise(Check):
         )
 
     def _everywhere(self, labels: Array, probabilities: Array) -> bool:
-        """Return whether the model is wrong where it is most sure, too."""
+        """Return whether the model is also wrong where it is most confident."""
         wrong, certainty = probabilities.argmax(1) != labels, probabilities.max(1)
         sure = certainty >= np.quantile(certainty, 0.75)
         least = max(self.share, self.sure_ratio * wrong.mean())

@@ -20,20 +20,20 @@ class LabelShift(Check):
     """Labels are distributed differently in training and evaluation.
 
     What it detects:
-        Classes that only one of the data sets has, and shares of classes that differ. The distance
-        is the share of labels that would have to change for both to be equal.
+        Classes that only one of the datasets has, and class shares that differ. The distance is the
+        share of labels that would have to change to make the shares equal.
 
     Why it matters:
-        The evaluation measures another task than the one that is learned. Most often the rows are
-        sorted by class, and were split where they stood.
+        The evaluation measures another task than the one that the model learns. Usually the rows
+        are sorted by class, and were split without shuffling.
 
     Fires:
         Warning when at least `warning` of the labels would have to change, or when `unseen` of the
-        labels of evaluation are of classes that training does not have; a note from `note` on. The
+        evaluation labels are of classes that training does not have; a note above `note`. The
         distance must also be `noise` times that of a random split.
 
     Stays quiet:
-        Data sets with fewer than `least_rows` rows; targets that are no class numbers.
+        Datasets with fewer than `least_rows` rows; targets that are not class numbers.
 
     What to do:
         - Shuffle before the split, or keep the shares: `train_test_split(x, y, stratify=y)`.
@@ -53,12 +53,12 @@ class LabelShift(Check):
     explains = ("unseen_classes", "overfit")
     warning: float = threshold(0.25, unit="of the labels", source="chosen by hand")
     note: float = threshold(0.1, unit="of the labels", source="chosen by hand")
-    unseen: float = threshold(0.05, unit="of the labels of evaluation", source="as DAT514")
+    unseen: float = threshold(0.05, unit="of the evaluation labels", source="as DAT514")
     noise: float = threshold(3.0, unit="times the distance by chance", source="chosen by hand")
     least_rows: int = threshold(30, unit="rows", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Compare the shares of classes with each data set of evaluation."""
+        """Compare the class shares of training and each evaluation dataset."""
         others = tables.evaluation_sets(subject)
         train = _labels(tables.training_set(subject), subject)
         decided = False
@@ -68,7 +68,7 @@ class LabelShift(Check):
                 decided = True
                 yield from self._compared(train, labels, other)
         if not decided:
-            raise NotEnoughData(f"a data set has fewer than {self.least_rows} rows")
+            raise NotEnoughData(f"a dataset has fewer than {self.least_rows} rows")
 
     def _compared(self, train: Array, labels: Array, other: DataSet) -> Iterable[Found]:
         known = np.union1d(train, labels)
@@ -88,9 +88,9 @@ class LabelShift(Check):
         yield Found(
             step=0,
             severity="warning" if grave else "info",
-            message=f"{distance:.0%} of the labels of the evaluation on {other.name} would have to "
-            f"change to have the shares of training: class {int(known[largest])} has "
-            f"{theirs[largest]:.0%} there, and {ours[largest]:.0%} in training{more}",
+            message=f"{distance:.0%} of the evaluation labels of {other.name} would have to change "
+            f"to match training: class {int(known[largest])} has {theirs[largest]:.0%} there, and "
+            f"{ours[largest]:.0%} in training{more}",
             location=other.location,
             evidence={"distance": distance, "absent": [float(one) for one in absent[:100]]},
         )

@@ -20,19 +20,19 @@ class OutlierValues(Check):
     """Rows have values that are far from all others.
 
     What it detects:
-        Rows of a table with a value that is not finite, or far outside of what 99 % of the rows
-        have in that column. For pictures, the size of the whole picture is compared.
+        Rows of a table with a value that is not finite, or that is far outside of the range of 99 %
+        of the rows in that column. For images, the root mean square of the image is compared.
 
     Why it matters:
-        One such row can dominate the loss and the gradient of its batch, and mean and deviation
-        for a normalization. Most often a unit, a sentinel, or a broken file is behind it.
+        One such row can dominate the loss and the gradient of its batch, and the mean and standard
+        deviation of a normalization. Usual causes are a wrong unit, a placeholder, or a bad file.
 
     Fires:
-        Warning when at most `share` of the rows are `far` times further from the median of a
-        column than 99 % of the rows, and when some rows, but not `often` of them, are not finite.
+        Warning when at most `share` of the rows are `far` times farther from the median of a column
+        than 99 % of the rows, or when some rows, but not `often` of them, are not finite.
 
     Stays quiet:
-        Columns whose middle half is constant; fewer than `least_rows` rows; integers of words.
+        Columns whose middle half is constant; fewer than `least_rows` rows; integers of tokens.
 
     What to do:
         - Look at the named rows. Drop or correct them, or clip the column.
@@ -60,7 +60,7 @@ class OutlierValues(Check):
     least_rows: int = threshold(100, unit="rows", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
-        """Look at each column of the rows of training."""
+        """Check each column of the training rows."""
         train = tables.training_set(subject)
         rows = tables.read(train, subject)
         if len(rows.indices) < self.least_rows:
@@ -81,7 +81,7 @@ class OutlierValues(Check):
             yield Found(
                 step=0,
                 severity="warning",
-                message=f"{len(places)} of {len(table)} rows of training have {text}"
+                message=f"{len(places)} of {len(table)} training rows have {text}"
                 f"{self._example(table, beyond, places, rows)}; rows {tables.named(indices)}",
                 layers=(text,),
                 location=train.location,
@@ -100,7 +100,7 @@ class OutlierValues(Check):
         return np.asarray(far & few)
 
     def _example(self, table: Array, beyond: Array, places: Array, rows: Rows) -> str:
-        """Return the value of the first row that lies far away, in words."""
+        """Describe the value of the first row that is far away."""
         row = int(places[0])
         if not beyond[row].any():
             return ""
@@ -108,11 +108,11 @@ class OutlierValues(Check):
         middle = float(np.nanmedian(table[:, column]))
         where = f" in column {column}" if table.shape[1] > 1 else ""
         value = f"{table[row, column]:.4g}{where} of row {rows.indices[row]}"
-        return f", as {value}, where the median is {middle:.4g}"
+        return f", such as {value}; the median is {middle:.4g}"
 
 
 def _measured(rows: Rows) -> tuple[Array, str]:
-    """Return the table, or the size of each picture, and what its values are called."""
+    """Return the table, or the root mean square of each image, and what its values are called."""
     table = tables.columns(rows)
     if table is not None:
         if table.shape[1] > 1 and all(array.dtype.kind in "iu" for array in rows.inputs):
@@ -120,6 +120,6 @@ def _measured(rows: Rows) -> tuple[Array, str]:
         return table, "value"
     arrays = [array for array in rows.inputs if array.dtype.kind == "f" and array.ndim > 1]
     if not arrays:
-        raise NotApplicable("the inputs are no floating-point numbers")
+        raise NotApplicable("the inputs are not floating-point numbers")
     flat = arrays[0].reshape(len(arrays[0]), -1).astype(float)
     return np.sqrt((flat**2).mean(1, keepdims=True)), "size"

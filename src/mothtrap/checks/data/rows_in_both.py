@@ -1,4 +1,4 @@
-"""PRE301: rows of evaluation are rows of training."""
+"""PRE301: evaluation rows are training rows."""
 
 from __future__ import annotations
 
@@ -26,34 +26,33 @@ IDENTIFIES = 0.9
 
 @dataclass(frozen=True)
 class RowsInBoth(Check):
-    """Rows of evaluation are rows of training.
+    """Evaluation rows are training rows.
 
     What it detects:
-        Samples that the data sets of training and evaluation share by their index, and samples of
-        evaluation whose inputs equal those of a sample of training.
+        Samples that training and evaluation datasets share by index, and evaluation samples whose
+        inputs equal those of a training sample.
 
     Why it matters:
         The model can memorize these rows. The evaluation is too good, and overfitting stays hidden.
 
     Fires:
-        Error when two parts of one data set share samples, or when `rows` or more rows of
-        evaluation, and `share` of them more than `times` the equal rows within a data set, are in
-        training. A note below `share`. Warning instead of an error when the purpose of the data set
-        is in doubt: its loader shuffles, `whole` of it is in training, or there are more than
-        `sets` such data sets, as in cross-validation. Warning, too, when rows repeat within a data
-        set as often, but at least `copied` of the evaluation is in training, and a column with a
-        value of its own for nearly every row shows that the rows are copies. A note when `whole` of
-        it is in training and there is another data set of evaluation: some scripts measure the
-        training score so.
+        Error when two parts of one dataset share samples, or when `rows` or more evaluation rows,
+        and `share` of them more than `times` the equal rows within a dataset, are in training. A
+        note below `share`. Warning instead of an error when the purpose of the dataset is unclear:
+        its loader shuffles, `whole` of it is in training, or there are more than `sets` such
+        datasets, as in cross-validation. Also a warning when rows repeat within a dataset as often,
+        but at least `copied` of the evaluation is in training, and a column with a different value
+        in nearly every row shows that the rows are copies. A note when `whole` of it is in training
+        and there is another evaluation dataset: some scripts measure the training score this way.
 
     Stays quiet:
         Data in which rows repeat anyway, such as a few discrete columns; augmented samples of
-        different data sets; blank samples, whose values are all equal.
+        different datasets; blank samples, whose values are all equal.
 
     What to do:
         - Split once, by indices that do not overlap: `random_split(data, lengths,
           generator=torch.Generator().manual_seed(0))`.
-        - Drop copies, and repeat rare rows, after the split.
+        - Drop copies before the split, and repeat rare rows after it.
 
     Example:
         train, held_out = Subset(data, range(800)), Subset(data, range(700, 1000))
@@ -64,19 +63,19 @@ class RowsInBoth(Check):
     """
 
     code = "PRE301"
-    title = "rows of evaluation are rows of training"
+    title = "evaluation rows are training rows"
     uses = ("datasets",)
-    passed = "no row of evaluation is a row of training"
+    passed = "no evaluation row is a training row"
     costs = 3
     explains = ("too_good_to_be_true",)
     rows: int = threshold(5, unit="rows", source="as DAT510; chosen by hand")
-    share: float = threshold(0.01, unit="of the rows of evaluation", source="chosen by hand")
-    copied: float = threshold(0.05, unit="of the rows of evaluation", source="chosen by hand")
+    share: float = threshold(0.01, unit="of the evaluation rows", source="chosen by hand")
+    copied: float = threshold(0.05, unit="of the evaluation rows", source="chosen by hand")
     whole: float = threshold(
         0.95, unit="of the rows", source="as DAT510: then the training data are evaluated"
     )
-    times: float = threshold(3.0, unit="times the equal rows within a set", source="by hand")
-    sets: int = threshold(2, unit="data sets of evaluation", source="validation and test")
+    times: float = threshold(3.0, unit="times the equal rows within a dataset", source="by hand")
+    sets: int = threshold(2, unit="evaluation datasets", source="validation and test")
 
     def run(self, subject: Subject) -> Iterable[Found]:
         """Compare indices, then digests of inputs."""
@@ -93,7 +92,7 @@ class RowsInBoth(Check):
         if not trains or not left:
             if len(left) < len(others) or _are_parts(subject):
                 return
-            raise NotEnoughData("samples change each time that they are read")
+            raise NotEnoughData("samples change each time they are read")
         for train in trains:
             known = tables.digested(train, subject)
             for other in left:
@@ -104,8 +103,8 @@ class RowsInBoth(Check):
         return Found(
             step=0,
             severity=self._severity(other, len(shared) / size, sets),
-            message=f"{len(shared)} of {size} samples of the evaluation on {other.name} are "
-            f"samples of training, by their index: {tables.named(list(shared))}",
+            message=f"{len(shared)} of {size} evaluation samples of {other.name} are training "
+            f"samples, by index: {tables.named(list(shared))}",
             location=other.location,
             evidence={"indices": [float(one) for one in shared[:100]], "rows": len(shared)},
         )
@@ -122,7 +121,7 @@ class RowsInBoth(Check):
         ]
         count = len(seen.indices)
         if not count or not known.indices:
-            raise NotEnoughData("a data set has no rows that could be read")
+            raise NotEnoughData("no rows of a dataset could be read")
         subject.figures["rows of training"] = len(known.indices)
         subject.figures["rows of evaluation"] = count
         usual = min(_repeated(known), _repeated(seen) * len(known.indices) / max(1, count))
@@ -142,8 +141,8 @@ class RowsInBoth(Check):
             else "warning"
             if copied and share < self.whole
             else "info",
-            message=f"{len(pairs)} of {count} rows read of the evaluation on {other.name} equal "
-            f"rows of training ({share:.1%}; within a set {usual:.1%} repeat): {names}",
+            message=f"{len(pairs)} of {count} evaluation rows of {other.name} equal training "
+            f"rows ({share:.1%}; within a dataset {usual:.1%} repeat): {names}",
             location=other.location,
             evidence={
                 "indices": [float(index) for index, _ in pairs[:100]],
@@ -160,9 +159,9 @@ class RowsInBoth(Check):
 
 
 def _has_identifying_column(data: DataSet, subject: Subject) -> bool:
-    """Return whether rows are equal by copying, and not by chance.
+    """Return whether rows are equal because they were copied, and not by chance.
 
-    So it is if a column of real numbers has another value in nearly every distinct row.
+    True if a column of real numbers has a different value in nearly every distinct row.
     """
     table = tables.columns(tables.read(data, subject))
     if table is None or not len(table):
@@ -173,7 +172,7 @@ def _has_identifying_column(data: DataSet, subject: Subject) -> bool:
 
 
 def _shared(train: DataSet, other: DataSet) -> set[int]:
-    """Return the indices that two parts of one data set share."""
+    """Return the indices that two parts of one dataset share."""
     if train.base != other.base or train.size is None or other.size is None:
         return set()
     return set(_places(train)) & set(_places(other))
@@ -184,12 +183,12 @@ def _places(part: DataSet) -> Sequence[int]:
 
 
 def _are_parts(subject: Subject) -> bool:
-    """Return whether indices alone decide: all data sets are parts of one."""
+    """Return whether indices alone decide: all datasets are parts of one."""
     bases = {one.base for one in subject.datasets}
     return len(bases) == 1 and all(one.size is not None for one in subject.datasets)
 
 
 def _repeated(seen: Digested) -> float:
-    """Return the share of rows that have an equal one in their own data set."""
+    """Return the share of rows that have an equal one in their own dataset."""
     counts = Counter(digest for digest in seen.digests if digest)
     return sum(n for n in counts.values() if n > 1) / max(1, len(seen.digests))

@@ -1,4 +1,4 @@
-"""PRE310: inputs have another scale in evaluation than in training."""
+"""PRE310: inputs have different scales in training and evaluation."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class ScalesDiffer(Check):
     """Inputs have different scales in training and evaluation.
 
     What it detects:
-        Floating-point inputs whose mean or standard deviation differs between the data sets, as
-        a whole or in many columns of a table.
+        Floating-point inputs whose mean or standard deviation differs between the datasets, overall
+        or in many columns of a table.
 
     Why it matters:
-        The model is evaluated on inputs that it never saw the like of. Most often one data set is
-        normalized and the other is not, or each with its own numbers.
+        The model is evaluated on inputs unlike any that it was trained on. Usually one dataset is
+        normalized and the other is not, or each with its own statistics.
 
     Fires:
         Error when the standard deviation of all inputs together is `error_ratio` times larger or
-        smaller, or their mean is `error_shift` standard deviations away. Warning from `ratio` and
-        `shift` on, when `columns` of the columns of a table differ by as much, and in the place of
-        an error when the loader of the evaluation shuffles: it may be for training.
+        smaller, or their mean is `error_shift` standard deviations away. Warning above `ratio` or
+        `shift`, or when `columns` of the columns of a table differ by as much. Also a warning
+        instead of an error when the evaluation loader shuffles, because it may be for training.
 
     Stays quiet:
-        Integers; masks of 0 and 1; inputs that are constant in training; data sets with fewer than
+        Integers; masks of 0 and 1; inputs that are constant in training; datasets with fewer than
         `least_rows` rows.
 
     What to do:
-        - Compute mean and deviation on the training data, and use them for both.
-        - Look at units and types: pictures of 0 to 255 beside pictures of 0 to 1.
+        - Compute mean and standard deviation on the training data, and use them for both.
+        - Check units and types: images of 0 to 255 in one dataset, of 0 to 1 in the other.
 
     Example:
         x_train = (x_train - mean) / std
@@ -51,9 +51,9 @@ class ScalesDiffer(Check):
     """
 
     code = "PRE310"
-    title = "inputs have another scale in evaluation"
+    title = "inputs have different scales in training and evaluation"
     uses = ("datasets",)
-    passed = "inputs of training and evaluation have the same scale"
+    passed = "inputs have the same scale in training and evaluation"
     costs = 3
     explains = ("train_eval_shift", "overfit")
     error_ratio: float = threshold(5.0, unit="times the deviation", source="as DAT509")
@@ -76,9 +76,9 @@ class ScalesDiffer(Check):
                 decided = True
                 yield from self._compared(place, pair, other, subject)
         if not decided and _has_numbers(ours):
-            raise NotEnoughData(f"a data set has fewer than {self.least_rows} rows")
+            raise NotEnoughData(f"a dataset has fewer than {self.least_rows} rows")
         if not decided:
-            raise NotApplicable("the inputs are no floating-point numbers")
+            raise NotApplicable("the inputs are not floating-point numbers")
 
     def _compared(
         self, place: int, pair: tuple[Array, Array], other: DataSet, subject: Subject
@@ -99,8 +99,8 @@ class ScalesDiffer(Check):
         yield Found(
             step=0,
             severity="error" if severity == "error" and not other.shuffled else "warning",
-            message=f"inputs of the evaluation on {other.name} have mean {their_mean:.3g} and "
-            f"deviation {their_deviation:.3g}, those of training {mean:.3g} and "
+            message=f"evaluation inputs of {other.name} have mean {their_mean:.3g} and standard "
+            f"deviation {their_deviation:.3g}, training inputs {mean:.3g} and "
             f"{deviation:.3g}{where}",
             location=other.location,
             evidence={

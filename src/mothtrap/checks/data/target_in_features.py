@@ -1,4 +1,4 @@
-"""PRE308: a column of the inputs tells the target."""
+"""PRE308: a column of the inputs reveals the target."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class TargetInFeatures(Check):
-    """A column of the inputs tells the target.
+    """A column of the inputs reveals the target.
 
     What it detects:
         Columns of a table that are the target, a scaled or noisy copy of it, another monotone
         function of a number, or one column for each class.
 
     Why it matters:
-        The model looks the answer up. Scores are perfect, in evaluation too, and the model fails
-        where the target is not known yet.
+        The model looks up the answer. Scores are perfect, in evaluation, too, and the model fails
+        as soon as the target is not known in advance.
 
     Fires:
         Warning when a column explains `explained` of the variance of the target, or of its ranks,
@@ -33,10 +33,10 @@ class TargetInFeatures(Check):
 
     Stays quiet:
         Tables of fewer than `least_columns` columns; tables in which more than `column_share` of
-        the columns tell the target, since the data are then easy; fewer than `least_rows` rows.
+        the columns reveal the target, because the data are then easy; fewer than `least_rows` rows.
 
     What to do:
-        - Leave the column out, and look where it was computed: is it known before the target is?
+        - Leave the column out, and check how it is computed: is it known before the target?
 
     Example:
         x = table.to_numpy()   # holds the column "price"
@@ -49,7 +49,7 @@ class TargetInFeatures(Check):
     code = "PRE308"
     title = "the target is among the inputs"
     uses = ("datasets",)
-    passed = "no column tells the target"
+    passed = "no column reveals the target"
     costs = 3
     explains = ("too_good_to_be_true", "initial_loss")
     explained: float = threshold(0.99, unit="of the variance", source="chosen by hand")
@@ -63,7 +63,7 @@ class TargetInFeatures(Check):
         rows = tables.read(train, subject)
         table = tables.columns(rows)
         if table is None or table.shape[1] < self.least_columns:
-            raise NotApplicable(f"the inputs are no table of {self.least_columns} columns or more")
+            raise NotApplicable(f"needs a table of {self.least_columns} columns or more")
         if len(table) < self.least_rows:
             raise NotEnoughData(f"needs {self.least_rows} rows, read {len(table)}")
         explained = _explained(rows, subject, table)
@@ -76,7 +76,7 @@ class TargetInFeatures(Check):
             step=0,
             severity="warning",
             message=f"{'columns' if more else 'column'} {tables.named(telling)} of "
-            f"{table.shape[1]} {'tell' if more else 'tells'} the target in {len(table)} rows: "
+            f"{table.shape[1]} {'reveal' if more else 'reveals'} the target in {len(table)} rows: "
             f"{float(explained[telling].min()):.1%} of its variance",
             location=train.location,
             evidence={"columns": [float(one) for one in telling]},

@@ -1,4 +1,4 @@
-"""PRE307: the whole data set of training has few rows."""
+"""PRE307: the training dataset has few rows."""
 
 from __future__ import annotations
 
@@ -17,26 +17,25 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class TooFewRows(Check):
-    """The whole data set of training has few rows.
+    """The training dataset has few rows.
 
     What it detects:
-        Classes with few rows, and tables with few rows for each column, by the counts of the whole
-        data set.
+        Classes with few rows, and tables with few rows per column, counted in the whole dataset.
 
     Why it matters:
         A model can memorize so few rows. Its scores then depend on the split and the seed.
 
     Fires:
-        A note when a class has fewer than `per_class` rows, or a table fewer than `per_column`
+        A note when a class has fewer than `per_class` rows, or a table has fewer than `per_column`
         rows for each column that varies.
 
     Stays quiet:
-        Streams, whose number of rows is not known. Columns of integers: they may be words.
+        Streams, whose number of rows is unknown. Columns of integers: they may be words.
 
     What to do:
         - Get more rows, or augment them.
         - Begin with a model that was trained on other data.
-        - Judge by cross-validation: one small split says little.
+        - Use cross-validation: a single small split is not reliable.
 
     Example:
         x, y = x[:60], y[:60]   # ten classes
@@ -59,7 +58,7 @@ class TooFewRows(Check):
         """Count rows, classes, and columns."""
         train = tables.training_set(subject)
         if train.size is None:
-            raise NotApplicable("the number of rows of a stream is not known")
+            raise NotApplicable("the number of rows of a stream is unknown")
         rows = tables.read(train, subject)
         subject.figures["rows"] = train.size
         try:
@@ -80,7 +79,7 @@ class TooFewRows(Check):
                 step=0,
                 severity="info",
                 message=f"{len(few)} of {len(known)} classes have fewer than {self.per_class:.0f} "
-                f"rows of training: class {known[least]} has about {whole[least]:.0f} of "
+                f"training rows: class {known[least]} has about {whole[least]:.0f} of "
                 f"{train.size}",
                 layers=("classes",),
                 location=train.location,
@@ -96,8 +95,8 @@ class TooFewRows(Check):
             yield Found(
                 step=0,
                 severity="info",
-                message=f"{size} rows of training for {varying} columns that vary are fewer than "
-                f"{self.per_column:.0f} a column",
+                message=f"{size} training rows for {varying} columns that vary are fewer than "
+                f"{self.per_column:.0f} per column",
                 layers=("columns",),
                 location=train.location,
                 evidence={"columns": varying, "rows": size},

@@ -1,4 +1,4 @@
-"""Least losses that are possible, and losses at which known mistakes end."""
+"""Lower bounds of losses, and losses at which known mistakes end."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from mothtrap.checks.step import LossSeen
 
 NEAR = 0.03
-"""Relative distance at which a loss counts as that of a known mistake; chosen by hand."""
+"""Relative difference up to which a loss equals that of a known mistake; chosen by hand."""
 
 
 def least_loss(loss: LossSeen) -> float:
-    """Return the least possible value of a loss with these targets; 0 where it is not known."""
+    """Return the lower bound of a loss with these targets; 0 if it is unknown."""
     return max(_least_by_targets(loss), _least_by_predictions(loss))
 
 
 def _least_by_predictions(loss: LossSeen) -> float:
     """Return the loss of the best guess for predictions that are equal from the start.
 
-    Places whose inputs are the same to the model, such as equal tokens of a bigram model, get equal
-    predictions forever. It is 0 if all predictions are equal: then the model may be dead.
+    Positions whose inputs look the same to the model, such as equal tokens in a bigram model, get
+    equal predictions forever. It is 0 if all predictions are equal: then the model may be dead.
     """
     if not loss.has_classes or not loss.alone or loss.prediction.ndim < 2:
         return 0.0
@@ -68,8 +68,8 @@ def compares_rows(loss: LossSeen) -> bool:
 def ends_at_zero(loss: LossSeen) -> bool:
     """Return whether a model that knows every target has a loss of almost 0.
 
-    It is not known for losses with several terms, those that compare the rows of a batch, and
-    targets that are as large as the inputs, as those of autoencoders.
+    It is unknown for losses with several terms, losses that compare the rows of a batch, and
+    targets as large as the inputs, as in autoencoders.
     """
     if not loss.alone:
         return False
@@ -81,7 +81,7 @@ def ends_at_zero(loss: LossSeen) -> bool:
 
 
 def known_floor(loss: LossSeen, level: float, right: float = 1.0) -> str:
-    """Return the mistake, in words, that ends at a loss; empty if none does.
+    """Describe the mistake that ends at a loss; '' if none does.
 
     Args:
         loss: the loss.

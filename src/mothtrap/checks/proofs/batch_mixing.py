@@ -26,23 +26,23 @@ class BatchMixing(Check):
         in evaluation mode.
 
     Why it matters:
-        Samples are independent. A model that mixes them gives a sample another prediction in each
-        batch, and learns from neighbors that it will not have later.
+        Samples are independent. A model that mixes them gives a sample a different prediction in
+        each batch, and learns from neighbors that it will not have later.
 
     Fires:
         Error when the output of the first row changes by more than `least` standard deviations in
-        evaluation mode, and by more than `noise_times` of what two equal calls differ by. The other
-        rows are replaced by copies of the second, since attention over the wrong axis does not
-        notice a permutation. Warning when only training mode mixes rows, and the model has no batch
-        normalization.
+        evaluation mode, and by more than `noise_times` the difference between two equal calls. The
+        other rows are replaced by copies of the second row, because attention over the wrong axis
+        does not notice a permutation. Warning when only training mode mixes rows, and the model has
+        no batch normalization.
 
     Stays quiet:
         Batch normalization in training mode; batches of graphs; models without an output for each
         row; random models.
 
     What to do:
-        - Look at the layer named: a `view` or `reshape` that moves the batch axis, or attention or
-          an RNN that expects `batch_first=True`.
+        - Check the named layer: a `view` or `reshape` that moves the batch axis, or attention or an
+          RNN that expects `batch_first=True`.
 
     Example:
         nn.MultiheadAttention(64, 4)   # expects (time, batch, feature)
@@ -65,7 +65,7 @@ class BatchMixing(Check):
         """Report a model that mixes rows."""
         forward = subject.forward
         if forward.rows < 3:
-            raise NotApplicable(f"the batch has {forward.rows} rows; three are needed")
+            raise NotApplicable(f"needs three rows in the batch, has {forward.rows}")
         if not forward.kinds.isdisjoint(GRAPHS):
             raise NotApplicable("the batch is one graph, whose nodes belong together")
         changed = _others_alike(forward.inputs, forward.rows)

@@ -33,7 +33,7 @@ REMEDIES = (
     (
         Change(adam=True),
         "Adam with a learning rate of 0.001",
-        "Look at the options of the optimizer: with Adam and its default rate the model learns.",
+        "Check the options of the optimizer: with Adam and its default rate the model learns.",
     ),
 )
 """Changes, their names, and the advice if the loss falls with them."""
@@ -44,8 +44,8 @@ class CannotOverfit(Check):
     """The script cannot fit one batch.
 
     What it detects:
-        A loss that stops falling far above 0 although every step sees the same batch, with the same
-        random states. Optimizer, clipping, and schedule are the script's own.
+        A loss that stops falling far above 0, although every step sees the same batch with the
+        same random states. Optimizer, clipping, and schedule are the script's own.
 
     Why it matters:
         A model that cannot memorize a few samples cannot learn many. This test finds most mistakes
@@ -53,28 +53,28 @@ class CannotOverfit(Check):
 
     Fires:
         Error when the loss of one batch falls by less than `flat` in the last quarter of a trial of
-        `steps` steps or `seconds`, above `remaining` and above the least possible loss, and the
-        same happens with two rows of the batch. `remaining` holds for a loss of classes or numbers
-        that is the only term. Other losses may end above 0: they need `remaining_unknown`, and are
-        a warning unless they are `unchanged`. Info when two rows can be fitted, but the batch
-        cannot: the model is too small. Info, too, when `all_right` of the predictions end up right:
-        the model limits its own scores. Further trials change the learning rate, the
-        regularization, or the optimizer. If one of them `helps`, the finding is a warning that
-        names it: model and loss can learn. It is a warning, too, if the loss is not computed by a
-        loss function of the framework, or becomes NaN or infinite in the trial.
+        `steps` steps or `seconds`, above `remaining` and its lower bound, and the same happens
+        with two rows of the batch. `remaining` applies to a loss of classes or numbers that is the
+        only term. Other losses may end above 0: they need `remaining_unknown`, and are a warning
+        unless they are `unchanged`. Info when two rows can be fitted, but the batch cannot: the
+        model is too small. Info when `all_right` of the predictions are right at the end: the model
+        limits its own scores. Further trials change the learning rate, the regularization, or the
+        optimizer. If one of them `helps`, a warning names it: model and loss can learn. Also a
+        warning if the loss is not computed by a loss function of the framework, or becomes NaN or
+        infinite in the trial.
 
     Stays quiet:
         Losses that still fall, however slowly, as in a warm-up, unless they are `unchanged`: they
-        are undecided, as are losses that fell by less than `fallen`. Negative losses; steps with
-        several optimizers in turn; trials below `least_steps`; batches in which equal rows have
-        different targets; data that reach the loss
-        neither by a loader nor by a model, so that two rows cannot take the place of the batch. Of
-        predictions that are equal from the start, as those of a bigram model for one token, the
-        best constant guess counts as the least possible loss.
+        are undecided, as are losses that fell by less than `fallen`. Negative losses. Steps with
+        several optimizers in turn. Trials below `least_steps`. Batches in which equal rows have
+        different targets. Data that reach the loss neither through a loader nor through a model,
+        because two rows then cannot replace the batch. If predictions are equal from the start, as
+        those of a bigram model for one token, the loss of the best constant guess is the lower
+        bound.
 
     What to do:
-        - Check the last layer against the loss: cross entropy expects logits, binary cross entropy
-          with logits no sigmoid.
+        - Check the last layer against the loss: cross-entropy expects logits, and binary
+          cross-entropy with logits expects no sigmoid.
         - Check that predictions and targets have the same shape, and that the targets belong to the
           inputs.
         - If the message names a change that helped, apply it.
@@ -112,7 +112,7 @@ class CannotOverfit(Check):
         step = subject.step
         if step.loss is not None and compares_rows(step.loss):
             raise NotApplicable(
-                "the loss compares the rows of a batch: its least value is not known"
+                "the loss compares the rows of a batch, so its lower bound is unknown"
             )
         limit = min(self.seconds, subject.left_s / 2)
         trial = self._trial(step, Change(), self.steps, limit)
@@ -127,7 +127,7 @@ class CannotOverfit(Check):
             return
         if _contradicts(step):
             raise NotEnoughData("equal rows of the batch have different targets")
-        pair = _pair(step.loss)
+        pair = _pair(step)
         if pair is None:
             raise NotEnoughData(f"the loss stays at {level:.4g}; all targets are equal")
         limit = min(limit, subject.left_s / 2)
@@ -141,10 +141,10 @@ class CannotOverfit(Check):
         yield self._found(subject, step, trial, two)
 
     def _has_fallen(self, losses: Array, loss: LossSeen | None) -> None:
-        """Refuse to call a loss learned that has hardly fallen in the time of the trial.
+        """Raise if the loss has hardly fallen in the time of the trial.
 
         Raises:
-            NotEnoughData: it still falls, but slowly.
+            NotEnoughData: It still falls, but slowly.
         """
         level = _level(losses)
         least = least_loss(loss) if loss is not None else 0.0
@@ -162,16 +162,17 @@ class CannotOverfit(Check):
         severity: Literal["error", "warning", "info"] = "error"
         if fits:
             severity = "info"
-            why = f"two of its rows fall to {_level(two):.4g}: the model is too small for the batch"
+            why = f"for two rows it falls to {_level(two):.4g}, so the model is too small"
         elif helped:
             severity, why = "warning", f"with {helped}, it falls"
         elif floor:
             why = f"that is where {floor} ends"
         elif trial.right >= self.all_right:
             severity = "info"
-            why = "every prediction is right by then, so the model limits how sure it can be"
+            why = "every prediction is right by then, so the model limits its own confidence"
         else:
             why = "no other learning rate, regularization, or optimizer helps"
+            why += self._whose_fault(subject, step)
             stuck = float(losses[0]) - level < self.unchanged * float(losses[0])
             if loss is None or not (ends_at_zero(loss) or stuck):
                 severity = "warning"
@@ -189,6 +190,21 @@ class CannotOverfit(Check):
                 "helps": helped,
             },
         )
+
+    def _whose_fault(self, subject: Subject, step: Step) -> str:
+        """Train the predictions in the place of the weights; return what follows, in words."""
+        if subject.left_s < 2.0:
+            return ""
+        limit = min(self.seconds, subject.left_s / 2)
+        try:
+            losses = step.train(Change(predictions="free"), self.steps // 2, limit).losses
+        except NotApplicable:
+            return ""
+        if len(losses) < self.least_steps or not np.isfinite(losses).all():
+            return ""
+        if _level(losses) < (1 - self.fallen) * float(losses[0]):
+            return ", but the predictions alone can lower it: the fault lies before the loss"
+        return ", and the predictions alone cannot lower it: the fault lies in the loss"
 
     def _remedies(self, subject: Subject, step: Step, level: float) -> Iterator[tuple[str, str]]:
         """Yield the changes with which the loss falls further, and the advice for each."""
@@ -212,14 +228,14 @@ class CannotOverfit(Check):
         if len(trial.losses) < self.least_steps:
             why = f": {trial.ended}" if trial.ended else ""
             raise NotEnoughData(
-                f"the trial made {len(trial.losses)} steps, {self.least_steps} are needed{why}"
+                f"needs {self.least_steps} steps, the trial took {len(trial.losses)}{why}"
             )
         if np.isnan(trial.losses).all():
-            raise NotApplicable("the step has no backward that starts from a number")
+            raise NotApplicable("no backward of the step starts from a scalar")
         if not math.isfinite(trial.losses[0]):
             raise NotEnoughData("the loss of the recorded step is not finite")
         if np.nanmin(trial.losses) < 0:
-            raise NotApplicable("the loss is negative: it has no least value that is known")
+            raise NotApplicable("the loss is negative, so its lower bound is unknown")
         return trial
 
     def _is_flat(self, losses: Array, loss: LossSeen | None) -> bool:
@@ -262,21 +278,22 @@ def _level(losses: Array) -> float:
     return float(np.median(losses[-max(3, len(losses) // 10) :]))
 
 
-def _pair(loss: LossSeen | None) -> tuple[int, int] | None:
+def _pair(step: Step) -> tuple[int, int] | None:
     """Return two rows of different targets; the first two if the targets are not known."""
-    if loss is None or not loss.target.ndim:
+    target, loss = step.target, step.loss
+    if target is None or loss is None or not target.ndim:
         return 0, 1
-    for row in range(1, len(loss.target)):
-        if not np.array_equal(loss.target[0], loss.target[row]):
+    for row in range(1, len(target)):
+        if not np.array_equal(target[0], target[row]):
             return 0, row
-    return None if len(loss.target) > 1 and not math.isnan(loss.value) else (0, 1)
+    return None if len(target) > 1 and not math.isnan(loss.value) else (0, 1)
 
 
 def _contradicts(step: Step) -> bool:
     """Return whether equal inputs have different targets, so that no model can fit the batch."""
-    if step.forward is None or step.loss is None:
+    if step.forward is None or step.target is None:
         return False
-    rows, target = step.forward.rows, step.loss.target
+    rows, target = step.forward.rows, step.target
     inputs = [array for array in step.forward.inputs.values() if array.ndim]
     if not inputs or not target.ndim or any(len(one) != rows for one in (*inputs, target)):
         return False

@@ -20,22 +20,23 @@ class DeadInputs(Check):
     """Columns or channels of the input have no influence on the output.
 
     What it detects:
-        Features of a table, or channels of pictures, that vary in the batch, and whose values do
-        not change the output of the model at all.
+        Features of a table, or channels of images, that vary in the batch but do not change the
+        output of the model at all.
 
     Why it matters:
-        The model never sees a part of the data. An index, a slice, or a mask drops it, or a layer
+        The model never sees a part of the data: an index, a slice, or a mask drops it, or a layer
         has weights of zero there.
 
     Fires:
         Warning when the gradient of the outputs by a column is exactly 0, and the outputs stay
-        exactly the same when the column is given other rows' values. Names `max_named` columns.
+        exactly the same when the column gets the values of other rows. The message names
+        `max_named` columns.
 
     Stays quiet:
         Columns that are constant in the batch; integer inputs; sequences.
 
     What to do:
-        - Look at slices and masks of the input, such as `x[:, :-1]`.
+        - Check slices and masks of the input, such as `x[:, :-1]`.
         - If the columns are dropped on purpose, leave them out of the data.
 
     Example:
@@ -61,7 +62,7 @@ class DeadInputs(Check):
             if array.dtype.kind == "f" and array.ndim in (2, 4) and len(array) == forward.rows
         }
         if not tables or forward.rows < 2:
-            raise NotApplicable("the model has no floating input with columns or channels")
+            raise NotApplicable("the model has no floating-point input with columns or channels")
         influence = forward.influence()
         for path, array in tables.items():
             reached = influence.get(path)

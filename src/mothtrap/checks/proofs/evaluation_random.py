@@ -23,20 +23,19 @@ class EvaluationRandom(Check):
         A model in evaluation mode whose outputs depend on the state of the random generators.
 
     Why it matters:
-        Scores of evaluations jump, the best checkpoint is chosen by luck, and predictions cannot be
-        repeated.
+        Evaluation scores jump, the best checkpoint is chosen by luck, and predictions cannot be
+        reproduced.
 
     Fires:
-        Warning when two calls in evaluation mode with different random states differ, and two with
-        the same random states do not, by more than `least`. Names the first layer whose output
-        differs.
+        Warning when two calls in evaluation mode differ by more than `least` with different random
+        states, but not with the same ones. The message names the first layer whose output differs.
 
     Stays quiet:
-        Models that draw noise, as variational autoencoders do, get an info: only values that are
+        Models that draw noise, such as variational autoencoders, get an info: only values that are
         dropped at random are a warning.
 
     What to do:
-        - `F.dropout(x, p)` drops in evaluation, too: pass `training=self.training`, or use
+        - `F.dropout(x, p)` also drops values in evaluation: pass `training=self.training`, or use
           `nn.Dropout`.
         - Draw noise only `if self.training`.
 
@@ -59,7 +58,7 @@ class EvaluationRandom(Check):
         forward = subject.forward
         usual, again = forward.outputs(), forward.outputs()
         if not usual:
-            raise NotApplicable("the model has no floating output")
+            raise NotApplicable("the model has no floating-point output")
         if not all(np.isfinite(one).all() for one in usual):
             raise NotEnoughData("an output of the model is not finite")
         noise = max(relative_change(a, b) for a, b in zip(usual, again, strict=True))
@@ -73,8 +72,8 @@ class EvaluationRandom(Check):
         yield Found(
             step=0,
             severity="warning" if forward.drops() else "info",
-            message=f"{forward.model} in evaluation mode gives the same input outputs that differ "
-            f"by {size:.2g} standard deviations"
+            message=f"{forward.model} in evaluation mode returns different outputs for the same "
+            f"input: they differ by {size:.2g} standard deviations"
             + (f"; the first layer that differs is {where}" if where else ""),
             layers=(where,) if where else (),
             location=forward.location,

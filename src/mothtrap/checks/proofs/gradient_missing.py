@@ -20,8 +20,8 @@ class GradientMissing(Check):
     """A layer runs, but its parameters never get a gradient.
 
     What it detects:
-        Parameters that belong to the optimizer, whose layer is called in each step, and that get no
-        gradient in any watched step, or only gradients that are exactly zero.
+        Parameters of the optimizer whose layer is called in each step, and that get no gradient in
+        any watched step, or only gradients that are exactly zero.
 
     Why it matters:
         A parameter without a gradient keeps its initial value. The layer stays random, and the rest
@@ -35,12 +35,12 @@ class GradientMissing(Check):
         output. The message names `max_named` layers.
 
     Stays quiet:
-        A bias alone whose gradient is zero, since it may cancel in a difference of two outputs;
+        A bias alone whose gradient is zero, because it may cancel in a difference of two outputs;
         layers that are not called, such as experts; embeddings; frozen parameters.
 
     What to do:
         - If the graph is cut, remove `detach()`, `.data`, `torch.no_grad()`, or a conversion to
-          numpy between the two layers named.
+          numpy between the two named layers.
         - If the output is not used, pass it on to the next layer, or remove the layer.
 
     Example:

@@ -1,4 +1,4 @@
-"""PRE103: the loss of the first step is not that of guessing."""
+"""PRE103: the loss of the first step is far from the loss of guessing."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class InitialLoss(Check):
-    """The loss of the first step is not that of guessing.
+    """The loss of the first step is far from the loss of guessing.
 
     What it detects:
-        A loss before the first update that is far above, or far below, that of a model that knows
-        nothing: ln k for k classes, ln 2 for binary targets, and the mean square of the targets for
-        numbers.
+        A loss before the first update that is far above, or far below, the loss of a model that
+        knows nothing: ln k for k classes, ln 2 for binary targets, and the mean square of the
+        targets for numbers.
 
     Why it matters:
-        Far above, the model starts sure and wrong, and the first steps only undo that. Far below,
-        the model knows the answer before it learned anything: a label is among its inputs, or the
-        loss is not computed from what you think.
+        If it is far above, the model starts out confident and wrong, and the first steps only undo
+        that. If it is far below, the model knows the answer before it has learned anything: a label
+        is among its inputs, or the loss is not computed from what you think.
 
     Fires:
         Warning when a class loss is above `high` times the loss of guessing and above it by
         `margin`, or when a squared error is above `high_number` times the mean square of the
-        targets plus `high_number`. Names the inputs as the cause if their root mean square is above
-        `far`, else the last layer. Warning when a class loss is below `low` times the entropy of
-        the batch's labels.
+        targets plus `high_number`. The message names the inputs as the cause if their root mean
+        square is above `far`, else the last layer. Warning when a class loss is below `low` times
+        the entropy of the batch's labels.
 
     Stays quiet:
         Models whose weights were loaded; class weights in binary losses; soft targets; batches
@@ -55,9 +55,9 @@ class InitialLoss(Check):
     """
 
     code = "PRE103"
-    title = "the first loss is not that of guessing"
+    title = "the first loss is far from guessing"
     uses = ("step",)
-    passed = "the first loss is that of guessing"
+    passed = "the first loss is the loss of guessing"
     costs = 1
     explains = ("wrong_initial_loss", "unscaled_targets")
     high: float = threshold(2.0, unit="times guessing", source="as LOS408; chosen by hand")
@@ -71,7 +71,7 @@ class InitialLoss(Check):
         """Report a first loss that is too high or too low."""
         loss = subject.step.loss
         if loss is None or not math.isfinite(loss.value):
-            raise NotApplicable("no call of a loss function was seen")
+            raise NotApplicable("no loss function call was recorded")
         if subject.step.loaded:
             raise NotApplicable("weights were loaded before the first step")
         if loss.operation in ("mse_loss", "smooth_l1_loss", "l1_loss", "huber_loss"):
@@ -87,8 +87,8 @@ class InitialLoss(Check):
             yield Found(
                 step=0,
                 severity="warning",
-                message=f"the first loss is {loss.value:.4g}, and {guessing:.3g} would be that of "
-                f"guessing: {cause}",
+                message=f"the first loss is {loss.value:.4g}, but guessing gives {guessing:.3g}: "
+                f"{cause}",
                 location=loss.location,
                 evidence={"value": loss.value, "guessing": guessing, "entropy": entropy},
             )
@@ -117,7 +117,7 @@ class InitialLoss(Check):
             yield Found(
                 step=0,
                 severity="warning",
-                message=f"the squared error of the first step is {own:.4g}, and predicting 0 has "
+                message=f"the squared error of the first step is {own:.4g}, but predicting 0 gives "
                 f"{square:.4g}: {self._cause(subject.step.forward)}",
                 location=loss.location,
                 evidence={"value": own, "guessing": square},
@@ -157,7 +157,7 @@ def _guessing(loss: LossSeen, least_rows: int) -> tuple[float, float]:
             raise NotApplicable(f"{loss.target.size} labels are too few")
         mean = min(max(float(loss.target.mean()), 1e-12), 1 - 1e-12)
         return math.log(2), -mean * math.log(mean) - (1 - mean) * math.log(1 - mean)
-    raise NotApplicable(f"the loss of guessing is not known for this call of {loss.operation}")
+    raise NotApplicable(f"the loss of guessing is unknown for this call of {loss.operation}")
 
 
 def _mean_entropy(loss: LossSeen) -> float | None:

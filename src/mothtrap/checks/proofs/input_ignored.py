@@ -15,7 +15,7 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 BLIND = Change(inputs="constant", regularized=False)
-"""Without dropout: its masks are the same in each step, and would tell rows apart."""
+"""Without dropout: its masks are the same in each step, and would distinguish the rows."""
 
 
 @dataclass(frozen=True)
@@ -23,28 +23,28 @@ class InputIgnored(Check):
     """Training on constant inputs gives the same loss as training on the real ones.
 
     What it detects:
-        A script that learns as much when all rows of a batch have the same input.
+        A script that learns just as much when all rows of a batch have the same input.
 
     Why it matters:
         The model predicts the same for every sample: it has learned how often each answer occurs,
-        and nothing about the inputs.
+        and nothing from the inputs.
 
     Fires:
         Error when all rows of the model's input are equal. Error when the model, trained on one
         batch for `steps` steps or `seconds`, ends at the same loss with constant inputs, within
         `alike` of the fall, and the loss fell by `least_fall`. If the losses of the two trials
-        differ in any step, both trials are made again with `longer` times the steps. They must be
-        alike again. In the last quarter the loss must fall by less than `flat`, and the distance
-        of the two losses must grow by less than `grows`.
+        differ in any step, both trials are repeated with `longer` times the steps, and must agree
+        again. In the last quarter the loss must then fall by less than `flat`, and the difference
+        between the two losses must grow by less than `grows`.
 
     Stays quiet:
         Losses that hardly fall in either trial, still fall at the end, are negative, or are not
         computed by a loss function; batches whose targets are all equal; models that draw random
-        numbers, other than by dropout, which tell rows apart.
+        numbers other than for dropout, because these distinguish the rows.
 
     What to do:
         - Print the input of the first layer: is it constant, or all zeros?
-        - Look for a layer whose output does not depend on its input: dead ReLUs, a product with 0,
+        - Check for a layer whose output does not depend on its input: dead ReLUs, a product with 0,
           a wrong index, or an input that is overwritten.
 
     Example:
@@ -71,7 +71,7 @@ class InputIgnored(Check):
         """Report a model that learns as much without its input."""
         loss = subject.step.loss
         if loss is None:
-            raise NotApplicable("no call of a loss function was seen")
+            raise NotApplicable("no loss function call was recorded")
         if loss.has_equal_targets:
             raise NotApplicable("all targets of the batch are equal")
         forward = subject.step.forward
@@ -98,24 +98,23 @@ class InputIgnored(Check):
     def _compared(self, subject: Subject, loss: LossSeen) -> tuple[float, float, float]:
         """Return the last loss with inputs, the last loss without, and the fall with inputs.
 
-        A model that learns slowly first learns how often each answer occurs, as one without
-        inputs does. Only longer trials tell the two apart, unless both losses are the same in
-        every step.
+        A model that learns slowly first learns how often each answer occurs, like a model without
+        inputs. Only longer trials distinguish them, unless both losses are the same in every step.
 
         Raises:
             NotEnoughData: the loss hardly falls, or still falls at the end.
-            NotApplicable: random numbers tell the rows of the batch apart.
+            NotApplicable: random numbers distinguish the rows of the batch.
         """
         real, blind = self._trials(subject, self.steps)
         end, without, fall = _level(real), _level(blind), _fall(real)
         if fall <= self.least_fall * abs(real[0]):
             raise NotEnoughData(f"the loss hardly fell on one batch, from {real[0]:.4g}")
         if without < 0.9 * _entropy(loss):
-            raise NotApplicable("random numbers of the model tell the rows of a batch apart")
+            raise NotApplicable("random numbers of the model distinguish the rows of a batch")
         if abs(end - without) > self.alike * fall:
             return end, without, fall
         if subject.step.forward is not None and _draws(subject.step.forward):
-            raise NotApplicable("random numbers of the model may tell the rows of a batch apart")
+            raise NotApplicable("random numbers of the model may distinguish the rows of a batch")
         if _is_same_course(real, blind):
             return end, without, fall
         real, blind = self._trials(subject, self.longer * self.steps)
@@ -147,7 +146,7 @@ def _all_alike(forward: Forward) -> bool:
 
 
 def _entropy(loss: LossSeen) -> float:
-    """Return the entropy of the labels: no model has less without inputs. 0 without classes."""
+    """Return the entropy of the labels, the lowest loss without inputs; 0 without classes."""
     if not loss.has_classes:
         return 0.0
     counts = np.unique(loss.target, return_counts=True)[1]
@@ -171,9 +170,9 @@ def _judged(trial: Trial) -> Array:
     losses = trial.losses
     if len(losses) < 20:
         why = f": {trial.ended}" if trial.ended else ""
-        raise NotEnoughData(f"the trial made {len(losses)} steps; 20 are needed{why}")
+        raise NotEnoughData(f"needs 20 steps, the trial took {len(losses)}{why}")
     if np.nanmin(losses) < 0:
-        raise NotApplicable("the loss is negative: a lower one need not be a better one")
+        raise NotApplicable("the loss is negative, so a lower loss need not be better")
     if not np.isfinite(losses).all():
         raise NotEnoughData("a loss of the trial is not finite")
     return losses

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import msgspec
 
 from mothtrap.checks.check import Check
 from mothtrap.checks.subject import Subject
+from mothtrap.core.facts.checks import LayerRow
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
@@ -20,13 +21,13 @@ class LayersUnused(Check):
     What it detects:
         Layers with parameters in the optimizer that were not called in the watched steps, and got
         no gradient. The check also counts layers, parameters, and multiplications, and makes the
-        table of layers that `mothtrap check --layers FILE` writes.
+        table that `mothtrap check --layers FILE` writes: data sets, inputs, layers, and the loss.
 
     Why it matters:
-        A layer that is made and forgotten in `forward` makes the model smaller than it looks.
+        A layer that is created but forgotten in `forward` makes the model smaller than it looks.
 
     Fires:
-        Info when such layers exist. Names `max_named` of them.
+        Info if there are such layers. The message names `max_named` of them.
 
     Stays quiet:
         Layers whose parameters got a gradient in another way, such as tied weights.
@@ -56,7 +57,7 @@ class LayersUnused(Check):
             msgspec.structs.replace(one, gradient=gradients.get(one.name, ""))
             for one in subject.forward.layers()
         ]
-        subject.layers.extend(layers)
+        subject.layers.extend([*subject.sources, *_inputs(subject), *layers, *_loss(subject)])
         subject.figures["layers"] = len(layers)
         subject.figures["parameters"] = sum(one.parameters for one in layers)
         subject.figures["trained"] = sum(one.parameters for one in layers if one.trained)
@@ -83,3 +84,16 @@ class LayersUnused(Check):
             location=subject.forward.location,
             evidence={"layers": len(names), "parameters": len(idle)},
         )
+
+
+def _inputs(subject: Subject) -> Iterator[LayerRow]:
+    """Yield a row for each input of the model."""
+    for path, array in subject.forward.inputs.items():
+        yield LayerRow(part="input", name=path, kind=str(array.dtype), output=array.shape)
+
+
+def _loss(subject: Subject) -> Iterator[LayerRow]:
+    """Yield a row for the loss, if its call was seen."""
+    loss = subject.step.loss
+    if loss is not None:
+        yield LayerRow(part="loss", name=loss.location or "", kind=loss.operation)

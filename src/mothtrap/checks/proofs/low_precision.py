@@ -1,4 +1,4 @@
-"""PRE110: the gradient differs from that in float64."""
+"""PRE110: outputs or gradients differ from those in float64."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from dataclasses import dataclass
 import numpy as np
 
 from mothtrap.checks.check import Check
-from mothtrap.checks.step import Array
+from mothtrap.checks.step import Array, relative_change
 from mothtrap.checks.subject import Subject
 from mothtrap.core.errors import NotApplicable
 from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 NEGLIGIBLE = 1e-4
-"""Length of a gradient, relative to the longest one, below which it is noise: that of a bias before
-a batch normalization is 0 but for rounding. Chosen by hand."""
+"""A gradient shorter than this share of the longest one is noise: the gradient of a bias before a
+batch normalization is 0 except for rounding. Chosen by hand."""
 
 
 @dataclass(frozen=True)
 class LowPrecision(Check):
-    """The gradient of a layer points elsewhere than it does in float64.
+    """The gradient of a layer points in another direction than in float64.
 
     What it detects:
-        A layer whose gradient, in the precision of the script, has another direction than the
-        gradient in float64.
+        A layer whose gradient, in the precision of the script, has a different direction than the
+        gradient in float64, and outputs of the model that differ from those in float64.
 
     Why it matters:
-        Rounding is larger than what is to be learned: sums of many small terms, differences of
-        large numbers, or a softmax in half precision.
+        Rounding errors are larger than the signal: sums of many small terms, differences of large
+        numbers, or a softmax in half precision.
 
     Fires:
-        Warning when the cosine between the two gradients of a layer is below `cosine`. Error when
-        the gradient is not finite in the script's precision, and finite in float64.
+        Warning when the cosine between the two gradients of a layer is below `cosine`, or when an
+        output in evaluation mode differs by more than `outputs`. Error when the gradient is not
+        finite in the script's precision, but finite in float64.
 
     Stays quiet:
-        Gradients that are zero, or negligible beside those of other layers; models that draw random
-        numbers in evaluation mode, or cannot compute in float64.
+        Gradients that are zero, or negligible compared with those of other layers; models that draw
+        random numbers in evaluation mode, or cannot compute in float64.
 
     What to do:
         - Leave the layer out of autocast, or compute its sums in float32.
@@ -52,8 +53,11 @@ class LowPrecision(Check):
     code = "PRE110"
     title = "the precision is too low"
     uses = ("step",)
-    passed = "the gradient is that of float64"
+    passed = "the gradient agrees with float64"
     costs = 2
+    outputs: float = threshold(
+        0.1, unit="standard deviations", source="chosen by hand: bfloat16 rounds to 0.01"
+    )
     cosine: float = threshold(0.9, unit="cosine", source="chosen by hand")
 
     def run(self, subject: Subject) -> Iterable[Found]:
@@ -63,12 +67,15 @@ class LowPrecision(Check):
             raise NotApplicable("the model draws random numbers")
         try:
             exact = subject.forward.gradients(double=True)
+            outputs = subject.forward.exact_outputs()
         except (RuntimeError, TypeError, ValueError) as err:
             raise NotApplicable("the model does not compute in float64") from err
         own = subject.forward.gradients(double=False)
+        pairs = [pair for pair in zip(outputs, usual, strict=False) if _are_comparable(*pair)]
+        rounded = max((relative_change(one, other) for one, other in pairs), default=0.0)
         cosines = dict(_cosines(own, exact))
         if not cosines:
-            raise NotApplicable("no parameter has a gradient that is not zero")
+            raise NotApplicable("no parameter has a nonzero gradient")
         subject.figures["least cosine"] = min(cosines.values())
         broken = [name for name, value in cosines.items() if np.isnan(value)]
         low = sorted((value, name) for name, value in cosines.items() if value < self.cosine)
@@ -76,7 +83,7 @@ class LowPrecision(Check):
             yield Found(
                 step=0,
                 severity="error",
-                message=f"the gradient of {broken[0]} is not finite in the script's precision, and "
+                message=f"the gradient of {broken[0]} is not finite in the script's precision, but "
                 "finite in float64",
                 layers=tuple(broken),
                 location=subject.forward.location,
@@ -85,12 +92,25 @@ class LowPrecision(Check):
             yield Found(
                 step=0,
                 severity="warning",
-                message=f"the gradient of {low[0][1]} has a cosine of {low[0][0]:.2f} with that in "
-                f"float64 (limit {self.cosine:g})",
+                message=f"the gradient of {low[0][1]} has a cosine of {low[0][0]:.2f} with the "
+                f"gradient in float64 (limit {self.cosine:g})",
                 layers=tuple(name for _, name in low),
                 location=subject.forward.location,
                 evidence={"cosine": low[0][0]},
             )
+        elif rounded > self.outputs:
+            yield Found(
+                step=0,
+                severity="warning",
+                message=f"the outputs of {subject.forward.model} differ by {rounded:.2g} standard "
+                f"deviations from those in float64 (limit {self.outputs:g})",
+                location=subject.forward.location,
+                evidence={"change": rounded},
+            )
+
+
+def _are_comparable(exact: Array, usual: Array) -> bool:
+    return exact.shape == usual.shape and exact.size > 1 and bool(np.isfinite(exact).all())
 
 
 def _cosines(own: Mapping[str, Array], exact: Mapping[str, Array]) -> Iterable[tuple[str, float]]:

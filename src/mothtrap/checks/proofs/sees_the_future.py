@@ -1,4 +1,4 @@
-"""PRE102: a model that predicts the next token sees it."""
+"""PRE102: a model that predicts the next step of a sequence sees that step."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class SeesTheFuture(Check):
 
     What it detects:
         Outputs before a position that change when the input from that position on changes, although
-        the targets are the inputs, moved by one.
+        the targets are the inputs shifted by one.
 
     Why it matters:
         The model copies the answer from its input. The training loss falls to almost nothing, and
-        generation fails, since the future is not there yet.
+        generation fails, because the future does not exist yet.
 
     Fires:
         Error when an output at a position changes by more than `least`, and the target at that
@@ -36,12 +36,11 @@ class SeesTheFuture(Check):
         positions, in evaluation mode.
 
     Stays quiet:
-        Targets that are not the moved inputs; classification of sequences.
+        Targets that are not the shifted inputs; classification of sequences.
 
     What to do:
-        - Pass a causal mask, and check that its diagonal is the right one: position t may see
-          positions up to t.
-        - A mask of booleans has opposite meanings in `nn.MultiheadAttention` (True = hidden) and
+        - Pass a causal mask, and check its diagonal: position t may see the positions up to t.
+        - A boolean mask has opposite meanings in `nn.MultiheadAttention` (True = hidden) and
           `scaled_dot_product_attention` (True = visible).
 
     Example:
@@ -64,8 +63,8 @@ class SeesTheFuture(Check):
         """Report outputs that see the future."""
         forward, loss = subject.forward, subject.step.loss
         if loss is None:
-            raise NotApplicable("no call of a loss function was seen")
-        path = _shifted(forward, loss)
+            raise NotApplicable("no loss function call was recorded")
+        path = _shifted(forward, loss, subject.step.target)
         tokens = forward.inputs[path]
         length = tokens.shape[1]
         usual = forward.outputs()
@@ -128,25 +127,27 @@ def _change_before(position: int, before: Array, after: Array) -> float:
 
 
 def _other(tokens: Array) -> Array:
-    """Return other values of the same kind: those of the next row, moved by one position."""
+    """Return other values of the same kind: the values of the next row, shifted by one."""
     changed = np.roll(np.roll(tokens, 1, axis=0), 1, axis=1)
     if np.array_equal(changed, tokens):
         changed = tokens[:, ::-1].copy()
     return changed
 
 
-def _shifted(forward: Forward, loss: LossSeen) -> str:
-    """Return the path of the input of which the target is the next step.
+def _shifted(forward: Forward, loss: LossSeen, target: Array | None) -> str:
+    """Return the path of the input whose next step is the target.
 
-    Targets that the loss ignores, such as padding, are left out.
+    Targets that the loss ignores, such as padding, are left out. `target` is that of the step whose
+    inputs `forward` has, if it is known; `loss` may be of an earlier step.
 
     Raises:
         NotApplicable: there is none.
     """
+    target = loss.target if target is None else target
     for path, array in forward.inputs.items():
         if array.ndim >= 2 and array.shape[1] > 3:
             following = array[:, 1:].reshape(-1)
-            shaped = _as_sequence(loss.target, array)
+            shaped = _as_sequence(target, array)
             if shaped is None:
                 continue
             for candidate in (shaped[:, :-1], shaped):

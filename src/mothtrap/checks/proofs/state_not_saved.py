@@ -1,4 +1,4 @@
-"""PRE202: the model has state that a checkpoint does not hold."""
+"""PRE202: the model has state that a checkpoint does not contain."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class StateNotSaved(Check):
-    """The model has state that its `state_dict` does not hold.
+    """The model has state that its `state_dict` does not contain.
 
     What it detects:
         Tensors that change in training and that the output depends on, but that are neither
@@ -25,13 +25,13 @@ class StateNotSaved(Check):
         layers in a Python list.
 
     Why it matters:
-        A checkpoint does not hold these tensors. A model that is loaded from it has their first
-        values, and gives other outputs than the model that was trained.
+        A checkpoint does not contain these tensors. A model that is loaded from it has their
+        initial values, and returns other outputs than the trained model.
 
     Fires:
         Warning when the output in evaluation mode changes by more than `least` standard deviations
-        after such a tensor gets back the value that it had before the first step. The change must
-        also be ten times what two equal calls differ by. The message names `max_named` tensors.
+        after such a tensor is reset to its value before the first step. The change must also be ten
+        times the difference between two equal calls. The message names `max_named` tensors.
 
     Stays quiet:
         Tensors that do not change, such as masks; tensors with an axis as long as the batch, such
@@ -50,9 +50,9 @@ class StateNotSaved(Check):
     """
 
     code = "PRE202"
-    title = "a checkpoint does not hold all state"
+    title = "a checkpoint does not contain all state"
     uses = ("step",)
-    passed = "a checkpoint holds all state of the model"
+    passed = "a checkpoint contains all state of the model"
     costs = 1
     least: float = threshold(1e-3, unit="standard deviations", source="chosen by hand")
     max_named: int = threshold(4, unit="tensors", source="chosen by hand")
@@ -62,7 +62,7 @@ class StateNotSaved(Check):
         forward = subject.forward
         stale = forward.stale()
         if stale is None:
-            raise NotApplicable("the framework keeps all state of a model")
+            raise NotApplicable("the framework saves all state of a model")
         if not stale:
             return
         usual, again = forward.outputs(), forward.outputs()
@@ -77,7 +77,7 @@ class StateNotSaved(Check):
         yield Found(
             step=0,
             severity="warning",
-            message=f"{forward.model}.state_dict() does not hold "
+            message=f"{forward.model}.state_dict() does not contain "
             f"{', '.join(list(lost)[: self.max_named])}{more}: with the first value, the outputs "
             f"differ by {max(lost.values()):.2g} standard deviations",
             layers=tuple(lost),

@@ -1,4 +1,4 @@
-"""PRE108: backward computes another derivative than the forward has."""
+"""PRE108: the backward of the model does not compute the derivative of its forward."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from mothtrap.core.thresholds import threshold
 
 @dataclass(frozen=True)
 class WrongDerivative(Check):
-    """The backward of the model computes another derivative than its forward has.
+    """The backward of the model does not compute the derivative of its forward.
 
     What it detects:
-        A model whose gradient, computed by backward in float64, differs from the difference
-        quotient of its forward along random directions.
+        A model whose gradient, computed by backward in float64, differs from finite differences of
+        its forward along random directions.
 
     Why it matters:
-        The optimizer follows the wrong direction. The loss may still fall, slowly, to a worse
-        place, and nothing looks broken.
+        The optimizer follows the wrong direction. The loss may still fall slowly, to a worse value,
+        and nothing looks broken.
 
     Fires:
-        Warning when gradient and difference quotient differ by more than `limit` along two of three
-        directions, while the quotients at two step widths `agree` with one another. A custom
+        Warning when the gradient differs from the finite difference by more than `limit` along two
+        of three directions, while the finite differences at two step widths `agree`. A custom
         `autograd.Function` is the usual cause; a straight-through estimator does this on purpose.
 
     Stays quiet:
-        Directions that cross a kink, where the two quotients differ; models that cannot compute in
-        float64.
+        Directions that cross a kink, at which the finite differences disagree; models that cannot
+        compute in float64.
 
     What to do:
         - Test each custom `backward` with `torch.autograd.gradcheck`.

@@ -1,6 +1,6 @@
-"""Simple models from scikit-learn: their scores, and probabilities of rows held out.
+"""Simple models from scikit-learn: their scores, and probabilities of held-out rows.
 
-scikit-learn is imported by the functions, since it is an optional extra.
+scikit-learn is imported by the functions, because it is an optional extra.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from mothtrap.core.errors import NotApplicable
 
 NAMES = ("dummy", "linear", "gradient boosting")
 FOLDS = 5
-"""Parts for probabilities of rows held out; the usual number."""
+"""Number of folds for probabilities of held-out rows; the usual number."""
 NEIGHBORS = 10
-"""Of the model of nearest neighbors; chosen by hand."""
+"""Number of nearest neighbors; chosen by hand."""
 ITERATIONS = 500
-"""Of the solver of the linear classifier; chosen by hand."""
+"""Iterations of the solver of the linear classifier; chosen by hand."""
 BOOSTING_RATE, BOOSTING_ITERATIONS = 0.2, 50
 """Twice the default rate and half of the iterations, to save time; chosen by hand."""
 
@@ -31,7 +31,7 @@ BOOSTING_RATE, BOOSTING_ITERATIONS = 0.2, 50
 def one_thread() -> Iterator[None]:
     """Compute with one thread inside a block.
 
-    Threads that OpenMP started before a process was copied do not exist in the copy, and it
+    Threads that OpenMP started before a process was copied do not exist in the copy, which
     would wait for them.
 
     Raises:
@@ -71,9 +71,9 @@ def simple_model(name: str, task: Literal["classes", "numbers"]) -> Any:
 
 
 def held_out_probabilities(x: Array, labels: Array) -> tuple[Array, float]:
-    """Return probabilities of the classes by a model that did not see the row.
+    """Return class probabilities from a model that did not see the row.
 
-    Logistic regression and nearest neighbors are tried, and the more accurate one is taken.
+    Logistic regression and nearest neighbors are tried, and the more accurate one is used.
 
     Args:
         x: float64, shape (rows, features).
@@ -96,3 +96,24 @@ def held_out_probabilities(x: Array, labels: Array) -> tuple[Array, float]:
         found.append((float(np.mean(share.argmax(1) == labels)), share))
     accuracy, best = max(found, key=lambda one: one[0])
     return best, accuracy
+
+
+def logistic_optimum(x: Array, labels: Array) -> tuple[float, float]:
+    """Return the least cross entropy of a linear model without a penalty, and of a constant.
+
+    Args:
+        x: float64, shape (rows, features).
+        labels: class numbers, shape (rows,).
+    """
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import log_loss
+    from sklearn.preprocessing import StandardScaler
+
+    classes, counts = np.unique(labels, return_counts=True)
+    share = counts / counts.sum()
+    constant = float(-(share * np.log(share)).sum())
+    if len(classes) < 2:
+        return 0.0, constant
+    scaled = StandardScaler().fit_transform(x)
+    model = LogisticRegression(C=np.inf, max_iter=10 * ITERATIONS).fit(scaled, labels)
+    return float(log_loss(labels, model.predict_proba(scaled), labels=classes)), constant

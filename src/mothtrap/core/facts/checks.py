@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from mothtrap.core.contracts import Entry
 from mothtrap.core.fact import Fact
 from mothtrap.core.findings import Finding
 
@@ -13,9 +14,10 @@ State = Literal["done", "not_enough_data", "not_applicable", "failed"]
 
 
 class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One layer in the table of layers.
+    """One layer in the table of layers, or a stage of the data before and after the layers.
 
     Attributes:
+        part: `layer`, `data` for a data set, `input` for an input of the model, or `loss`.
         name: path of the layer in the model.
         kind: class of the layer.
         output: shape of its first output, with the batch dimension; empty if it was not called.
@@ -27,6 +29,7 @@ class LayerRow(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     kind: str
+    part: Literal["layer", "data", "input", "loss"] = "layer"
     output: tuple[int, ...] = ()
     parameters: int = 0
     trained: bool = False
@@ -46,6 +49,7 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
         found: findings of the check.
         figures: measured numbers by name, shown with the result.
         layers: the table of layers; empty for all checks except PRE501.
+        learned: layers or inputs that the check has seen, for a file of invariants.
         seconds: duration of the check in seconds.
     """
 
@@ -56,4 +60,5 @@ class CheckResult(Fact, frozen=True, kw_only=True, tag=True):
     found: tuple[Finding, ...] = ()
     figures: dict[str, float] = {}
     layers: tuple[LayerRow, ...] = ()
+    learned: tuple[Entry, ...] = ()
     seconds: float = 0.0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from msgspec import structs
+
 from mothtrap.core.fact import Fact
 from mothtrap.core.facts.data import SplitDrawn
 
@@ -40,8 +42,9 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     `own_s` is mothtrap's time on the training thread, `capture_s` the part of it that
     went into statistics (the rest is the fixed cost of hooks), `asked_s` the part of this that
     went into captures that a user asked for, `wall_s` the time from the first step to the end.
-    `start_s` is what the imports of mothtrap took, `beside_s` the processor time of its threads.
-    `at_s` is the Unix time of the end (0: not known).
+    `start_s` is what the imports of mothtrap took, `beside_s` the processor time of its threads,
+    `close_s` what it took to close the record after the training. `at_s` is the Unix time of the
+    end (0: not known).
     """
 
     steps: int
@@ -51,10 +54,15 @@ class WorkerEnded(Fact, frozen=True, kw_only=True, tag=True):
     wall_s: float
     start_s: float = 0.0
     beside_s: float = 0.0
+    close_s: float = 0.0
     exception: str | None = None
     location: str | None = None
     traceback: str = ""
     at_s: float = 0.0
+
+    def closed_after(self, seconds: float) -> WorkerEnded:
+        """Return the same with the time that it took to close the record."""
+        return structs.replace(self, close_s=seconds)
 
 
 class WorkerLost(Fact, frozen=True, kw_only=True, tag=True):

@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 import msgspec
 import numpy as np
 
+from mothtrap.core.errors import QueryError
 from mothtrap.reader.compare.comparable import (
     MICRO_BATCHES,
     STATISTICS,
@@ -18,6 +19,7 @@ from mothtrap.reader.compare.comparable import (
 )
 from mothtrap.reader.compare.first_divergence import (
     BY_DIGEST,
+    NEARLY,
     FirstDivergence,
     Pair,
     Tolerance,
@@ -26,9 +28,6 @@ from mothtrap.reader.compare.first_divergence import (
 from mothtrap.reader.run import Run
 from mothtrap.reader.series.merged import MERGED
 
-NEARLY = 2e-5
-"""Tolerance, relative, of statistics: twice what one may be wrong by, since it may be worked
-out in more than one way, as a step has time."""
 ACROSS_RTOL, ACROSS_ATOL = 1e-3, 1e-7
 """Tolerances where numbers are sums of different parts, as of one and of two workers; chosen
 by hand: float32 in another order, over some tens of steps."""
@@ -46,7 +45,8 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a comparison of the steps of two runs.
 
-    `exact`: bit by bit; else within `rtol` and `atol`.
+    `exact`: bit by bit; else within `rtol` and `atol`, or, if `measured`, within the differences
+    that rounding makes.
     """
 
     first: FirstDivergence | None
@@ -55,6 +55,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     exact: bool
     rtol: float
     atol: float
+    measured: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -65,6 +66,7 @@ def compare(
     rtol: float | None = None,
     atol: float | None = None,
     ignore: Sequence[str] = (),
+    perturbed: Run | None = None,
 ) -> Comparison:
     """Compare two runs step by step.
 
@@ -75,6 +77,12 @@ def compare(
             where that can be.
         atol: and so are those that differ by less than this.
         ignore: globs over the names of what is not to be compared, e.g. `rng.*`.
+        perturbed: a run like the first one whose initial weights were changed by their rounding
+            error: numbers count as the same if they differ by no more than `ALLOWED` times what
+            they differ by there. It is used if the runs have different numbers of workers.
+
+    Raises:
+        QueryError: `perturbed` is given, and the runs have equal numbers of workers, or other data.
     """
     apart = len(first.workers) != len(second.workers)
     given = Tolerance(rtol or 0.0, atol or 0.0)
@@ -88,11 +96,13 @@ def compare(
             "is compared as one worker: batches by the sum of their row digests, random states "
             "not at all"
         )
+    if perturbed is not None:
+        _refuse_other(first, perturbed, apart=apart)
     workers = [None] if apart else list(first.workers)
     pairs = [
         pair
         for worker in workers
-        for pair in _pairs(first, second, worker, given, notes, tuple(ignore))
+        for pair in _pairs(first, second, perturbed, worker, given, notes, tuple(ignore))
     ]
     found = [hit for pair in pairs if (hit := first_of(pair)) is not None]
     chosen = min(found, key=lambda hit: hit[0], default=None)
@@ -103,6 +113,7 @@ def compare(
         exact=given.exact,
         rtol=given.rtol,
         atol=given.atol,
+        measured=perturbed is not None,
         notes=tuple(dict.fromkeys(notes)),
     )
 
@@ -110,6 +121,7 @@ def compare(
 def _pairs(
     first: Run,
     second: Run,
+    perturbed: Run | None,
     worker: int | None,
     given: Tolerance,
     notes: list[str],
@@ -118,6 +130,7 @@ def _pairs(
     """Yield what both runs have."""
     which = MERGED if worker is None else worker
     theirs = {(t.phase, t.sort, t.method): t for t in tables(second, which)}
+    third = {(t.phase, t.sort, t.method): t for t in tables(perturbed, which)} if perturbed else {}
     if worker is None:
         yield from _rows_pair(first, second)
     for mine in tables(first, which):
@@ -134,7 +147,27 @@ def _pairs(
         tolerance = Tolerance() if mine.method in BY_DIGEST else given
         if mine.method in STATISTICS:
             tolerance = Tolerance(max(given.rtol, NEARLY), given.atol)
-        yield Pair(mine, _aligned(mine, other), tolerance, worker)
+        rounded = third.get((mine.phase, mine.sort, mine.method))
+        if rounded is not None:
+            rounded = _aligned(mine, rounded)
+        yield Pair(mine, _aligned(mine, other), tolerance, worker, rounded)
+
+
+def _refuse_other(first: Run, perturbed: Run, *, apart: bool) -> None:
+    if not apart:
+        raise QueryError(
+            "--perturbed measures a tolerance between runs with different numbers of workers, and "
+            "these have equal numbers: compare them without it"
+        )
+    if perturbed.info is None or not perturbed.info.config.get("perturb"):
+        raise QueryError(f"{perturbed.id} was not made with `mothtrap run --perturb`")
+    if first.info is not None and perturbed.info.command != first.info.command:
+        raise QueryError(
+            f"{perturbed.id} was started with another command than {first.id}, so it does not show "
+            f"how rounding changes {first.id}"
+        )
+    if len(perturbed.workers) != len(first.workers):
+        raise QueryError(f"{perturbed.id} has another number of workers than {first.id}")
 
 
 def _rows_pair(first: Run, second: Run) -> Iterator[Pair]:

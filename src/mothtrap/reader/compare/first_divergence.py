@@ -16,6 +16,15 @@ from mothtrap.reader.compare.comparable import MICRO_BATCHES, Phase, Table
 
 BY_DIGEST = ("digests", "sums of bits", "sums of digests")
 """Methods whose values are digests."""
+NEARLY = 2e-5
+"""Tolerance, relative, of statistics: twice what one may be wrong by, since it may be worked
+out in more than one way, as a step has time."""
+ALLOWED = 4.0
+"""Times the difference that rounding makes in a perturbed run up to which numbers count as the
+same; chosen by hand: parts of a batch are rounded more often than a whole one."""
+FIRST_MOMENTS = 8
+"""Moments over which the difference in the first ones is measured: one alone may be small by
+chance. Chosen by hand."""
 NAMED = 8
 """Names of further columns that are told."""
 
@@ -75,12 +84,16 @@ class Tolerance:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pair:
-    """The same sort of values of two runs, at the moments and in the columns to compare."""
+    """The same sort of values of two runs, at the moments and in the columns to compare.
+
+    `perturbed` has them of a run like the first one that differs from it by rounding.
+    """
 
     first: Table
     second: Table
     tolerance: Tolerance
     worker: int | None
+    perturbed: Table | None = None
 
 
 Order = tuple[int, int, int, int, int]
@@ -90,7 +103,7 @@ Order = tuple[int, int, int, int, int]
 def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
     """Return the first divergence of a pair, and its place in the order of execution."""
     joined = _join(pair)
-    differs_KT = pair.tolerance.differs(joined.first_KT, joined.second_KT) | joined.gone_KT
+    differs_KT = _differs(pair, joined) | joined.gone_KT
     rows = np.flatnonzero(differs_KT.any(axis=1))
     if not len(rows):
         return None
@@ -101,6 +114,39 @@ def first_of(pair: Pair) -> tuple[Order, FirstDivergence] | None:
     rough = pair.first.method not in BY_DIGEST
     order = (step, -1 if phase is Phase.STATE else place, int(phase), int(rough), columns[0])
     return order, _told(pair, joined, row, columns)
+
+
+def _differs(pair: Pair, joined: _Joined) -> Bools:
+    """Say where values differ by more than the tolerance, which is measured where it can be."""
+    differs_KT = pair.tolerance.differs(joined.first_KT, joined.second_KT)
+    if pair.perturbed is None or pair.first.method in BY_DIGEST:
+        return differs_KT
+    third_KT, known_KT = _spread(pair.perturbed, joined.key_K, joined.names)
+    known_KT &= np.isfinite(third_KT) & np.isfinite(joined.first_KT)
+    if not known_KT.any():
+        return differs_KT
+    with np.errstate(invalid="ignore"):
+        size_KT = np.maximum(np.abs(joined.first_KT), np.abs(joined.second_KT))
+        allowed_KT = _allowed(joined.first_KT, third_KT, known_KT) + NEARLY * size_KT
+        beyond_KT = np.abs(joined.second_KT - joined.first_KT) > allowed_KT
+    return np.where(known_KT, beyond_KT, differs_KT)
+
+
+def _allowed(first_KT: Floats, third_KT: Floats, known_KT: Bools) -> Floats:
+    """Return by how much values may differ: `ALLOWED` times what rounding makes of them.
+
+    A value may change little by chance, so the median over the columns counts as the least
+    relative change, and the first moments share the largest change in them.
+    """
+    apart_KT = np.where(known_KT, np.abs(third_KT - first_KT), 0.0)
+    size_KT = np.where(known_KT, np.abs(first_KT), 0.0)
+    relative_KT = np.divide(apart_KT, size_KT, out=np.zeros_like(apart_KT), where=size_KT > 0)
+    relative_KT = np.maximum.accumulate(relative_KT)
+    early_T = relative_KT[:FIRST_MOMENTS][-1]
+    relative_KT = np.maximum(relative_KT, early_T)
+    usual_K = np.median(relative_KT, axis=1)
+    allowed: Floats = ALLOWED * np.maximum(relative_KT, usual_K[:, None]) * size_KT
+    return allowed
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,7 @@ from mothtrap.reader.compare.data_differences import (
     same_samples,
 )
 from mothtrap.reader.compare.first_divergence import FirstDivergence
+from mothtrap.reader.compare.worker_causes import worker_cause
 from mothtrap.reader.run import Run
 
 CauseKind = Literal[
@@ -30,6 +31,7 @@ CauseKind = Literal[
     "numerics",
     "code",
     "configuration",
+    "workers",
     "unknown",
 ]
 LAST_BITS = 1e-4
@@ -253,6 +255,11 @@ _SETTINGS = {
 
 def _of_results(case: _Case) -> Cause:
     what, relative = case.divergence.what, case.divergence.apart
+    if len(case.second.workers) > len(case.first.workers) == 1:
+        names = frozenset((what, *case.divergence.also))
+        known = worker_cause(case.first, case.second, case.divergence.step, names)
+        if known is not None:
+            return Cause(kind="workers", sentence=known.sentence, evidence=known.evidence)
     if relative is None:
         relative = _apart(case)
     types = [c for c in case.conditions if c.what.startswith("element types")]

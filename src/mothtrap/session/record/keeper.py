@@ -152,7 +152,7 @@ class RecordKeeper:
                     raise ValueError("it is a folder; log its files one by one")
                 self._add(name, "artifact", digest, size, about)
                 return
-            digest, size = _digest_of_file(whole)
+            digest, size = digest_of_file(whole)
             if not keep:
                 self._add(name, "artifact", digest, size, about)
                 return
@@ -270,7 +270,7 @@ def _check_size(kind: str, size: int) -> None:
         )
 
 
-def _digest_of_file(path: Path) -> tuple[str, int]:
+def digest_of_file(path: Path) -> tuple[str, int]:
     """Return SHA-256 and size of a file; raises ValueError of what is no file."""
     digest, size = hashlib.sha256(), 0
     with open(path, "rb", opener=_open) as file:
@@ -298,7 +298,7 @@ def _digest_of_folder(path: Path) -> tuple[str, int, int]:
             inside = Path(folder, name)
             if inside.is_symlink() or not inside.is_file():
                 continue
-            digest, own = _digest_of_file(inside)
+            digest, own = digest_of_file(inside)
             shown = inside.relative_to(path).as_posix()
             whole.update(msgspec.json.encode([storable(shown), digest]))
             size, count = size + own, count + 1

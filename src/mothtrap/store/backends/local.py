@@ -46,7 +46,7 @@ class LocalStore:
                 draft.write_bytes(data)
             os.link(draft, path)
         except FileExistsError as err:
-            raise ObjectExistsError(f"{path} exists; it is left as it is") from err
+            raise ObjectExistsError(f"{path} already exists and is not overwritten") from err
         except OSError as err:
             raise StoreError(f"cannot write {path}: {err}") from err
         finally:
@@ -60,7 +60,7 @@ class LocalStore:
                 file.seek(start)
                 return file.read() if size is None else file.read(size)
         except (FileNotFoundError, IsADirectoryError) as err:
-            raise ObjectNotFoundError(f"there is no {path}") from err
+            raise ObjectNotFoundError(f"{path} does not exist") from err
         except OSError as err:
             raise StoreError(f"cannot read {path}: {err}") from err
 
@@ -70,7 +70,7 @@ class LocalStore:
         try:
             shutil.copyfile(source, path)
         except (FileNotFoundError, IsADirectoryError) as err:
-            raise ObjectNotFoundError(f"there is no {source}") from err
+            raise ObjectNotFoundError(f"{source} does not exist") from err
         except OSError as err:
             raise StoreError(f"cannot copy {source} to {path}: {err}") from err
 
@@ -110,7 +110,7 @@ class LocalStore:
     def _path(self, key: str) -> Path:
         parts = [part for part in key.split("/") if part]
         if ".." in parts:
-            raise StoreError(f"the key {key!r} leads out of {self._root}; keys have no '..'")
+            raise StoreError(f"the key {key!r} points outside {self._root}; keys contain no '..'")
         return self._root.joinpath(*parts)
 
     def _key(self, path: Path) -> str:

@@ -110,7 +110,7 @@ class S3Store:
             )
 
         if size > PART_BYTES and self._exists(key):
-            raise ObjectExistsError(f"{self._url}/{key} exists; it is left as it is")
+            raise ObjectExistsError(f"{self._url}/{key} already exists and is not overwritten")
         self._asked(f"write {key} to", put)
 
     def get(self, key: str, start: int = 0, size: int | None = None) -> bytes:
@@ -189,22 +189,22 @@ def _in_words(err: Exception, what: str) -> StoreError:
     code = answer.group(1) if answer else ""
     if odd := _ODD_KEY.search(text):
         return OddKeyError(
-            f"{what}: {odd.group(1)!r} lies there, and a part of that key cannot be asked for; "
+            f"{what}: the key {odd.group(1)!r} has a part that cannot be requested; "
             "remove it, e.g. with `aws s3api delete-object`"
         )
     said = f"{code}: {answer.group(2)}" if answer else text.rpartition(" - ")[2].strip()
     if isinstance(err, exceptions.AlreadyExistsError | exceptions.PreconditionError):
-        return ObjectExistsError(f"{what}: it exists; it is left as it is")
+        return ObjectExistsError(f"{what}: it already exists and is not overwritten")
     if _METADATA_HOST in text:
         return StoreRefusedError(
             f"{what}: no credentials were found; set AWS_ACCESS_KEY_ID and "
             "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE, or run where the machine has a role"
         )
     if code == "NoSuchBucket":
-        return StoreRefusedError(f"{what}: there is no such bucket; make it, or correct its name")
+        return StoreRefusedError(f"{what}: there is no such bucket; create it, or correct its name")
     denied = exceptions.PermissionDeniedError | exceptions.UnauthenticatedError
     if code in _REFUSED or isinstance(err, denied | PermissionError):
-        return StoreRefusedError(f"{what}: {said}; check the credentials and what they may do")
+        return StoreRefusedError(f"{what}: {said}; check the credentials and their permissions")
     if "redirect without LOCATION" in text or code in ("PermanentRedirect", "301"):
         return StoreRefusedError(f"{what}: the bucket is in another region; set AWS_REGION")
     if isinstance(err, FileNotFoundError | exceptions.NotFoundError):

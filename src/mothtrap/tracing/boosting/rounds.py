@@ -42,8 +42,8 @@ IMPORTANCES: Final = 100
 SCORED_ROWS: Final = 4096
 """Rows whose predictions are looked at while a model is trained; when it is complete, all."""
 NO_EVALS: Final = "no evals: no evaluation set was passed, so the library computes no metric"
-NO_TRAIN: Final = "the training data are not among the evals, so the library computes no loss of it"
-NO_HELD_OUT: Final = "no evals: no data were evaluated but those that are trained on"
+NO_TRAIN: Final = "the training data are not in evals, so the library computes no training loss"
+NO_HELD_OUT: Final = "no evals: only the training data were evaluated"
 OF_EACH_ROUND: Final[Facts] = (BoostingBegan, BoostingEnded, TableSeen, ColumnsSeen)
 OF_TREES: Final[Facts] = (TreesGrown, FeatureGains, FeatureImportance)
 OF_LOSSES: Final[Facts] = (LossSeries,)
@@ -176,7 +176,7 @@ class Rounds:
             self._job.cannot("the boosters have no trees", Reports(facts=frozenset(OF_TREES)))
         if not self._gradients:
             lacking = Reports(facts=frozenset(OF_OBJECTIVES))
-            self._job.cannot("the objective is one of the library", lacking)
+            self._job.cannot("the objective is built into the library", lacking)
 
     def is_ours(self) -> bool:
         """Return whether this is the thread whose trainings are observed.
@@ -186,7 +186,7 @@ class Rounds:
         here = threading.get_ident()
         self._thread = self._thread or here
         if here != self._thread:
-            self._job.blind("trainings in other threads", "one thread of a process is observed")
+            self._job.blind("training in other threads", "one thread of a process is observed")
         return here == self._thread
 
     def label_of(self, owner: object, call: str) -> str:
@@ -203,7 +203,7 @@ class Rounds:
         self._made += 1
         if self._made == MAX_FITS + 1:
             self._job.blind(
-                f"trainings after the first {MAX_FITS}", "only their rounds are counted"
+                f"training runs after the first {MAX_FITS}", "only their rounds are counted"
             )
         label, location = self._label(call, self._made)
         allowance = trees.Allowance(self._job.config.overhead)

@@ -1,36 +1,21 @@
 /** Start of the page: one view at a time, by its address. */
-import { signal } from "@preact/signals";
 import { render } from "preact";
 import { useEffect } from "preact/hooks";
 import { runAnswer } from "./data.js";
 import { html } from "./html.js";
 import { onKey } from "./keys.js";
+import { Deep, loader } from "./parts/deep.js";
 import { Header } from "./parts/header.js";
 import { Help } from "./parts/help.js";
-import { Notice } from "./parts/notice.js";
 import { sign } from "./parts/status.js";
 import { VIEWS, run, spoken, view } from "./state.js";
-import { Curves } from "./views/curves.js";
 import { Findings } from "./views/findings.js";
 import { Logs } from "./views/logs.js";
 import { Overview } from "./views/overview.js";
 import { Runs } from "./views/runs.js";
 
-/** The views that are loaded when the first of them is opened. */
-const deep = signal({ views: {}, problem: "" });
-let asked = false;
-
-async function loadDeep() {
-  if (asked) return;
-  asked = true;
-  try {
-    const [{ DEEP }] = await Promise.all([import("./views/deep.js"), sheet("./views/deep.css")]);
-    deep.value = { views: DEEP, problem: "" };
-  } catch {
-    asked = false;
-    deep.value = { views: {}, problem: "The view could not be loaded; the server does not answer." };
-  }
-}
+loader.load = () => Promise.all([import("./views/deep.js"), sheet("./views/deep.css")])
+  .then(([{ DEEP }]) => DEEP);
 
 /** Add a style sheet to the page. @param {string} address */
 function sheet(address) {
@@ -44,15 +29,7 @@ function sheet(address) {
   });
 }
 
-function Deep({ name }) {
-  useEffect(() => { loadDeep(); }, [name]);
-  const Loaded = deep.value.views[name];
-  if (Loaded) return html`<${Loaded} />`;
-  return html`<${Notice} found=${{ error: deep.value.problem && new Error(deep.value.problem),
-    loading: true, value: null }} what="the view" />`;
-}
-
-const SHOWN = { runs: Runs, overview: Overview, findings: Findings, curves: Curves, logs: Logs };
+const SHOWN = { runs: Runs, overview: Overview, findings: Findings, logs: Logs };
 
 function App() {
   const wanted = VIEWS.find((each) => each.id === view.value);

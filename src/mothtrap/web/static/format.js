@@ -10,13 +10,22 @@ export function number(value) {
   return Number(value.toPrecision(4)).toString();
 }
 
-/** A tick of an axis: short. @param {number} value */
-export function tick(value) {
+/** A tick of an axis: short. @param {number} value @param {number} digits */
+function tick(value, digits) {
   const size = Math.abs(value);
   if (size >= 1e5 || (size !== 0 && size < 1e-3)) {
-    return value.toExponential(1).replace(".0e", "e").replace("e+", "e");
+    return value.toExponential(digits - 3).replace(/\.?0*e/, "e").replace("e+", "e");
   }
-  return Number(value.toPrecision(4)).toLocaleString("en-US", { maximumFractionDigits: 6 });
+  return Number(value.toPrecision(digits)).toLocaleString("en-US", { maximumFractionDigits: 12 });
+}
+
+/** Ticks of an axis, with as many digits as tell neighbors apart. @param {number[]} values */
+export function ticks(values) {
+  for (let digits = 4; digits < 12; digits += 1) {
+    const texts = values.map((value) => tick(value, digits));
+    if (new Set(texts).size === texts.length) return texts;
+  }
+  return values.map(String);
 }
 
 /** Whether a finding belongs to a step: those of a probe or a served model do not. */
@@ -56,8 +65,15 @@ export function words(name) {
   return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
-/** A curve's name without the folder of a script in it. @param {string} name */
+/** A curve's name in words, without the folder of a script in it. @param {string} name */
 export function shortCurve(name) {
+  const [mode, what, ...rest] = name.split("/");
+  if (mode === "fact") {
+    const field = what.slice(what.indexOf(".") + 1).replaceAll("_", " ").replace("÷", " ÷ ");
+    return `${field}, ${rest.join("/").replace(/^\w+=/, "")}`;
+  }
+  if (mode === "machine") return `${what.replaceAll("_", " ")} ${rest.join("/")}`.trim();
+  if (rest.length === 1 && rest[0] === "*") return `${mode}/${what} of all tensors`;
   return name.replace(/(:)(?:[^\s]*\/)([^/\s]+:\d+)/g, "$1$2");
 }
 
@@ -67,8 +83,8 @@ export function shortPlace(location) {
   return parts.length > 2 ? `…/${parts.slice(-2).join("/")}` : location;
 }
 
-/** What a curve shows, without whose it is: `gradient l2`, `loss`. @param {string} name */
+/** What a curve shows, without whose it is: `gradient norm`, `loss`. @param {string} name */
 export function quantity(name) {
   const [, what, of] = name.split("/", 3);
-  return of && !what.includes(":") ? what.replace(".", " ") : (what ?? name).split(":")[0];
+  return of && !what.includes(":") ? what.replace(".l2", " norm").replace(".", " ") : (what ?? name).split(":")[0];
 }

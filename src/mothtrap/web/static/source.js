@@ -61,7 +61,7 @@ export class HttpSource {
     return (await this.#get(path, parameters, signal)).json();
   }
 
-  runs(begin, query, signal) { return this.#json("runs", { begin, query }, signal); }
+  runs(begin, query, signal, sort = "") { return this.#json("runs", { begin, query, sort }, signal); }
   associations(query, signal) { return this.#json("associations", { query }, signal); }
   run(run, signal) { return this.#json("run", { run }, signal); }
   findings(run, signal) { return this.#json("findings", { run }, signal); }

@@ -5,6 +5,7 @@ export const VIEWS = [
   { id: "runs", title: "Runs", key: "r", run: false },
   { id: "overview", title: "Overview", key: "o", run: true },
   { id: "findings", title: "Findings", key: "f", run: true },
+  { id: "probe", title: "Probe", key: "b", run: true },
   { id: "curves", title: "Curves", key: "c", run: true },
   { id: "layers", title: "Layers", key: "l", run: true },
   { id: "tensors", title: "Tensors", key: "t", run: true },
@@ -13,6 +14,14 @@ export const VIEWS = [
   { id: "record", title: "Record", key: "e", run: true },
   { id: "logs", title: "Logs", key: "u", run: true },
 ];
+
+/** Views that some runs have no data for. */
+const MAY_BE_EMPTY = ["probe", "curves", "layers", "tensors", "samples", "logs"];
+
+/** The views that are shown for a run: those that it has data for, and the one that is open.
+ * @param {string[] | undefined} filled of `/api/run`; undefined as long as it is unknown */
+export const viewsOf = (filled) => VIEWS.filter((each) => !each.run || (run.value &&
+  (each.id === view.value || !MAY_BE_EMPTY.includes(each.id) || (filled ?? MAY_BE_EMPTY).includes(each.id))));
 
 const address = signal(location.hash);
 window.addEventListener("hashchange", () => { address.value = location.hash; });

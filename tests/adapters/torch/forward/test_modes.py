@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 from mothtrap.adapters.torch.forward import modes
+from mothtrap.adapters.torch.job.dropouts import is_dropout
 from mothtrap.core.facts.evaluations import NormBatches, TrainingMode
 
 
@@ -97,7 +98,7 @@ def test_frozen_batch_norms_are_named() -> None:
     ],
 )
 def test_what_drops_something(module: nn.Module, drops: bool) -> None:
-    assert modes.is_dropout(module) is drops
+    assert is_dropout(module) is drops
 
 
 def test_batch_norms_without_statistics_do_the_same_in_both_modes() -> None:

@@ -70,7 +70,7 @@ def test_no_rule_lacks_what_it_needs_in_an_ordinary_run(tmp_path: Path) -> None:
     run = mothtrap.open_run(watch.path)
     rules = {status.name: status for status in run.rules}
     of_others = {rule.code for rule in load_rules(Config()) if any(map(_is_of_others, rule.needs))}
-    blind = ("no observer looked", "torch does not report")
+    blind = ("the job did not look", "torch does not report")
     assert {s.code for s in run.rules if s.reason.startswith(blind)} <= of_others
     for name in (
         *("disconnected_parameter", "nonfinite_activation", "parameter_without_optimizer"),

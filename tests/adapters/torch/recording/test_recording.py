@@ -335,7 +335,7 @@ def test_under_watch_it_is_said_what_is_not_seen() -> None:
         given = list(_train(model, optimizer, _loader()))
     kept = _kept(seen, 1)
     assert _kinds(kept) == ["forward"]
-    assert "mothtrap.watch does not see it" in kept.recorded.missing[0]
+    assert "mothtrap.watch does not see" in kept.recorded.missing[0]
     assert torch.equal(_value(kept, kept.recorded.events[0].args)[0], given[1][0])
 
 

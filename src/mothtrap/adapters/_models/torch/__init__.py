@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from mothtrap.adapters._models.torch.network import TorchNetwork
 from mothtrap.adapters._models.torch.units import TorchUnits
 from mothtrap.core.errors import ConfigError
 from mothtrap.core.wrapped_models import WrappedModel
@@ -35,11 +36,12 @@ def wrap(model: Any) -> WrappedModel:
 
     from mothtrap.statistics.torch.in_place import as_array
 
-    def forward(rows: Any) -> Any:
+    def feed(rows: Any) -> Any:
         first = next(iter(model.parameters()), torch.zeros(()))
         fed = torch.as_tensor(np.ascontiguousarray(_values(rows))).to(first.device)
-        if fed.is_floating_point():
-            fed = fed.to(first.dtype)
+        return fed.to(first.dtype) if fed.is_floating_point() else fed
+
+    def forward(fed: Any) -> Any:
         with _evaluating(model):
             return model(fed)
 
@@ -47,11 +49,15 @@ def wrap(model: Any) -> WrappedModel:
         values, parts = _values(rows), []
         with torch.no_grad():
             for begin in range(0, max(len(values), 1), BATCH):
-                output = forward(values[begin : begin + BATCH])
+                output = forward(feed(values[begin : begin + BATCH]))
                 parts.append(as_array(output.detach().cpu().double().contiguous()).copy())
         return np.concatenate(parts)
 
-    return WrappedModel(predict=predict, units=TorchUnits(model, forward))
+    return WrappedModel(
+        predict=predict,
+        units=TorchUnits(model, lambda rows: forward(feed(rows))),
+        network=TorchNetwork(model, feed, forward),
+    )
 
 
 def _values(rows: Any) -> Any:
@@ -73,7 +79,7 @@ def _evaluating(model: Any) -> Iterator[None]:
 def load(path: Path) -> Any:
     """Refuse weights without a module; see `with_weights`."""
     raise ConfigError(
-        f"{path} holds weights alone; give the function that makes the module: "
+        f"{path} contains only weights; give the function that creates the module: "
         f"--build package.module:make_model --weights {path}"
     )
 

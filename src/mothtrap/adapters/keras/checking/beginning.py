@@ -8,17 +8,21 @@ import inspect
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
 
 from mothtrap.adapters.keras import names
 from mothtrap.adapters.keras.checking.given_data import GivenData
+from mothtrap.adapters.keras.checking.part_alone import CallbacksAlone, data_alone
+from mothtrap.adapters.keras.checking.shortened import Shortened
 from mothtrap.adapters.keras.checking.state import ModelState
 from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
-from mothtrap.checks.subject import DataSet, Subject
+from mothtrap.checks.part_seen import PartSeen
+from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
@@ -65,9 +69,13 @@ class KerasChecking:
         self._location: str | None = None
         self._steps = 0
         self._loaded = self._over = self._ends_soon = False
+        self._shortened = Shortened(plan)
+        self._callbacks: CallbacksAlone | None = None
+        self._part: PartSeen | None = None
 
     def install(self) -> None:
         """Stand around `fit` and its callbacks, for the life of the process."""
+        self._shortened.install()
         kind: Any = names.trainer_type()
         setattr(kind, "fit", self._around_fit(kind.fit))  # noqa: B010  # for the type checker
         every: Any = keras.callbacks.CallbackList
@@ -81,7 +89,7 @@ class KerasChecking:
         @functools.wraps(end)
         def batch_ended(callbacks: Any, *args: Any, **kwargs: Any) -> Any:
             result = end(callbacks, *args, **kwargs)
-            self._batch_ended(callbacks.model)
+            self._batch_ended(callbacks.model, logs_of(args, kwargs))
             return result
 
         every.on_train_batch_begin, every.on_train_batch_end = batch_begins, batch_ended
@@ -112,6 +120,7 @@ class KerasChecking:
                     given = {}
                 self._location = frames.user_location()
                 self._model, self._data = model, GivenData(given, self._location)
+                self._shortened.shorten(model)
             return original(model, *args, **kwargs)
 
         return fit
@@ -120,15 +129,36 @@ class KerasChecking:
         if model is self._model and self._initial is None and model.built:
             self._initial = ModelState(model)
 
-    def _batch_ended(self, model: Any) -> None:
-        if model is not self._model or self._over:
+    def _batch_ended(self, model: Any, logs: Mapping[str, Any]) -> None:
+        if model is not self._model or self._over or self._callbacks is not None:
             return
         self._steps += 1
-        if self._steps >= self._plan.steps or self._ends_soon:
+        if self._steps < self._plan.steps and not self._ends_soon:
+            return
+        if self._plan.part == "callbacks" and keras.backend.backend() == "tensorflow":
+            self._begin_callbacks(logs)
+        else:
             self._hold()
+
+    def _begin_callbacks(self, logs: Mapping[str, Any]) -> None:
+        """Let `fit` go on with steps that compute nothing."""
+        self._pause()
+        files = Path(self._plan.scratch) / "files"
+        self._callbacks = CallbacksAlone(
+            self._model,
+            self._plan.steps,
+            logs,
+            lambda: [one.name for one in sorted(files.rglob("*")) if one.is_file()],
+        )
+        self._callbacks.begin()
+        left = self._deadline - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(SPARE_S, CHECK_SHARE * left))
 
     def _clock_rings(self) -> None:
         """Let the step in progress be the last one; interrupt it if it takes too long."""
+        if self._callbacks is not None:
+            self._hold("the time for it was used up")
+            return
         left = self._seconds(LAST_SHARE) - (time.monotonic() - self._began)
         if left > 0 and not self._ends_soon:
             self._ends_soon = True
@@ -158,19 +188,34 @@ class KerasChecking:
     def _result(self, check: Check, why: str) -> CheckResult:
         return CheckResult(step=self._steps, code=check.code, state="not_enough_data", reason=why)
 
-    def _hold(self) -> None:
-        """Make the checks in this process, and end it."""
+    def _hold(self, ended: str = "") -> None:
+        """Make the checks in this process, and end it.
+
+        Args:
+            ended: why a part that ran alone ended before the script.
+        """
         self._over = True
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         self._pause()
+        if self._shortened.why_not:
+            self._unmade(self._shortened.why_not)
+            return
+        if self._callbacks is not None:
+            self._part = self._callbacks.seen(ended)
+        elif self._plan.part == "data" and self._data is not None:
+            self._part = data_alone(self._data, self._plan.steps)
+        step, sets = None, tuple[DataSet, ...]()
+        why = ""
         try:
             step, sets = self._taken()
         except Exception as err:
-            self._unmade(f"the step could not be repeated: {in_one_line(err)}")
-            return
+            why = f"the step could not be repeated: {in_one_line(err)}"
+            if self._part is None:
+                self._unmade(why)
+                return
         waiting = len(self._checks)
         results = [
-            self._made(check, step, sets, waiting - n) for n, check in enumerate(self._checks)
+            self._made(check, step, sets, waiting - n, why) for n, check in enumerate(self._checks)
         ]
         self._finish(results, "")
 
@@ -185,6 +230,8 @@ class KerasChecking:
             location=self._location,
             initial=self._initial,
             loaded=self._loaded,
+            dummy=self._plan.dummy_loss,
+            free=self._plan.part == "loss",
         )
         step.number = self._steps
         return step, self._data.sets()
@@ -192,23 +239,41 @@ class KerasChecking:
     def _made(
         self,
         check: Check,
-        step: KerasStep,
+        step: KerasStep | None,
         sets: tuple[DataSet, ...],
         waiting: int,
+        why: str,
     ) -> CheckResult:
-        """Make a check; `waiting` counts the checks that are not made yet, with this one."""
+        """Make a check.
+
+        Args:
+            check: the check.
+            step: the recorded step; None if it could not be repeated.
+            sets: data sets.
+            waiting: number of the checks that are not made yet, with this one.
+            why: the step could not be repeated; empty if it could.
+        """
         left = self._deadline - time.monotonic()
         left *= CHECK_SHARE if waiting > 1 else 1.0
         if left < SPARE_S:
             return self._result(check, f"the budget of {self._plan.budget_s:.0f} s was used up")
-        task = "" if step.loss is None else step.loss.task
+        task = "" if step is None or step.loss is None else step.loss.task
+        sources: tuple[Source, ...] = ("step", "trials", "datasets")
         subject = Subject(
+            missing=dict.fromkeys(sources, why) if why else {},
             recorded=step,
             datasets=sets,
             task=task,
             deadline=time.monotonic() + left,
+            part=self._part,
         )
         return result_of(check, subject, self._steps)
+
+
+def logs_of(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the logs that `on_train_batch_end(batch, logs)` is called with."""
+    given = args[1] if len(args) > 1 else kwargs.get("logs")
+    return given if isinstance(given, Mapping) else {}
 
 
 def begin(

@@ -116,11 +116,11 @@ class KerasForward:
 
     def gradients(self, *, double: bool) -> Mapping[str, Array]:  # noqa: ARG002
         """Refuse: a model of Keras cannot be computed in float64 without making it anew."""
-        raise NotApplicable("layers of Keras compute in the precision that they were made for")
+        raise NotApplicable("Keras layers compute only in the precision they were created with")
 
     def directional(self, seed: int) -> tuple[float, float, float]:  # noqa: ARG002
         """Refuse: see `gradients`."""
-        raise NotApplicable("layers of Keras compute in the precision that they were made for")
+        raise NotApplicable("Keras layers compute only in the precision they were created with")
 
     def cut(self, module: str) -> Cut:
         """Find whether the outputs of a layer are used at all."""
@@ -152,7 +152,7 @@ def tensorflow() -> Any:
     """
     if keras.backend.backend() != "tensorflow":
         raise NotApplicable(
-            f"gradients of Keras on {keras.backend.backend()} are not checked, only on TensorFlow"
+            f"Keras gradients are checked only on TensorFlow, not on {keras.backend.backend()}"
         )
     import tensorflow as tf
 

@@ -41,6 +41,7 @@ class StreamSet:
         self.name, self.role, self.location = name, role, location
         self.size: int | None = None
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(batches)
         self.places: Sequence[int] | None = None
@@ -92,6 +93,10 @@ class GivenData:
         order = np.random.default_rng(0).permutation(rows)[: count * self._size]
         parts = np.split(order, range(self._size, len(order), self._size))
         return [batch_of(self._picked(part)) for part in parts if len(part)]
+
+    def stream(self) -> Iterator[Any]:
+        """Return the batches of training from the start of the data, as `fit` is given them."""
+        return iter(self.batches(MAX_ROWS)) if self.has_arrays else _begun(self._x)
 
     def sets(self) -> tuple[DataSet, ...]:
         """Return the data sets of training and of evaluation."""

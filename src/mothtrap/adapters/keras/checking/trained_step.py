@@ -37,6 +37,8 @@ class KerasStep:
         location: `file:line` of the call of `fit`.
         initial: state at which the first loss is computed; None = the present one.
         loaded: weights were loaded from a file before.
+        dummy: the loss is the mean square of the outputs, whatever the targets are.
+        free: all trials train the predictions in the place of weights.
     """
 
     number = 0
@@ -49,12 +51,17 @@ class KerasStep:
         location: str | None = None,
         initial: ModelState | None = None,
         loaded: bool = False,
+        dummy: bool = False,
+        free: bool = False,
     ) -> None:
         self._model, self._batches, self._location = model, batches, location
+        self._dummy, self._free = dummy, free
         self._state = ModelState(model)
         self.loaded, self.watched = loaded, len(batches)
         self.forward: Forward | None = None
         self.loss: LossSeen | None = None
+        self.peak_rate = _rate(model.optimizer)
+        self.rates: Sequence[float] = (self.peak_rate,) * self.watched if self.peak_rate else ()
         self._plain = names.has_plain_step(model)
         if self._plain:
             self.forward = KerasForward(model, batches[0][0], location)
@@ -62,6 +69,7 @@ class KerasStep:
                 initial.restore()
             self.loss = self._loss_of(batches[0])
             self._state.restore()
+        self.target = None if self.loss is None else self.loss.target
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
     @classmethod
@@ -75,14 +83,14 @@ class KerasStep:
         """
         if loss is not None or step is not None or optimizer is not None:
             raise MothtrapError(
-                "check: a model of Keras has its loss and optimizer by `compile`; give it and "
-                "the batches alone"
+                "check: a Keras model gets its loss and optimizer from `compile`; pass only the "
+                "model and the batches"
             )
         if not model.compiled:
             raise MothtrapError("check: call `compile` on the model first")
         batches = [batch_of(given) for given, _ in zip(loader, range(MAX_BATCHES), strict=False)]
         if not batches:
-            raise MothtrapError("check: the loader gives no batch")
+            raise MothtrapError("check: the loader yields no batch")
         if not model.built:
             model(batches[0][0])
         return cls(model, batches)
@@ -90,6 +98,8 @@ class KerasStep:
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
         """Repeat the step with one thing changed; see `checks.step.Step`."""
         until = time.monotonic() + seconds
+        if self._free or change.predictions:
+            return self._trained_predictions(change, steps, until)
         losses: list[float] = []
         ended = ""
         batches = [_changed(batch, change) for batch in self._batches[: change.batches]]
@@ -99,10 +109,40 @@ class KerasStep:
                     ended = f"it made {number} of {steps} steps in {seconds:.0f} s"
                     break
                 self._state.restore_random(everywhere=not number)
+                if change.sweep != 1.0 and number:
+                    _scaled(self._model.optimizer, change.sweep)
                 losses.append(self._made(batches[number % len(batches)]))
             seen = self._loss_of(batches[0]) if losses and self._plain else None
         right = math.nan if seen is None else share_right(seen)
         return Trial(losses=np.array(losses), ended=ended, right=right)
+
+    def _trained_predictions(self, change: Change, steps: int, until: float) -> Trial:
+        """Train the outputs of the model in the place of its weights.
+
+        Raises:
+            NotApplicable: the backend is not TensorFlow, or the model has several outputs.
+        """
+        tf = tensorflow()
+        x, y, weight = _changed(self._batches[0], change)
+        self._state.restore()
+        self._state.restore_random()
+        output = self._model(x, training=True)
+        if len(keras.tree.flatten(output)) != 1:
+            raise NotApplicable("the model has several outputs")
+        free = tf.Variable(output)
+        rate = 100 * ADAM_RATE * max(1.0, float(np.abs(array_of(output)).mean()))
+        adam = tf.keras.optimizers.Adam(rate)
+        losses: list[float] = []
+        while len(losses) < steps and time.monotonic() < until:
+            with tf.GradientTape() as tape:
+                loss = self._model.compute_loss(x=x, y=y, y_pred=free, sample_weight=weight)
+            gradient = tape.gradient(loss, free)
+            losses.append(float(loss))
+            if gradient is not None:
+                adam.apply_gradients([(gradient, free)])
+        self._state.restore()
+        ended = "" if len(losses) == steps else f"it made {len(losses)} of {steps} steps"
+        return Trial(losses=np.array(losses), ended=ended)
 
     def _made(self, batch: Batch) -> float:
         x, y, weight = batch
@@ -119,7 +159,8 @@ class KerasStep:
         self._state.restore()
         rates = [(one, one.rate) for one in model._flatten_layers() if _drops(one)]
         decay = getattr(optimizer, "weight_decay", None)
-        possible = change.scheduled
+        sweeps = change.sweep != 1.0
+        possible = change.scheduled or (sweeps and _scaled(optimizer, 1.0))
         if change.adam:
             model.optimizer = keras.optimizers.Adam(ADAM_RATE)
         elif change.rate != 1.0:
@@ -143,7 +184,7 @@ class KerasStep:
 
     def _loss_of(self, batch: Batch) -> LossSeen | None:
         x, y, weight = batch
-        if y is None or weight is not None:
+        if y is None or weight is not None or self._dummy:
             return None
         self._state.restore_random()
         prediction = self._model(x, training=True)
@@ -234,6 +275,11 @@ def _alike(array: Any) -> Any:
 
 def _drops(layer: Any) -> bool:
     return "Dropout" in type(layer).__name__ and hasattr(layer, "rate")
+
+
+def _rate(optimizer: Any) -> float:
+    """Return the learning rate; 0 for a schedule, whose rate trials cannot change."""
+    return float(np.asarray(optimizer.learning_rate)) if _scaled(optimizer, 1.0) else 0.0
 
 
 def _scaled(optimizer: Any, factor: float) -> bool:

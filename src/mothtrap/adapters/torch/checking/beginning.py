@@ -8,6 +8,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import safetensors.torch
@@ -17,14 +18,20 @@ from torch import nn
 from mothtrap.adapters.torch.checking import engines
 from mothtrap.adapters.torch.checking.engines import Command, Engine, ForkEngine, RestartEngine
 from mothtrap.adapters.torch.checking.loader_sets import LoadersSeen
+from mothtrap.adapters.torch.checking.part_alone import PartAlone
 from mothtrap.adapters.torch.checking.recorded_step import RecordedStep
 from mothtrap.adapters.torch.checking.recording import Recording
+from mothtrap.adapters.torch.checking.resuming import resumed
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
+from mothtrap.adapters.torch.checking.shortened import Shortened
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
+from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.limit import TooLong, limited
+from mothtrap.checks.part_seen import PartSeen
+from mothtrap.checks.resumed import Resumed
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
@@ -39,6 +46,8 @@ CLOSING_SHARE = 0.05
 """Share of the budget in which the results are stored and printed; chosen by hand."""
 CHECK_SHARE = 2 / 3
 """Share of the time left that one check gets while others wait; chosen by hand."""
+PART_SHARE = 0.5
+"""Share of the time left in which one part of the script runs alone; chosen by hand."""
 SPARE_S = 0.5
 """Least time that a check is given; chosen by hand."""
 
@@ -66,6 +75,8 @@ class Checking:
         pause: Callable[[], object],
     ) -> None:
         self._plan, self._checks, self._finish = plan, checks, finish
+        self._part: PartAlone | None = None
+        self._part_seen: PartSeen | None = None
         self._leave, self._pause = leave, pause
         self._command = Command()
         self._began = time.monotonic()
@@ -75,6 +86,7 @@ class Checking:
         self._scaled = ScaledLosses()
         self._recording = Recording(plan.steps, self._hold, self._scaled)
         self._switch.player = self._recording
+        self._shortened = Shortened(plan)
         self._loaded = False
         self._loaders = LoadersSeen()
         self._pid = os.getpid()
@@ -85,6 +97,7 @@ class Checking:
         self._loaders.install()
         self._scaled.install()
         Interception(self._switch, follows=True)
+        self._shortened.install()
         setattr(nn.Module, "load_state_dict", self._noticed(nn.Module.load_state_dict))  # noqa: B010
         atexit.register(self._script_ended)
         signal.signal(signal.SIGALRM, lambda *_: self._clock_rings())
@@ -96,6 +109,9 @@ class Checking:
 
     def _clock_rings(self) -> None:
         """Let the turn in progress be the last one; interrupt it if it takes too long."""
+        if self._part is not None:
+            self._part_ended("the time for it was used up")
+            return
         passed = time.monotonic() - self._began
         share = LAST_SHARE if self._recording.turns else FIRST_TURN_SHARE
         left = self._seconds(share) - passed
@@ -119,6 +135,8 @@ class Checking:
     def _script_ended(self) -> None:
         if os.getpid() != self._pid:
             return
+        if self._part is not None:
+            self._part_ended()
         self._end_early(f"the script ended after {self._recording.turns} steps")
 
     def _end_early(self, why: str, *, in_time: bool = True) -> None:
@@ -133,10 +151,20 @@ class Checking:
             self._finish(results, "" if in_time else why)
 
     def _hold(self) -> None:
-        """Make the checks, and end the process."""
+        """Make the checks, and end the process; before, let a part run alone that is to.
+
+        Raises:
+            GoOn: the script goes on, with the part alone.
+        """
         signal.setitimer(signal.ITIMER_REAL, 0.0)
+        alone = self._plan.part in ("data", "callbacks")
+        if alone and self._part is None and "trials" not in self._missing:
+            self._begin_part()
+            raise GoOn
         why = "" if self._plan.restarts else engines.why_no_copy()
-        if not why and not self._plan.restarts:
+        if lacking := self._shortened.why_not():
+            self._finish([self._unmade(one, lacking) for one in self._checks], "")
+        elif not why and not self._plan.restarts:
             waiting = len(self._checks)
             made = [self._copied(one, waiting - n) for n, one in enumerate(self._checks)]
             self._finish(made, "")
@@ -145,6 +173,29 @@ class Checking:
             self._finish([self._unmade(one, reason) for one in self._checks], "")
         else:
             self._finish(self._with_restarts(), "")
+
+    def _begin_part(self) -> None:
+        """Let one part of the script run alone from here on."""
+        assert self._plan.part is not None
+        self._pause()
+        files = Path(self._plan.scratch) / "files"
+        self._part = PartAlone(
+            self._plan.part,
+            self._recording,
+            self._plan.steps,
+            self._part_ended,
+            lambda: [one.name for one in sorted(files.rglob("*")) if one.is_file()],
+        )
+        self._part.begin()
+        self._switch.player = self._part
+        left = self._deadline - time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, max(SPARE_S, PART_SHARE * left))
+
+    def _part_ended(self, why: str = "") -> None:
+        """Make the checks that belong to the part."""
+        assert self._part is not None
+        self._part_seen = self._part.seen(why)
+        self._hold()
 
     def _with_restarts(self) -> list[CheckResult]:
         """Make the checks in this process, with trials that start the script again."""
@@ -203,14 +254,34 @@ class Checking:
             return self._unmade(check, f"the check failed: {in_one_line(err)}")
 
     def _subject(self, check: Check, deadline: float, engine: Engine) -> Subject:
-        step = RecordedStep(self._recording, engine, loaded=self._loaded)
+        free = self._plan.part == "loss"
+        step = RecordedStep(self._recording, engine, loaded=self._loaded, free=free)
         # Asking a data set for a sample may take long: only where the check wants it.
         sets = self._loaders.sets(self._recording) if "datasets" in check.uses else ()
         missing = dict(self._missing)
         if not sets:
-            missing["datasets"] = "the script reads no data set through a DataLoader"
+            missing["datasets"] = "the script reads no dataset through a DataLoader"
         task = "" if step.loss is None else step.loss.task
-        return Subject(recorded=step, datasets=sets, task=task, missing=missing, deadline=deadline)
+        return Subject(
+            recorded=step,
+            datasets=sets,
+            task=task,
+            missing=missing,
+            deadline=deadline,
+            part=self._part_seen,
+            sources=self._loaders.sources(self._recording),
+            resume=self._resume(deadline),
+        )
+
+    def _resume(self, deadline: float) -> Callable[[], Resumed] | None:
+        """Return what resumes the script from its checkpoint; None without a command for it."""
+        command = self._plan.resume_command
+        if not command:
+            return None
+        engine = RestartEngine(self._plan, self._command, self._recording, deadline)
+        return lambda: resumed(
+            command, self._plan, engine, lambda: deadline - SPARE_S - time.monotonic()
+        )
 
     def _unmade(self, check: Check, why: str) -> CheckResult:
         return CheckResult(

@@ -133,12 +133,25 @@ class RestartEngine:
             trial=order,
         )
         folder.mkdir()
-        _write(folder / "plan.json", msgspec.json.encode(plan))
-        in_time = self._run(folder, plan, time.monotonic() + seconds)
+        in_time = self.start(plan, folder, time.monotonic() + seconds)
         lines = _content(order.results)
         if not lines and in_time:
             lines = b"!the script did not reach the step when it was started again\n"
         return lines, in_time
+
+    def start(
+        self, plan: CheckPlan, folder: Path, until: float, words: tuple[str, ...] | None = None
+    ) -> bool:
+        """Start the script with a plan, wait for its end, and return whether it came in time.
+
+        Args:
+            plan: of the script.
+            folder: for the plan.
+            until: monotonic seconds at which the script is ended.
+            words: of the command; None = those that started this process.
+        """
+        _write(folder / "plan.json", msgspec.json.encode(plan))
+        return self._run(folder, plan, until, words)
 
     def serve(self) -> None:
         """Follow the orders of rank 0 until it has ended."""
@@ -158,18 +171,19 @@ class RestartEngine:
         """Let the other ranks end."""
         (Path(self._plan.scratch) / ENDED).touch()
 
-    def _run(self, folder: Path, plan: CheckPlan, until: float) -> bool:
+    def _run(
+        self, folder: Path, plan: CheckPlan, until: float, words: tuple[str, ...] | None = None
+    ) -> bool:
         """Start the script, wait for its end, and return whether it came in time."""
-        assert plan.trial is not None
         environ = {**self._command.environ, CHECK_VARIABLE: str(folder / "plan.json")}
-        if plan.trial.port:
+        if plan.trial is not None and plan.trial.port:
             # The ranks meet at a port of their own; this process still uses the first one.
             environ |= {
                 "MASTER_PORT": str(plan.trial.port),
                 "TORCHELASTIC_USE_AGENT_STORE": "False",
             }
         process = subprocess.Popen(
-            self._command.words,
+            words or self._command.words,
             cwd=self._command.folder,
             env=environ,
             stdin=subprocess.DEVNULL,

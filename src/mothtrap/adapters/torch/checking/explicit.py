@@ -73,6 +73,9 @@ class ExplicitStep:
             value = float(self._compute(trees.copied(batches[0])).detach())
         self.forward: Forward | None = RecordedForward(calls[0]) if calls else None
         self.loss: LossSeen | None = loss_seen(losses[0], None, (value,)) if losses else None
+        self.target = None if self.loss is None else self.loss.target
+        self.peak_rate = max(float(group.get("lr", 0.0)) for group in optimizer.param_groups)
+        self.rates: Sequence[float] = (self.peak_rate,) * self.watched
         parts = called_parts(calls[0]) if calls else frozenset[str]()
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters(parts))
 
@@ -103,6 +106,8 @@ class ExplicitStep:
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
         """Repeat the step with one thing changed; see `checks.step.Step`."""
+        if change.predictions:
+            return Trial(losses=np.array([]), ended="predictions of a given step are not trained")
         until = time.monotonic() + seconds
         losses: list[float] = []
         ended, self._right = "", math.nan
@@ -118,6 +123,9 @@ class ExplicitStep:
                 size = batch_size(batch)
                 if change.rows and size:
                     batch = chosen(batch, change.rows, size, repeat=True)
+                if change.sweep != 1.0:
+                    for group, rate in zip(optimizer.param_groups, rates, strict=True):
+                        group["lr"] = rate * change.sweep**number
                 losses.append(self._made(optimizer, batch))
                 for group, rate in zip(optimizer.param_groups, rates, strict=True):
                     group["lr"] = group["lr"] if change.scheduled else rate

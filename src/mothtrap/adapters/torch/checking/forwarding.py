@@ -166,6 +166,14 @@ class RecordedForward:
             if gradient is not None
         }
 
+    def exact_outputs(self) -> tuple[Array, ...]:
+        """Return the outputs, computed in float64 without autocast."""
+        with self._prepared(training=False, seed=0), torch.no_grad():
+            model = _doubled(self._call.module)
+            args, kwargs = trees.mapped((self._call.args, self._call.kwargs), _double)
+            outputs = trees.floating(self._called(args, kwargs, model, plain=True))
+            return tuple(map(trees.array_of, outputs))
+
     def directional(self, seed: int) -> tuple[float, float, float]:
         """Compare the derivative along a random direction, in float64."""
         model = _doubled(self._call.module)

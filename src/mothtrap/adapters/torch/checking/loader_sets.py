@@ -24,6 +24,7 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.job.randomness import RandomStates, restore
 from mothtrap.checks.step import Array
 from mothtrap.checks.subject import DataSet, Rows
+from mothtrap.core.facts.checks import LayerRow
 from mothtrap.tracing import frames
 
 TARGETS = ("labels", "label", "targets", "target", "y")
@@ -66,6 +67,21 @@ class LoadersSeen:
         if not any(known is loader for known in self.iterated):
             self.iterated.append(loader)
 
+    def sources(self, recording: Recording) -> list[LayerRow]:
+        """Return a row for the data set of each loader that feeds training; none is read."""
+        fed = {number for kind, number, _ in recording.batches if kind == "batch"}
+        training = [loader for n, loader in enumerate(self.iterated) if n in fed]
+        return [
+            LayerRow(
+                part="data",
+                name=place or "",
+                kind=type(loader.dataset).__name__,
+                output=(len(loader.dataset),) if hasattr(loader.dataset, "__len__") else (),
+            )
+            for loader, place in self.made
+            if loader in training
+        ]
+
     def sets(self, recording: Recording) -> tuple[DataSet, ...]:
         """Return the data sets of the loaders, those of training first.
 
@@ -80,14 +96,14 @@ class LoadersSeen:
             if any(loader.dataset is other for other in known) and not part:
                 continue
             known.append(loader.dataset)
+            number = self.iterated.index(loader) if loader in self.iterated else -1
+            kept = [recording.batches[key] for key in recording.batches if key[1] == number]
+            batches = [batch for several in kept for batch in several]
             role: Literal["train", "evaluation"] = "train" if loader in training else "evaluation"
             if isinstance(loader.dataset, IterableDataset):
-                number = self.iterated.index(loader) if loader in self.iterated else -1
-                kept = [recording.batches[key] for key in recording.batches if key[1] == number]
-                batches = [batch for several in kept for batch in several]
                 found.append(WatchedRows(loader.dataset, role, place, batches))
             elif hasattr(loader.dataset, "__len__"):
-                found.append(IndexedSet.of(loader, role, place))
+                found.append(IndexedSet.of(loader, role, place, batches))
         return tuple(found)
 
 
@@ -114,6 +130,7 @@ class IndexedSet:
         location: str | None,
         *,
         shuffled: bool = False,
+        batches: Sequence[Any] = (),
     ) -> None:
         self._dataset = dataset
         base, places = dataset, None
@@ -127,17 +144,28 @@ class IndexedSet:
         self.size: int | None = len(dataset)
         self.drawn: Sequence[int] = ()
         self.random = self._is_random()
+        self._batches = batches
 
     @classmethod
     def of(
-        cls, loader: DataLoader[Any], role: Literal["train", "evaluation"], location: str | None
+        cls,
+        loader: DataLoader[Any],
+        role: Literal["train", "evaluation"],
+        location: str | None,
+        batches: Sequence[Any] = (),
     ) -> IndexedSet:
-        """Return the samples that a loader draws from."""
+        """Return the samples that a loader draws from, and the batches that it handed over."""
         dataset: Any = loader.dataset
         if isinstance(loader.sampler, SubsetRandomSampler):
             dataset = Subset(dataset, list(loader.sampler.indices))
         shuffled = isinstance(loader.sampler, RandomSampler | WeightedRandomSampler)
-        return cls(dataset, role, location, shuffled=shuffled)
+        return cls(dataset, role, location, shuffled=shuffled, batches=batches)
+
+    @property
+    def handed(self) -> Sequence[Rows]:
+        """Rows of each watched batch, as the loader handed them over."""
+        samples = map(_unbatched, self._batches)
+        return [rows_of(one, tuple(range(len(one)))) for one in samples if one]
 
     def read(self, indices: Sequence[int], deadline: float) -> Rows:
         """Read samples by index, until the deadline; random states are put back."""
@@ -177,6 +205,7 @@ class WatchedRows:
         self.name, self.role, self.location = type(dataset).__name__, role, location
         self.size: int | None = None
         self.drawn: Sequence[int] = ()
+        self.handed: Sequence[Rows] = ()
         self.random = self.shuffled = False
         self.base = id(dataset)
         self.places: Sequence[int] | None = None

@@ -15,6 +15,7 @@ from torch.nn import functional
 from torch.optim import Optimizer
 
 from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.answered_models import AnsweredModels, leave_weights
 from mothtrap.adapters.torch.checking.recording import Arguments, Place, Recording, loss_inputs
 from mothtrap.adapters.torch.job import randomness
 from mothtrap.adapters.torch.losses.backwards import scalar_root
@@ -54,6 +55,7 @@ class Playing:
         self._in_step = False
         self._waiting = {id(one) for one in self._turn.optimizers.values()}
         self._adam: dict[int, Optimizer] = {}
+        self._models: AnsweredModels | None = None
         self._saved: list[tuple[dict[str, Any], dict[str, Any]]] = []
 
     def begin(self) -> None:
@@ -61,6 +63,11 @@ class Playing:
         atexit.register(lambda: self._finish("the script's loop ended"))
         if not self._change.regularized:
             setattr(functional, "dropout", _undropped)  # noqa: B010
+        if self._change.predictions == "free":
+            try:
+                self._models = AnsweredModels(self._turn.calls, free=True)
+            except Exception as err:
+                self._finish(in_one_line(err))
         if self._change.adam:
             for optimizer in self._turn.optimizers.values():
                 self._replace_optimizer(optimizer)
@@ -151,12 +158,18 @@ class Playing:
 
     def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
         """Change the options of the optimizer for one step."""
+        if self._models is not None and self._models.owns(optimizer):
+            return
         self._in_step = True
+        if self._models is not None:
+            self._models.step()
+            leave_weights(optimizer)
         groups = () if id(optimizer) in self._adam else optimizer.param_groups
         for place, group in enumerate(groups):
             kept: dict[str, Any] = {k: group[k] for k in ("lr", "weight_decay") if k in group}
             self._saved.append((group, kept))
-            group["lr"] = self._rate(optimizer, place, group["lr"]) * self._change.rate
+            rate = self._rate(optimizer, place, group["lr"])
+            group["lr"] = rate * self._change.rate * self._change.sweep**self._made
             if not self._change.regularized and "weight_decay" in group:
                 group["weight_decay"] = 0.0
 
@@ -167,6 +180,8 @@ class Playing:
 
     def step_ended(self, optimizer: Optimizer) -> None:
         """Write the loss of a step when all its optimizers are done."""
+        if self._models is not None and self._models.owns(optimizer):
+            return
         while self._saved:
             group, kept = self._saved.pop()
             group.update(kept)

@@ -17,22 +17,34 @@ from mothtrap.adapters.torch.checking.forwarding import RecordedCall, RecordedFo
 from mothtrap.adapters.torch.checking.recording import Iteration, Recording
 from mothtrap.adapters.torch.job.naming import unwrapped
 from mothtrap.adapters.torch.losses.loss_calls import LossInputs
-from mothtrap.checks.step import Change, Forward, LossSeen, ParameterSeen, Trial
+from mothtrap.checks.step import Array, Change, Forward, LossSeen, ParameterSeen, Trial
 from mothtrap.core.errors import NotApplicable
 
 
 class RecordedStep:
-    """The latest turn of the script's loop; see `checks.step.Step`."""
+    """The latest turn of the script's loop; see `checks.step.Step`.
 
-    def __init__(self, recording: Recording, engine: Engine, *, loaded: bool) -> None:
+    Args:
+        recording: of the watched steps.
+        engine: makes trials.
+        loaded: weights were loaded before the first step.
+        free: all trials train the predictions in the place of weights.
+    """
+
+    def __init__(
+        self, recording: Recording, engine: Engine, *, loaded: bool, free: bool = False
+    ) -> None:
         assert recording.last is not None  # a turn is complete
         assert recording.first is not None
-        self._recording, self._engine = recording, engine
+        self._recording, self._engine, self._free = recording, engine, free
         self.number, self.watched = recording.turns - 1, recording.turns
         self.loaded = loaded
         self.forward: Forward | None = forward_of(recording.last)
         self.loss = _loss_seen(recording.first)
         self._parts = _parts_of_a_mean(recording.first, self.loss)
+        self.target = _target_of(recording.last)
+        self.rates: Sequence[float] = tuple(recording.rates)
+        self.peak_rate = _peak_rate(recording.last)
         self.parameters: Sequence[ParameterSeen] = tuple(self._parameters())
 
     def train(self, change: Change, steps: int, seconds: float) -> Trial:
@@ -43,6 +55,8 @@ class RecordedStep:
             NotApplicable: the losses of several optimizers depend on one another.
         """
         turn = self._recording.last
+        if self._free:
+            change = dataclasses.replace(change, predictions="free")
         if turn is not None and len(turn.optimizers) > 1 and turn.backwards > 1:
             raise NotApplicable("several optimizers step in turn, each for its own loss")
         data, in_time = self._engine.played(change, steps, seconds)
@@ -114,6 +128,21 @@ def _loss_seen(turn: Iteration) -> LossSeen | None:
     given, location = turn.losses[0]
     roots = (*turn.roots, *(turn.backwards * root for root in turn.roots))
     return loss_seen(given, location, roots)
+
+
+def _target_of(turn: Iteration) -> Array | None:
+    target = turn.targets[0] if turn.targets else None
+    return None if target is None else trees.array_of(target)
+
+
+def _peak_rate(turn: Iteration) -> float:
+    """Return the largest learning rate that schedules note in the groups of an optimizer."""
+    return max(
+        float(group.get(name, 0.0))
+        for optimizer in turn.optimizers.values()
+        for group in optimizer.param_groups
+        for name in ("lr", "initial_lr", "max_lr")
+    )
 
 
 def _wide(tensor: torch.Tensor) -> torch.Tensor:

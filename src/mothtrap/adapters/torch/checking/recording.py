@@ -43,6 +43,7 @@ class Iteration:
         backwards: number of backwards.
         roots: the numbers that they started from.
         optimizers: those that stepped, by identity.
+        rate: the largest learning rate of a step; 0 before one.
         rng: random states at the start.
     """
 
@@ -54,6 +55,7 @@ class Iteration:
     backwards: int = 0
     roots: list[float] = field(default_factory=list)
     optimizers: dict[int, Optimizer] = field(default_factory=dict)
+    rate: float = 0.0
 
 
 class Recording:
@@ -70,6 +72,7 @@ class Recording:
         batches: the latest batches of each loader that fed training.
         gradients: of each parameter by identity: `none`, `zero`, or `some`.
         turns: complete turns.
+        rates: the largest learning rate of each complete turn.
         ends_soon: the turn in progress is the last one.
     """
 
@@ -90,6 +93,7 @@ class Recording:
         self.gradients: dict[int, Gradient] = {}
         self.parameters: dict[int, torch.Tensor] = {}
         self.turns = 0
+        self.rates: list[float] = []
         self.ends_soon = False
 
     @property
@@ -114,6 +118,7 @@ class Recording:
         self.first = self.first or self._now
         self.last = self._now
         self.turns += 1
+        self.rates.append(self._now.rate)
         # A turn may hold an evaluation: its loader is none of training.
         self._now.batches = {k: v for k, v in self._now.batches.items() if k in self._fed}
         for place, batches in self._now.batches.items():
@@ -191,6 +196,8 @@ class Recording:
 
     def step_begins(self, optimizer: Optimizer, closure: bool) -> None:
         """Take note of which parameters have a gradient."""
+        rates = [float(group.get("lr", 0.0)) for group in optimizer.param_groups]
+        self._now.rate = max(self._now.rate, *rates)
         if closure:
             return
         for group in optimizer.param_groups:

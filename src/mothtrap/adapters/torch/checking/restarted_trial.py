@@ -10,6 +10,7 @@ from mothtrap.adapters.torch.checking.engines import rank
 from mothtrap.adapters.torch.checking.playing import Playing
 from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
+from mothtrap.adapters.torch.checking.shortened import Shortened
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job.copies import GoOn
 from mothtrap.adapters.torch.replaying.interception import Interception
@@ -28,6 +29,7 @@ class RestartedTrial:
         assert plan.trial is not None
         self._order: TrialOrder = plan.trial
         self._scaled = ScaledLosses()
+        self._shortened = Shortened(plan)
         self._recording = Recording(plan.steps, self._hold, self._scaled)
         self._switch = Switch()
         self._switch.player = self._recording
@@ -36,6 +38,7 @@ class RestartedTrial:
         """Stand around the calls of the script."""
         self._scaled.install()
         Interception(self._switch, follows=True)
+        self._shortened.install()
 
     def _hold(self) -> None:
         """Begin the trial.

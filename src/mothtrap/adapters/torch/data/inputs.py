@@ -190,8 +190,7 @@ class InputObserver:
                 self._job.recorder.notes.blind(
                     self._job.grouper.step,
                     f"{kind} tensors",
-                    f"looks at data and layers pass them over, such as the input {name} of "
-                    f"{class_name(inner)}",
+                    f"they are not inspected, such as the input {name} of {class_name(inner)}",
                 )
 
     def nonfinite(self, retained: Iterable[Retained]) -> None:

@@ -9,6 +9,8 @@
 #include <structmember.h>
 #include <time.h>
 
+#include "../../../statistics/_limited.h"
+
 #define MOST (1 << 16) /* outputs that are noted of one forward */
 
 typedef struct {
@@ -47,11 +49,19 @@ static int was(PyObject *found, PyObject *expected)
     return found == NULL ? let_go() : found == expected;
 }
 
+/* Put a new reference in the place of an old one. */
+static void replace(PyObject **place, PyObject *value)
+{
+    PyObject *old = *place;
+    *place = value;
+    Py_XDECREF(old);
+}
+
 static int refers_to(PyObject *reference, PyObject *output)
 {
     if (reference == NULL || !PyWeakref_Check(reference))
         return 0;
-#if PY_VERSION_HEX >= 0x030D0000
+#if PY_VERSION_HEX >= 0x030D0000 && !defined(Py_LIMITED_API)
     PyObject *found = NULL;
     if (PyWeakref_GetRef(reference, &found) < 0)
         return let_go();
@@ -151,7 +161,7 @@ static int append(Passage *self, PyObject *module, PyObject *output, int kept, P
         reference == NULL ? NULL : PyTuple_Pack(5, of, reference, values, version, found);
     int done = entry == NULL ? -1 : PyList_Append(self->noted, entry);
     if (done == 0)
-        Py_XSETREF(self->last, Py_NewRef(reference));
+        replace(&self->last, Py_NewRef(reference));
     Py_XDECREF(entry);
     Py_XDECREF(reference);
     Py_XDECREF(of);
@@ -258,10 +268,10 @@ static PyObject *open_way(Passage *self, PyObject *args)
     PyObject *empty = PyList_New(0);
     if (empty == NULL)
         return NULL;
-    Py_XSETREF(self->noted, empty);
-    Py_XSETREF(self->last, Py_NewRef(last));
-    Py_XSETREF(self->at_once, Py_XNewRef(at_once));
-    Py_XSETREF(self->looked_at, Py_XNewRef(looked_at));
+    replace(&self->noted, empty);
+    replace(&self->last, Py_NewRef(last));
+    replace(&self->at_once, Py_XNewRef(at_once));
+    replace(&self->looked_at, Py_XNewRef(looked_at));
     self->root = root;
     self->keeps = keeps;
     self->collects = at_once != NULL;
@@ -298,7 +308,7 @@ static PyObject *make(PyTypeObject *type, PyObject *args, PyObject *names)
                                      &detach, &transforms, &tracing, &look, &PyTuple_Type, &modes))
         return NULL;
     PyObject *noted = PyList_New(0);
-    Passage *self = noted == NULL ? NULL : (Passage *)type->tp_alloc(type, 0);
+    Passage *self = noted == NULL ? NULL : (Passage *)PyType_GenericAlloc(type, 0);
     if (self == NULL) {
         Py_XDECREF(noted);
         return NULL;
@@ -356,7 +366,7 @@ static void dealloc(Passage *self)
     PyTypeObject *type = Py_TYPE(self);
     PyObject_GC_UnTrack(self);
     clear(self);
-    type->tp_free((PyObject *)self);
+    PyObject_GC_Del(self);
     Py_DECREF(type);
 }
 

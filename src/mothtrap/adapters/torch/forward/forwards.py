@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
+from mothtrap.adapters.torch.comparing_runs.perturbing import Perturbation
 from mothtrap.adapters.torch.data.inputs import InputObserver
 from mothtrap.adapters.torch.forward.bootstraps import BootstrapObserver
 from mothtrap.adapters.torch.forward.calls import CallCapture
@@ -103,6 +104,7 @@ class ForwardObserver:
         self._fast_outputs = FastPathOutputs(job, self.calls, self.retained, self._returned)
         self._thread = thread = job.training_thread
         self.inputs = InputObserver(job, lambda: thread.watched)
+        self._perturbation = Perturbation() if job.config.perturb else None
         self.looks = ForwardLooks(job, self.inputs.loaders.provenance)
         self.recording = Recording(job, lambda: thread.watched)
         self.attributes = Attributes(TrackedObjects(job.book, optimizers))
@@ -290,6 +292,8 @@ class ForwardObserver:
             self.reach.root_called()
             self.narrow.root_called()
         if owned:  # now that the step before is closed
+            if self._perturbation is not None and self._trains:
+                self._job.contain_part("perturbation", self._perturbation.called, module)
             if not light or self._depths.in_group:
                 self._optimizers.distributed.root_called(module, root, args, kwargs)
             if asked is not Mode.PREDICT:

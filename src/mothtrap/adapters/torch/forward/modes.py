@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.modules.dropout import _DropoutNd
 
+from mothtrap.adapters.torch.job.dropouts import is_dropout, share_dropped
 from mothtrap.adapters.torch.job.naming import class_name
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
@@ -30,22 +30,6 @@ SAMPLES_FIRST, SAMPLES_EVERY = 32, 50
 """Training forwards whose batch norms are looked at: the first, then one in so many."""
 
 Paths = tuple[str, ...]
-
-
-def is_dropout(module: nn.Module) -> bool:
-    """Return whether a module would drop something in training."""
-    return _dropped(module) > 0
-
-
-def _dropped(module: nn.Module) -> float:
-    """Return the share of the values that a module drops in training."""
-    if isinstance(module, _DropoutNd):
-        return float(module.p)
-    if isinstance(module, nn.MultiheadAttention):
-        return float(module.dropout)
-    if isinstance(module, nn.RNNBase) and module.num_layers > 1:
-        return float(module.dropout)
-    return 0.0
 
 
 def is_batch_norm(module: nn.Module) -> bool:
@@ -156,7 +140,7 @@ class ModeObserver:
                 trains=trains,
                 dropouts=named[0],
                 rates=tuple(
-                    DropoutRate(name=name, rate=_dropped(part), location=book.location(part))
+                    DropoutRate(name=name, rate=share_dropped(part), location=book.location(part))
                     for name, part in zip(named[0], dropouts, strict=False)
                 ),
                 norms=named[1],

@@ -54,7 +54,7 @@ class ObjectHooks(TorchHandle):
                 "them with dbg.log_tensor",
             )
         tracer.forwards.recording.blind[
-            "what loaders gave and losses were called with: mothtrap.watch does not see it"
+            "batches of loaders and arguments of losses, which mothtrap.watch does not see"
         ] = None
         for optimizer in optimizers:
             self._hook_optimizer(optimizer)

@@ -72,7 +72,16 @@ from mothtrap.core.facts.optimizers import (
 )
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved
-from mothtrap.core.facts.replicas import ReplicaBatch, ReplicaDigests, WrapperBypassed
+from mothtrap.core.facts.replicas import (
+    BatchRows,
+    BufferDigests,
+    DropoutState,
+    ReplicaBatch,
+    ReplicaDigests,
+    UnwrappedDigests,
+    WorkerSettings,
+    WrapperBypassed,
+)
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.workers import (
     OptimizersNotRestored,
@@ -126,7 +135,8 @@ IN_FULL_STEPS: Final = (
         SplitDrawn,
         TargetOrder,
     ),
-    *(ReplicaBatch, ReplicaDigests, WrapperBypassed),
+    *(ReplicaBatch, ReplicaDigests, WrapperBypassed, BatchRows, UnwrappedDigests),
+    *(BufferDigests, WorkerSettings, DropoutState),
 )
 
 SHARED: Final = "several threads train the same parameters"

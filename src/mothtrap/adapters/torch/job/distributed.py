@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+import functools
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from mothtrap.adapters.torch.job.replica_batches import ReplicaBatchObserver
+from mothtrap.adapters.torch.job.worker_states import (
+    Optimizers,
+    WorkerStateObserver,
+    ranks_with_parts,
+)
 from mothtrap.core.facts.replicas import ReplicaDigests, WrapperBypassed
 from mothtrap.core.scopes import PARTIAL, REPLICA, Shard, scope_words
 from mothtrap.statistics import torch as arithmetic
@@ -84,20 +90,10 @@ def _words(placement: Any, index: int, count: int) -> str:
     return PARTIAL if placement.is_partial() else repr(placement)
 
 
-class HeldParameters(Protocol):
-    """The parameters that optimizers hold."""
-
-    def held(self) -> Iterator[torch.Tensor]:
-        """Return each once."""
-
-    def name_of(self, parameter: torch.Tensor) -> tuple[str, str]:
-        """Return its qualified name and the path of its module."""
-
-
 class DistributedObserver:
     """Observer of the wrappers that keep replicas equal, and of calls that bypass them."""
 
-    def __init__(self, job: Job, optimizers: HeldParameters) -> None:
+    def __init__(self, job: Job, optimizers: Optimizers) -> None:
         self._job, self._optimizers = job, optimizers
         self._replicas: ByIdentity[torch.Tensor, bool] = ByIdentity()
         self._roots_seen = -1
@@ -105,6 +101,7 @@ class DistributedObserver:
         self._around: tuple[Root, str, str | None] | None = None
         self._bypassed = self._closed = 0
         self._batches = ReplicaBatchObserver(job)
+        self._states = WorkerStateObserver(job, optimizers, self.scope)
 
     def is_replica(self, parameter: torch.Tensor) -> bool:
         """Return whether a wrapper keeps a parameter the same on every worker."""
@@ -127,12 +124,20 @@ class DistributedObserver:
             kwargs: what else it is called with, by name.
         """
         whole = root.module()
-        if not isinstance(whole, DistributedDataParallel) or not torch.is_grad_enabled():
+        if not (torch.is_grad_enabled() and in_group()) or whole is None:
+            return
+        given, is_due = (*args, *kwargs.values()), self._is_due(self._job.grouper.step)
+        if module is whole and torch.distributed.get_world_size() > 1:
+            look = functools.partial(self._states.called, is_due=is_due)
+            self._job.contain_part("comparison of workers", look, whole, given)
+        if not isinstance(whole, DistributedDataParallel):
+            if module is whole and is_due and (ranks := ranks_with_parts(whole)):
+                take = self._batches.called_in_parts
+                self._job.contain_part("batches of replicas", take, ranks, given)
             return
         if world_size_of(whole) < 2:
             return
-        if module is whole and self._is_due(self._job.grouper.step):
-            given = (*args, *kwargs.values())
+        if module is whole and is_due:
             self._job.contain_part("batches of replicas", self._batches.called, whole, given)
         if module is whole and whole.require_backward_grad_sync:
             self._averaged = True
@@ -140,15 +145,24 @@ class DistributedObserver:
             called = "" if module is whole else self._job.book.module_name(module)
             self._around = (root, called, frames.user_location())
 
+    def stepping(self, optimizer: torch.optim.Optimizer) -> None:
+        """Look at the settings with which an optimizer steps."""
+        if in_group() and self._is_due(self._job.grouper.step):
+            self._job.contain_part("comparison of workers", self._states.stepping, optimizer)
+
     def close(self, step: int, applied: bool) -> None:
         """Look at the step that closed."""
         around, self._around = self._around, None
         averaged, self._averaged = self._averaged, False
         if around is not None and applied and not averaged:
             self._tell_bypass(step, *around)
-        if self._is_due(step):
+        is_due = self._is_due(step)
+        if is_due:
             self.tell_digests(step)
             self._batches.close(step)
+        if in_group() and torch.distributed.get_world_size() > 1:
+            close = functools.partial(self._states.close, is_due=is_due)
+            self._job.contain_part("comparison of workers", close, step)
         self._closed += 1
 
     def _is_due(self, step: int) -> bool:

@@ -35,6 +35,7 @@ class ReplicaBatchObserver:
         self._groups: set[tuple[int, int]] = set()
         self._location: str | None = None
         self._unseen = False
+        self._in_parts = False
 
     def called(self, wrapper: Any, given: Sequence[object]) -> None:
         """A wrapper's own forward begins.
@@ -43,10 +44,22 @@ class ReplicaBatchObserver:
             wrapper: averages gradients over a group of workers.
             given: what it is called with.
         """
+        self._take(dist.get_process_group_ranks(wrapper.process_group), given, in_parts=False)
+
+    def called_in_parts(self, ranks: Sequence[int], given: Sequence[object]) -> None:
+        """Take the inputs of a model of which each of some workers holds a part.
+
+        Args:
+            ranks: the workers.
+            given: arguments of the model.
+        """
+        self._take(ranks, given, in_parts=True)
+
+    def _take(self, ranks: Sequence[int], given: Sequence[object], *, in_parts: bool) -> None:
         if self._unseen or len(self._digests) >= FORWARDS:
             return
         data = _data_in(given)
-        ranks = dist.get_process_group_ranks(wrapper.process_group)
+        self._in_parts = in_parts
         self._groups.add((min(ranks), len(ranks)))
         if not data or len(self._groups) > 1:
             self._unseen = True
@@ -69,8 +82,15 @@ class ReplicaBatchObserver:
                     size=size,
                     digest=" ".join(f"{digest:016x}" for digest in digests),
                     location=self._location,
+                    in_parts=self._in_parts,
                 )
             )
+
+
+def rows_in(given: Sequence[object]) -> int:
+    """Return the length of the first axis of the first tensor in some arguments; 0 if none."""
+    tensors = (tensor for value in given for tensor in tensors_in(value))
+    return next((len(tensor) for tensor in tensors if is_plain(tensor) and tensor.ndim), 0)
 
 
 def _data_in(given: Sequence[object]) -> list[torch.Tensor]:

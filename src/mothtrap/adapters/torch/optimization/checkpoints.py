@@ -49,7 +49,7 @@ class CheckpointObserver:
         ]
         if not weights:
             return
-        elements = _elements(value)
+        elements = elements_of(value)
         if elements < min(weights):
             return
         path = os.fspath(target) if isinstance(target, str | os.PathLike) else ""
@@ -63,7 +63,7 @@ class CheckpointObserver:
         )
 
 
-def _elements(value: Any) -> int:
+def elements_of(value: Any) -> int:
     """Return the number of values in the tensors of nested containers, each counted once."""
     seen: set[int] = set()
     waiting: list[tuple[Any, int]] = [(value, 0)]

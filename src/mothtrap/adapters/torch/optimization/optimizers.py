@@ -264,6 +264,7 @@ class OptimizerObserver:
         """Note the learning rate of the step; behind it (`late`) where it is known only then."""
         if getattr(optimizer, "rate_comes_late", False) is not late:
             return
+        self.distributed.stepping(optimizer)
         rates = []
         for group in optimizer.param_groups:
             if "lr" in group:

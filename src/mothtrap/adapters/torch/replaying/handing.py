@@ -46,7 +46,7 @@ def completed(batch: Any, own: Callable[[], Any]) -> tuple[Any, str]:
     more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
     return fitting.fitted(
         found, batch
-    ), f"in the place of what was not kept: {lacking[0].text}{more}"
+    ), f"in place of values that were not kept: {lacking[0].text}{more}"
 
 
 class LoaderNumbers:

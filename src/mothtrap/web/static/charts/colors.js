@@ -21,4 +21,21 @@ export function cividis(share) {
 }
 
 /** Whether the page is dark. */
-export const isDark = () => matchMedia("(prefers-color-scheme: dark)").matches;
+export const isDark = () => (document.documentElement.dataset.theme
+  ?? (matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light")) === "dark";
+
+const CHANGED = "mothtrap-colors";
+
+/** Draw anew when the colors of the page change. @param {() => void} draw @returns {() => void} ends it */
+export function onColors(draw) {
+  const scheme = matchMedia("(prefers-color-scheme: dark)");
+  scheme.addEventListener("change", draw);
+  window.addEventListener(CHANGED, draw);
+  return () => {
+    scheme.removeEventListener("change", draw);
+    window.removeEventListener(CHANGED, draw);
+  };
+}
+
+/** Say that the colors have changed. */
+export const colorsChanged = () => window.dispatchEvent(new Event(CHANGED));

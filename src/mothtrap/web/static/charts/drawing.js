@@ -27,8 +27,9 @@ export class Drawing {
       this.#band(plot, curve, apart, wanted.colors[place], wanted);
       this.#line(plot, curve, apart, wanted.colors[place], scale, wanted);
     });
+    if (wanted.near >= 0) this.#foremost(plot, wanted, scale);
     for (const curve of wanted.curves) this.#lane(plot, curve, scale);
-    this.#limit(plot, wanted, scale);
+    this.#references(plot, wanted, scale);
     context.restore();
     this.#marks(plot, wanted, scale);
     if (wanted.at !== null && wanted.at !== undefined) this.#cursor(plot, wanted, scale);
@@ -99,6 +100,15 @@ export class Drawing {
     } else plain(curve.last, 1, wanted.curves.length > 20 ? 1 : 1.6);
   }
 
+  /** Draw the curve at the pointer once more, wider and above the others. */
+  #foremost(plot, wanted, scale) {
+    const curve = wanted.curves[wanted.near];
+    if (!curve) return;
+    const apart = breaks(curve, wanted.gaps ?? []);
+    this.#line(plot, curve, apart, color("--page"), 4 * scale, wanted);
+    this.#line(plot, curve, apart, wanted.colors[wanted.near], 2 * scale, wanted);
+  }
+
   /** Mark the points that no line joins to another; all, where there are few. */
   #points(plot, curve, values, apart, stroke, scale, wanted) {
     const context = plot.ctx;
@@ -128,18 +138,30 @@ export class Drawing {
     }
   }
 
-  #limit(plot, wanted, scale) {
-    const y = this.#y(plot, wanted.limit ?? NaN, wanted);
-    if (y === null) return;
+  /** Dashed lines: at a value, or at so many times a curve. */
+  #references(plot, wanted, scale) {
     const context = plot.ctx;
     const { left, width } = plot.bbox;
     context.strokeStyle = color("--limit");
     context.setLineDash([6 * scale, 4 * scale]);
-    context.lineWidth = scale;
-    context.beginPath();
-    context.moveTo(left, y);
-    context.lineTo(left + width, y);
-    context.stroke();
+    context.lineWidth = 1.5 * scale;
+    const limit = wanted.limit ?? null;
+    const lines = [...(wanted.lines ?? []), ...(limit === null ? [] : [{ value: limit, of: "" }])];
+    for (const line of lines) {
+      const curve = wanted.curves.find((each) => each.name === line.of);
+      const points = curve
+        ? Array.from(curve.last, (value, place) => [plot.valToPos(curve.x[place], "x", true), value * line.times])
+        : [[left, line.value ?? NaN], [left + width, line.value ?? NaN]];
+      context.beginPath();
+      let before = false;
+      for (const [x, value] of points) {
+        const y = this.#y(plot, value, wanted);
+        if (y !== null && before) context.lineTo(x, y);
+        else if (y !== null) context.moveTo(x, y);
+        before = y !== null;
+      }
+      context.stroke();
+    }
     context.setLineDash([]);
   }
 
@@ -149,7 +171,7 @@ export class Drawing {
     context.save();
     context.textAlign = "center";
     context.font = `${13 * scale}px system-ui, sans-serif`;
-    for (const mark of wanted.marks ?? []) {
+    for (const mark of foremost(wanted.marks ?? [])) {
       const x = plot.valToPos(xOfStep(wanted.curves, mark.step), "x", true);
       if (x < left - 1 || x > left + width + 1) continue;
       context.strokeStyle = context.fillStyle = color(`--${mark.severity}`);
@@ -183,6 +205,19 @@ export class Drawing {
     if (!Number.isFinite(value) || (wanted.scale === "log" && value <= 0)) return null;
     return plot.valToPos(value, "y", true);
   }
+}
+
+const RANKS = ["error", "limit", "warning", "info"];
+
+/** The worst mark of each step: signs of one step would lie over each other.
+ * @param {{step: number, severity: string}[]} marks */
+export function foremost(marks) {
+  const found = new Map();
+  for (const mark of marks) {
+    const before = found.get(mark.step);
+    if (!before || RANKS.indexOf(mark.severity) < RANKS.indexOf(before.severity)) found.set(mark.step, mark);
+  }
+  return [...found.values()];
 }
 
 /** For each point of a training curve, whether steps between it and the one before were not watched.

@@ -3,6 +3,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { paint } from "./cells.js";
+import { onColors } from "./colors.js";
 import { palette } from "./palette.js";
 
 const MOST_HEIGHT = 512;
@@ -31,9 +32,8 @@ export function Heat(props) {
     const measure = () => setSize({ width: canvas.current?.clientWidth ?? 0, scale: devicePixelRatio || 1 });
     const watched = new ResizeObserver(measure);
     watched.observe(canvas.current);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    scheme.addEventListener("change", measure);
-    return () => { watched.disconnect(); scheme.removeEventListener("change", measure); };
+    const quiet = onColors(measure);
+    return () => { watched.disconnect(); quiet(); };
   }, []);
   useEffect(() => { props.onSight?.(first, last - first); }, [first, last]);
   useLayoutEffect(() => { draw(canvas.current, cells, size, { rowHeight, height, top, ratio, faint: props.sparse }); },

@@ -3,33 +3,43 @@
  * cursor and the zoom; the curves are drawn here. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
-import { number, shortCurve, tick } from "../format.js";
+import { runAnswer } from "../data.js";
+import { number, shortCurve, ticks } from "../format.js";
 import { html } from "../html.js";
 import { spoken } from "../state.js";
-import { color, seriesColor } from "./colors.js";
+import { color, onColors, seriesColor } from "./colors.js";
 import { Drawing } from "./drawing.js";
 import { nearest, splits, xRange, yRange } from "./scale.js";
 
 const DISTRIBUTIONS = { linear: 1, log: 3, symlog: 4 };
 /** Distances of ticks where there is nothing between two numbers: 1, 2, 5, 10 ... */
 const WHOLE = Array.from({ length: 39 }, (_, place) => [1, 2, 5][place % 3] * 10 ** Math.floor(place / 3));
-const UNITS = { step: "step", time: "seconds", epoch: "epoch", samples: "samples" };
+const UNITS = { time: "seconds" };
+/** Axes with a value between two numbers. */
+const FINE = ["time", "epoch"];
 
 /** @param {{curves: import("../source.js").Curve[], title: string, axis?: string, scale?: string,
  *   robust?: boolean, smooth?: number, height?: number, marks?: {step: number, severity: string,
  *   label: string}[], at?: number | null, limit?: number | null, onAt?: (step: number) => void,
  *   onZoom?: (from: number, to: number) => void, colors?: string[], legend?: boolean,
- *   xs?: [number, number], gaps?: [number, number][]}} props `xs`: the ends of x; `gaps`: steps that
- *   were not watched, where lines break */
+ *   xs?: [number, number], gaps?: [number, number][], near?: boolean, saves?: any, lines?: {label: string, value: number | null,
+ *   of: string, times: number}[]}} props `xs`: the ends of x; `gaps`: steps that were not watched,
+ *   where lines break; `near`: names of the curves at the pointer are shown; `saves`: the
+ *   component with buttons that save it; `lines`: reference lines, at a value or at so many times a curve */
 export function LineChart(props) {
-  const { curves, title, axis = "step", height = 260, marks = [], legend = true } = props;
+  const { curves, title, height = 260, marks = [], legend = true } = props;
+  const unit = runAnswer.value.value?.unit ?? "step";
+  const axis = (props.axis ?? "step") === "step" ? unit : props.axis;
   const room = useRef(null);
   const chart = useRef(null);
   const colors = props.colors ?? curves.map((_, place) => seriesColor(place));
   const latest = useRef(null);
-  latest.current = { ...props, colors, marks };
+  latest.current = { ...props, colors, marks, names: Boolean(props.near) };
   const [at, setAt] = useState(null);
   const [table, setTable] = useState(false);
+  const [near, setNear] = useState([]);
+  const [, render] = useState(0);
+  latest.current.near = near[0] ?? -1;
 
   const move = (step, aloud) => {
     setAt(step);
@@ -40,7 +50,7 @@ export function LineChart(props) {
 
   useEffect(() => {
     const drawing = new Drawing(() => latest.current);
-    const plot = new uPlot(options(room.current, height, axis, latest, drawing, move), dataOf(props),
+    const plot = new uPlot(options(room.current, height, axis, latest, drawing, move, setNear), dataOf(props),
       room.current);
     chart.current = plot;
     const watched = new ResizeObserver(() => {
@@ -48,19 +58,21 @@ export function LineChart(props) {
       if (width && width !== plot.width) plot.setSize({ width, height });
     });
     watched.observe(room.current);
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
-    const redraw = () => plot.redraw(false, true);
-    scheme.addEventListener("change", redraw);
+    const quiet = onColors(() => {
+      render((before) => before + 1);
+      requestAnimationFrame(() => chart.current?.redraw(false, true));
+    });
     return () => {
-      scheme.removeEventListener("change", redraw);
+      quiet();
+      chart.current = null;
       watched.disconnect();
       plot.destroy();
     };
   }, [props.scale, axis, height]);
 
   useEffect(() => { chart.current?.setData(dataOf(props)); },
-    [curves, marks, props.robust, props.smooth, props.colors, props.limit, props.gaps, String(props.xs)]);
-  useEffect(() => { chart.current?.redraw(false, false); }, [props.at]);
+    [curves, marks, props.robust, props.smooth, props.colors, props.limit, props.gaps, props.lines, String(props.xs)]);
+  useEffect(() => { chart.current?.redraw(false, false); }, [props.at, near[0]]);
 
   const keys = (event) => {
     const steps = Array.from(curves[0]?.step ?? []);
@@ -81,15 +93,20 @@ export function LineChart(props) {
   return html`<figure class="chart">
     <div ref=${room} class="canvas" role="img" tabindex="0" aria-label=${sentence(title, curves, marks)}
       onKeyDown=${keys} data-buckets=${curves[0]?.count ?? 0}></div>
+    ${props.near && html`<p class="near" aria-hidden="true">${near.length ? near.map((place) => curves[place]
+      && html`<span key=${place}><i style=${{ background: colors[place] }}></i>${shortCurve(curves[place].name)}
+        ${shown[place] && html` <b>${shown[place].text}</b>`}</span>`) : "Hover to see which run a curve belongs to."}</p>`}
     ${legend && html`<ul class="legend">${curves.map((curve, place) => html`
       <li key=${curve.name}><i style=${{ background: colors[place] }}></i>
         <span title=${curve.name}>${shortCurve(curve.name)}</span>
         ${shown[place] && html` <b>${shown[place].text}</b>`}</li>`)}
       ${(props.at ?? at) !== null && html`<li class="muted">step ${number(shown[0]?.step ?? 0)}</li>`}
+      ${(props.lines ?? []).map((line) => html`<li key=${line.label}><i class="reference"></i>${line.label}</li>`)}
       ${curves.some((curve) => curve.bad.some(Boolean)) && html`
         <li><i class="bad"></i>not finite</li>`}
       <li><button class="plain" aria-expanded=${table} onClick=${() => setTable(!table)}>
-        Table</button></li></ul>`}
+        Table</button></li>
+      ${props.saves && html`<${props.saves} plot=${() => chart.current} wanted=${() => latest.current} />`}</ul>`}
     ${curves.map((curve) => curve.note && html`<p class="muted" key=${curve.name}>${curve.note}</p>`)}
     ${table && html`<${ChartTable} curves=${curves} />`}
   </figure>`;
@@ -108,30 +125,52 @@ function ChartTable({ curves }) {
   </table></div>`;
 }
 
-function options(room, height, axis, latest, drawing, move) {
+/** With so many curves nearest to the pointer, their names are shown. */
+const NEAR = 5;
+
+/** The curves that are nearest to a point of the chart, the nearest first. */
+function nearestCurves(plot, curves, y) {
+  const x = plot.posToVal(plot.cursor.left, "x");
+  return curves.map((curve, place) => {
+    const at = nearest(curve.x, x);
+    const value = at < 0 ? NaN : curve.last[at];
+    const inside = at >= 0 && x >= curve.x[0] - curve.width && x <= curve.x[curve.count - 1] + curve.width;
+    return { place, away: inside ? Math.abs(plot.valToPos(value, "y") - y) : NaN };
+  }).filter((each) => Number.isFinite(each.away)).sort((one, other) => one.away - other.away)
+    .slice(0, NEAR).map((each) => each.place);
+}
+
+function options(room, height, axis, latest, drawing, move, setNear) {
   const scale = latest.current.scale ?? "linear";
   const side = { stroke: () => color("--muted"), grid: { stroke: () => color("--grid"), width: 1 },
     ticks: { show: false }, font: "12px system-ui, sans-serif" };
   return {
-    width: room.clientWidth || 600, height, legend: { show: false }, padding: [18, 28, 0, 0],
+    width: room.clientWidth || 600, height, legend: { show: false }, padding: [18, 34, 0, 0],
     scales: {
       x: { time: false, range: () => xsOf(latest.current) },
       y: { distr: DISTRIBUTIONS[scale], asinh: 1e-3,
-        range: () => yRange(latest.current.curves, scale, latest.current.robust) },
+        range: () => yRange(latest.current.curves, scale, latest.current.robust,
+          (latest.current.lines ?? []).map((line) => line.value).filter((each) => each !== null)) },
     },
     series: [{}, { points: { show: false }, stroke: "transparent" }],
     axes: [
-      { ...side, size: 34, label: UNITS[axis], labelSize: 16, labelFont: "12px system-ui, sans-serif",
-        values: (_, ticks) => ticks.map(tick),
-        ...(axis === "step" || axis === "samples" ? { incrs: WHOLE } : {}) },
-      { ...side, size: 62, values: (_, ticks) => ticks.map(tick),
+      { ...side, size: 34, label: UNITS[axis] ?? axis, labelSize: 16, labelFont: "12px system-ui, sans-serif",
+        values: (_, at) => ticks(at),
+        ...(FINE.includes(axis) ? {} : { incrs: WHOLE }) },
+      { ...side, size: 62, values: (_, at) => ticks(at),
         ...(scale === "linear" ? {} : { splits: (_, __, low, high) => splits(scale, low, high), filter: (_, found) => found }) },
     ],
     cursor: { y: false, points: { show: false }, drag: { x: true, y: false, setScale: false } },
     hooks: {
       draw: [(plot) => drawing.draw(plot)],
       setCursor: [(plot) => {
-        if (plot.cursor.idx === null || plot.cursor.left < 0) return;
+        if (plot.cursor.idx === null || plot.cursor.left < 0) {
+          if (latest.current.near >= 0) setNear([]);
+          return;
+        }
+        if (latest.current.names) {
+          setNear(nearestCurves(plot, latest.current.curves, plot.cursor.top));
+        }
         const curve = latest.current.curves.find((each) => each.count);
         if (curve) move(curve.step[nearest(curve.x, plot.posToVal(plot.cursor.left, "x"))], false);
       }],

@@ -4,6 +4,7 @@ import { number } from "../format.js";
 import { html } from "../html.js";
 import { spoken } from "../state.js";
 import { paint } from "./cells.js";
+import { onColors } from "./colors.js";
 import { BAD, palette } from "./palette.js";
 
 const LARGEST = 520;
@@ -18,7 +19,6 @@ export function MatrixPicture({ cells, low, high, title, place }) {
   const signed = low < 0;
   const side = Math.max(1, Math.min(24, Math.floor(LARGEST / Math.max(rows, columns, 1))));
   useLayoutEffect(() => {
-    const scheme = matchMedia("(prefers-color-scheme: dark)");
     const draw = () => {
       canvas.current.width = columns * side;
       canvas.current.height = rows * side;
@@ -29,8 +29,7 @@ export function MatrixPicture({ cells, low, high, title, place }) {
       context.putImageData(image, 0, 0);
     };
     if (rows && columns) draw();
-    scheme.addEventListener("change", draw);
-    return () => scheme.removeEventListener("change", draw);
+    return onColors(draw);
   }, [cells, low, high]);
   const say = ([row, column]) => `${place(row, column)}: ${shown(cells[row][column])}`;
   const point = (event) => {

@@ -34,9 +34,10 @@ export function xRange(curves) {
 }
 
 /** The range of y: of everything, or with `robust` from the 1st to the 99th of 100 values.
- * @param {import("../source.js").Curve[]} curves @param {string} kind linear, log or symlog */
-export function yRange(curves, kind, robust) {
-  const values = [];
+ * @param {import("../source.js").Curve[]} curves @param {string} kind linear, log or symlog
+ * @param {boolean} robust @param {number[]} also values that must be in sight */
+export function yRange(curves, kind, robust, also = []) {
+  const values = also.filter((value) => Number.isFinite(value) && (kind !== "log" || value > 0));
   for (const curve of curves) {
     for (let place = 0; place < curve.count; place += 1) {
       for (const value of robust ? [curve.last[place]] : [curve.min[place], curve.max[place]]) {
@@ -48,9 +49,22 @@ export function yRange(curves, kind, robust) {
   values.sort((a, b) => a - b);
   const cut = robust ? Math.floor(values.length / 100) : 0;
   const [low, high] = [values[cut], values[values.length - 1 - cut]];
-  if (kind === "log") return low === high ? [low / 2, high * 2] : [low / 1.1, high * 1.1];
+  if (kind === "log") {
+    const share = low === high ? 2 : (high / low) ** 0.05;
+    return [low / share, high * share];
+  }
   const room = high === low ? Math.abs(high) * 0.1 || 1 : (high - low) * 0.05;
   return [low - room, high + room];
+}
+
+/** Whether values are positive and three powers of ten apart: then a linear chart shows nothing. */
+export function isSpread(curves) {
+  let [low, high] = [Infinity, -Infinity];
+  for (const curve of curves) {
+    for (const value of curve.min) if (Number.isFinite(value)) low = Math.min(low, value);
+    for (const value of curve.max) if (Number.isFinite(value)) high = Math.max(high, value);
+  }
+  return low > 0 && high / low > 1000;
 }
 
 /** x of a step, as a curve has it; the step itself where there is none. */
@@ -80,8 +94,25 @@ export function smoothed(values, weight, log = false) {
 const MOST_TICKS = 7;
 
 /** Where the ticks of a logarithmic axis are: powers of ten, every so many; within one power 1, 2, 5.
+ * A range without two of these gets ticks at equal distances.
  * @param {string} kind log or symlog */
 export function splits(kind, low, high) {
+  const found = logarithmic(kind, low, high);
+  return found.length > 1 ? found : even(low, high);
+}
+
+/** About five ticks at distances of 1, 2 or 5 times a power of ten. */
+export function even(low, high) {
+  const raw = (high - low) / 5;
+  if (!(raw > 0)) return [low];
+  const power = 10 ** Math.floor(Math.log10(raw));
+  const distance = power * ([1, 2, 5, 10].find((each) => each * power >= raw) ?? 10);
+  const first = Math.ceil(low / distance);
+  const count = Math.floor(high / distance) - first + 1;
+  return Array.from({ length: Math.max(count, 0) }, (_, place) => (first + place) * distance);
+}
+
+function logarithmic(kind, low, high) {
   if (kind === "log") return powers(low, high);
   const negative = low < 0 ? powers(Math.max(1e-3, -Math.min(high, 0)), -low).map((each) => -each) : [];
   const positive = high > 0 ? powers(Math.max(1e-3, low), high) : [];

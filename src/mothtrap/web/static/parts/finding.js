@@ -16,17 +16,19 @@ export function Said({ finding }) {
   return html`<p class=${named ? "said" : "said sentence"}><${Prose} text=${finding.message} /></p>`;
 }
 
-/** Where and since when, in one line. */
-export function Where({ finding }) {
+/** Where and since when, in one line. @param {{finding: any, sure?: boolean}} props `sure`: also how
+ * sure the rule is */
+export function Where({ finding, sure = false }) {
   const layers = finding.layers.slice(0, 3).join(", ");
   const more = finding.layers.length > 3 ? ` and ${finding.layers.length - 3} more` : "";
   const ranks = finding.workers.length > 1 || finding.workers[0] > 0
     ? html`<span>ranks ${finding.workers.join(", ")}</span>` : "";
   return html`<p class="where">${hasStep(finding) && html`
       <span>since step <b>${number(finding.step)}</b></span>`}
-    ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? "layer " : ""}${layers}</b>${more}</span>`}
+    ${layers && html`<span>in <b>${/^[\d.]+$/.test(finding.layers[0]) ? (finding.layers.length > 1 ? "layers " : "layer ") : ""}${layers}</b>${more}</span>`}
     ${finding.location && html`<span>at <code title=${finding.location}>${
-      shortPlace(finding.location)}</code></span>`}${ranks}</p>`;
+      shortPlace(finding.location)}</code></span>`}${ranks}
+    ${sure && html`<span>confidence <b>${finding.confidence}</b></span>`}</p>`;
 }
 
 /** The name of a finding. @param {{finding: any, level?: number, severity?: string}} props severity:

@@ -4,15 +4,18 @@ import { useEffect, useState } from "preact/hooks";
 import { connection, findingsAnswer, runAnswer, seen } from "../data.js";
 import { duration, number } from "../format.js";
 import { html } from "../html.js";
-import { VIEWS, help, href, run, view } from "../state.js";
+import { help, href, run, view, viewsOf } from "../state.js";
+import { Alerts } from "./alerts.js";
 import { Ask } from "./ask.js";
 import { Status } from "./status.js";
+import { Theme } from "./theme.js";
+import { watchedSteps } from "./watched.js";
 
 /** The step before which the workers have agreed to stop, once they have. */
 const stopping = signal(null);
 
 export function Header() {
-  const known = VIEWS.filter((each) => !each.run || run.value);
+  const known = viewsOf(runAnswer.value.value?.views);
   const found = findingsAnswer.value.value;
   const told = found ? Object.values(found.findings).map((each) => each.finding.severity)
     .filter((each) => each !== "info") : [];
@@ -22,7 +25,8 @@ export function Header() {
     <div class="bar">
       <a class="brand" href=${href("runs")}><img src="./icon.svg" alt="" width="22" height="22" />
         mothtrap</a>
-      ${run.value && html`<${Alive} />`}
+      ${run.value && html`<${Alive} /><${Alerts} />`}
+      <${Theme} />
       <button class="plain" onClick=${() => { help.value = true; }} aria-haspopup="dialog">
         Keys <kbd>?</kbd></button>
     </div>
@@ -51,18 +55,15 @@ function Alive() {
   const added = about.cost ? duration(about.overhead.added_seconds) : "";
   return html`<strong class="name" title=${about.path}>${run.value}</strong>
     <${Status} of=${now.state} word=${now.state === "running" ? "" : about.ending} />
-    <span>${about.unit} ${number(now.steps)}</span>
+    <span>${about.probed || about.served ? about.size : `${about.unit} ${number(now.steps)}`}</span>
     ${about.gaps.length > 0 && html`<span class="muted"
-      title="The other steps were not watched: looking at each would cost more than the budget.">
+      title="The other steps were not observed: observing every step would exceed the overhead budget.">
       watched ${number(watchedSteps(about))} of ${number(about.steps)}</span>`}
     ${now.state === "running" && now.rate > 0 && html`<span>${number(Number(now.rate.toPrecision(2)))} ${about.unit}s/s</span>`}
     ${now.state === "running" && now.active_s > 0 && html`<span>last ${about.unit} ${duration(age)} ago</span>`}
     ${added && html`<span class="muted" title=${about.cost}>mothtrap added ${added}</span>`}
     <${Job} about=${about} state=${now.state} />`;
 }
-
-const watchedSteps = (about) =>
-  about.gaps.reduce((left, [first, last]) => left - (Math.min(last, about.steps - 1) + 1 - first), about.steps);
 
 /** What is asked of the job: a snapshot, and its end, which is asked for, agreed on, and then there. */
 function Job({ about, state }) {

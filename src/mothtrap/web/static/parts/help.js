@@ -7,8 +7,10 @@ import { help } from "../state.js";
 export function Help() {
   const box = useRef(null);
   useEffect(() => {
-    if (help.value) box.current?.showModal();
-    else box.current?.close();
+    if (!help.value) return box.current?.close();
+    box.current?.showModal();  // which goes to the first button, at the end of the list
+    box.current?.scrollTo(0, 0);
+    return undefined;
   }, [help.value]);
   return html`<dialog ref=${box} aria-labelledby="keys-title" onClose=${() => { help.value = false; }}>
     <h2 id="keys-title">Keyboard shortcuts</h2>

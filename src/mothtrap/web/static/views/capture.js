@@ -40,5 +40,5 @@ export function HowToCapture({ tensor, options, settings }) {
   }
   const lines = ["[collections.more]", `tensors = [${JSON.stringify(tensor)}]`, ...settings];
   return html`<p>To capture it in a new run, add these lines to <code>mothtrap.toml</code>:</p>
-    <pre class="source">${lines.join("\n")}</pre>`;
+    <pre class="source plain">${lines.join("\n")}</pre>`;
 }

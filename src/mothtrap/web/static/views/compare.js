@@ -31,7 +31,8 @@ export function Compare() {
       ${!others.length && html`<${Empty}>Select a run on the left to compare with ${run.value}.</${Empty}>`}
       ${others.length > 0 && html`<${Notice} found=${answer} what="the runs" />`}
       ${answer.value && html`<${First} found=${answer.value} />
-        <${Conditions} found=${answer.value} /><${Only} found=${answer.value} />`}
+        <${Conditions} found=${answer.value} /><${Metrics} found=${answer.value} />
+        <${Code} found=${answer.value} /><${Only} found=${answer.value} />`}
       ${others.length > 0 && html`<${Overlaid} runs=${runs} />
         <${Ratio} runs=${runs} key=${runs.join("\n")} />`}
     </div></div>`;
@@ -79,13 +80,39 @@ function Conditions({ found }) {
     const row = conditions.get(condition.what) ?? { [found.runs[0]]: condition.first };
     conditions.set(condition.what, { ...row, [found.runs[place + 1]]: condition.second });
   }));
-  const rows = [...options.map(([option, by]) => [`--${option}`, by]), ...conditions];
+  const rows = [...options, ...conditions];
   return html`<section><h2>Configuration and conditions</h2>
     ${!rows.length ? html`<${Empty}>The runs have the same configuration and conditions.</${Empty}>`
       : html`<div class="scroll short" tabindex="0" role="region" aria-label="Conditions that differ"><table>
         <thead><tr><td></td>${found.runs.map((name) => html`<th scope="col" key=${name}>${name}</th>`)}</tr></thead>
         <tbody>${rows.map(([what, by]) => html`<tr key=${what}><th scope="row">${what}</th>${found.runs.map((name) =>
           html`<td key=${name}>${by[name] ?? "same as the first"}</td>`)}</tr>`)}</tbody></table></div>`}</section>`;
+}
+
+/** Last values of losses and metrics. */
+function Metrics({ found }) {
+  const names = Object.keys(found.metrics);
+  if (!names.length) return null;
+  const text = (value) => (value === undefined ? "–" : value === null ? "NaN" : number(Number(value)));
+  return html`<section><h2>Last metrics</h2><div class="scroll short" tabindex="0" role="region" aria-label="Last metrics of the runs"><table>
+    <thead><tr><td></td>${found.runs.map((name) => html`<th scope="col" class="number" key=${name}>${name}</th>`)}</tr></thead>
+    <tbody>${names.map((metric) => html`<tr key=${metric}><th scope="row">${metric}</th>${found.runs.map((name) =>
+      html`<td class="number" key=${name}>${text(found.metrics[metric][name])}</td>`)}</tr>`)}</tbody></table></div></section>`;
+}
+
+const CHANGES = { "+": "added", "-": "removed", "@": "muted" };
+
+/** Lines of the script that differ from those of the first run. */
+function Code({ found }) {
+  return html`<section><h2>Code</h2>${found.code.map((files, place) => {
+    const other = found.runs[place + 1];
+    if (files === null) return html`<${Empty} key=${other}>${other}: the script of one of the two runs is not stored.</${Empty}>`;
+    if (!files.length) return html`<${Empty} key=${other}>${other}: the same code.</${Empty}>`;
+    return files.map((each) => html`<h3 key=${`${other} ${each.file}`}>${each.file} <small>${found.runs[0]} → ${other}</small></h3>
+      <div class="scroll short" tabindex="0" role="region" aria-label=${`Changes of ${each.file} in ${other}`}><pre class="source diff"><code>${
+        each.lines.map((line, at) => html`<span key=${at} class=${CHANGES[line[0]] ?? ""}>${line}${"\n"}</span>`)}</code></pre></div>
+      ${each.more > 0 && html`<p class="muted">… and ${counted(each.more, "more line")}.</p>`}`);
+  })}</section>`;
 }
 
 /** Findings that not all runs have. */

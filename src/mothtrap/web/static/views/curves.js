@@ -1,59 +1,127 @@
-/** Curves: how a number moved. Up to eight on one canvas, over steps, time, epochs or samples. */
+/** Curves: a chart for each unit, over steps, time, epochs or samples. */
+import { useEffect, useState } from "preact/hooks";
 import { LineChart } from "../charts/line.js";
-import { nearest } from "../charts/scale.js";
+import { Saves } from "../charts/saving.js";
+import { isSpread, nearest } from "../charts/scale.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, number, shortCurve } from "../format.js";
 import { html } from "../html.js";
 import { TickList } from "../parts/list.js";
 import { Empty, Notice } from "../parts/notice.js";
+import { Pick } from "../parts/pick.js";
 import { useAnswer } from "../parts/use.js";
 import { useZoom, whole } from "../parts/zoom.js";
 import { change, run, value, values } from "../state.js";
 import { CaptureMore } from "./capture.js";
 import { RuleOfThis, firingMarks, useTrial } from "./limit.js";
 
-const MOST = 8;
-const AXES = { step: "step", time: "time", epoch: "epoch", samples: "samples" };
+const MOST = 16;
+const MOST_USUAL = 24;
+const USUAL_MACHINE = /^machine\/(cpu_percent|memory_percent|gpu_percent|gpu_memory_percent)\//;
 const PLUMBING = /^\w+\/(own_s|step_s|skipped|micro_batches|gradient_state|stale_gradient|memory_bytes)/;
 
 export function Curves() {
   const names = useAnswer((signal) => source.names(run.value, signal), run.value, ticks.finding.value);
   const about = runAnswer.value.value;
   const asked = values("name").filter(Boolean).slice(0, MOST);
-  const chosen = asked.length ? asked : (about?.losses ?? []).slice(0, MOST);
-  const from = whole(value("from"));
-  const to = whole(value("to"));
-  const axis = value("x", "step");
-  const answer = useAnswer((signal) => (chosen.length
-    ? source.series(run.value, { name: chosen, from, to, x: axis, px: 1200 }, signal) : null),
-  `${run.value} ${JSON.stringify([chosen, from, to, axis])}`, ticks.step.value);
+  const chosen = asked.length ? asked : usual(names.value, about?.losses ?? []);
+  const wish = { from: whole(value("from")), to: whole(value("to")), x: value("x", "step") };
+  const [first, setFirst] = useState(null);
   const trial = useTrial();
-  useZoom(from, to, about?.steps ?? 0);
-  const toggle = (name) => change({ name: chosen.includes(name)
-    ? chosen.filter((each) => each !== name) : [...chosen, name].slice(-MOST) });
-  const curves = answer.value?.curves ?? [];
-  const scale = value("scale", "linear");
+  const pins = usePins();
+  useZoom(wish.from, wish.to, about?.steps ?? 0);
+  const losses = about?.losses ?? [];
+  const toggle = (name) => {  // the first choice leaves the loss beside it
+    const base = asked.length || losses.includes(name) ? asked : losses;
+    change({ name: base.includes(name) ? base.filter((each) => each !== name) : [...base, name].slice(-MOST) });
+  };
+  const charts = byUnit(chosen, pins.of);
   return html`<h1 class="hidden">Curves</h1>
     <div class="split curves">
       <aside aria-label="Choice of curves">
-        ${names.value ? html`<${Choice} names=${names.value} chosen=${chosen} toggle=${toggle} />`
+        ${names.value ? html`<${Choice} names=${names.value} chosen=${asked} toggle=${toggle} />`
           : html`<${Notice} found=${names} what="the names" />`}
         <${CaptureMore} />
       </aside>
       <div>
-        <${Tools} axes=${names.value?.axes ?? ["step"]} axis=${axis} scale=${scale} from=${from} to=${to} />
-        ${about && !chosen.length && html`<${Empty}>Select curves on the left.</${Empty}>`}
-        <${Notice} found=${answer} what="the curves" />
-        ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)} axis=${axis}
-          scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0"))}
-          height=${430} marks=${[...marks(from, to), ...firingMarks(trial)]} at=${whole(value("at"))}
-          limit=${trial.value && value("limit") !== "" ? Number(value("limit")) : null}
-          onAt=${(step) => change({ at: step })}
-          onZoom=${(begin, end) => change({ from: begin, to: end }, false)} />
-          <p class="muted">${width(curves)}</p>
-          <${RuleOfThis} chosen=${chosen} trial=${trial} atValue=${valueAt(curves[0])} />`}
+        <${Tools} axes=${names.value?.axes ?? ["step"]} wish=${wish} asked=${asked} />
+        ${about && names.value && !chosen.length && html`<${Empty}>Select curves on the left.</${Empty}>`}
+        <div class=${charts.length > 1 ? "charts" : ""}>${charts.map(([unit, members], place) => html`
+          <${UnitChart} key=${unit} unit=${unit} names=${members} wish=${wish} trial=${trial} pins=${pins}
+            height=${charts.length > 1 ? 220 : 430} onCurves=${place ? null : setFirst} />`)}</div>
+        ${chosen.length > 0 && html`<${RuleOfThis} chosen=${chosen} trial=${trial} atValue=${first ? valueAt(first) : null} />`}
       </div>
     </div>`;
+}
+
+/** Without a choice: scalars of the training, losses first, then the machine. */
+function usual(names, losses) {
+  if (!names) return losses;
+  const scalars = [...names.scalars].sort(byUse).filter((name) => !PLUMBING.test(name));
+  return [...scalars, ...names.machine.filter((name) => USUAL_MACHINE.test(name))].slice(0, MOST_USUAL);
+}
+
+/** Curves of one unit share a chart; pinned charts come first.
+ * @param {string[]} names @param {string[]} pinned units @returns {[string, string[]][]} */
+export function byUnit(names, pinned = []) {
+  const charts = new Map();
+  for (const name of names) {
+    const unit = unitOf(name);
+    charts.set(unit, [...(charts.get(unit) ?? []), name]);
+  }
+  const rank = (unit) => (pinned.includes(unit) ? 0 : 1);
+  return [...charts].sort(([one], [other]) => rank(one) - rank(other));
+}
+
+/** What a curve measures: `loss` of training and evaluation is one unit. @param {string} name */
+function unitOf(name) {
+  const [mode, what] = name.split("/", 2);
+  if (mode === "machine") return what.endsWith("percent") ? "machine, %" : `machine, ${what.replaceAll("_", " ")}`;
+  return mode === "fact" ? what : what.split(":")[0].replace(/^(train|eval)\./, "");
+}
+
+/** One chart: its curves, how they are drawn, and what can be done with it. */
+function UnitChart({ unit, names, wish, trial, pins, height, onCurves }) {
+  const answer = useAnswer((signal) => source.series(run.value, { name: names, ...wish, px: height > 300 ? 1200 : 600 }, signal),
+    `${run.value} ${JSON.stringify([names, wish])}`, ticks.step.value);
+  const curves = answer.value?.curves ?? [];
+  useEffect(() => { if (curves.length) onCurves?.(curves[0]); }, [answer.value]);
+  const scale = scaleOf(value("scale", "auto"), curves);
+  const isPinned = pins.of.includes(unit);
+  return html`<section class="unit"><h2 class="small">${unit}
+      <button class="plain" aria-pressed=${isPinned} aria-label=${`Pin ${unit}`} title="Pinned charts come first, in every run"
+        onClick=${() => pins.toggle(unit)}>${isPinned ? "★" : "☆"}</button></h2>
+    <${Notice} found=${answer} what="the curves" />
+    ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${titleOf(curves)}
+      axis=${wish.x} scale=${scale} robust=${value("range") === "robust"} smooth=${Number(value("smooth", "0")) || 0}
+      height=${height} marks=${[...marks(wish.from, wish.to), ...firingMarks(trial)]} at=${whole(value("at"))} saves=${Saves}
+      limit=${trial.value && value("limit") !== "" && names.includes(value("of")) ? Number(value("limit")) : null}
+      onAt=${(step) => change({ at: step })}
+      onZoom=${(begin, end) => change({ from: begin, to: end }, false)} />
+      ${width(curves) && html`<p class="muted">${width(curves)}</p>`}`}</section>`;
+}
+
+/** Automatic: logarithmic where values are positive and three powers of ten apart. */
+const scaleOf = (asked, curves) => (asked !== "auto" ? asked : isSpread(curves) ? "log" : "linear");
+
+const PINS = "mothtrap.pins";
+
+/** Units whose charts come first; the browser keeps them for all runs. */
+function usePins() {
+  const [of, setOf] = useState(readPins);
+  const toggle = (unit) => {
+    const next = of.includes(unit) ? of.filter((each) => each !== unit) : [...of, unit];
+    setOf(next);
+    try { localStorage.setItem(PINS, JSON.stringify(next)); } catch { /* kept until the page is closed */ }
+  };
+  return { of, toggle };
+}
+
+function readPins() {
+  try {
+    const found = JSON.parse(localStorage.getItem(PINS) ?? "[]");
+    return Array.isArray(found) ? found : [];
+  } catch { return []; }
 }
 
 /** The value of a curve at the cursor. */
@@ -70,7 +138,7 @@ const titleOf = (curves) => (curves.length === 1 ? shortCurve(curves[0].name)
 function width(curves) {
   const widest = Math.max(...curves.map((curve) => curve.width));
   return widest > 1 ? `Each point covers ${widest} steps. The line shows the last value, the band the ` +
-    "range from lowest to highest. Drag or press w to zoom in." : "Each captured step is a point.";
+    "range from lowest to highest. Drag or press w to zoom in." : "";
 }
 
 function marks(from, to) {
@@ -81,16 +149,17 @@ function marks(from, to) {
     ({ step: each.step, severity: each.severity, label: each.name }));
 }
 
-function Tools({ axes, axis, scale, from, to }) {
-  const select = (label, name, now, choices) => html`<label>${label} <select value=${now}
-      onChange=${(event) => change({ [name]: event.target.value })}>
-    ${choices.map(([id, text]) => html`<option key=${id} value=${id} selected=${id === now}>${text}</option>`)}
-    </select></label>`;
+function Tools({ axes, wish, asked }) {
+  const { from, to, x } = wish;
+  const smooth = value("smooth", "0");
   return html`<p class="tools">
-    ${select("x axis", "x", axis, axes.map((each) => [each, AXES[each]]))}
-    ${select("y axis", "scale", scale, [["linear", "linear"], ["log", "log"], ["symlog", "symlog"]])}
-    ${select("range", "range", value("range", "all"), [["all", "all values"], ["robust", "1st to 99th percentile"]])}
-    ${select("smoothing", "smooth", value("smooth", "0"), [["0", "none"], ["0.6", "light"], ["0.9", "medium"], ["0.98", "strong"]])}
+    <${Pick} label="x axis" name="x" now=${x} choices=${axes.map((each) => [each, each])} />
+    <${Pick} label="y axis" name="scale" now=${value("scale", "auto")} choices=${["auto", "linear", "log", "symlog"]
+      .map((each) => [each, each])} />
+    <${Pick} label="range" name="range" now=${value("range", "all")} choices=${[["all", "all values"], ["robust", "1st to 99th percentile"]]} />
+    <label>smoothing <input type="range" min="0" max="0.99" step="0.01" value=${smooth}
+      onInput=${(event) => change({ smooth: event.target.value === "0" ? null : event.target.value })} /> ${smooth}</label>
+    ${asked.length > 0 && html`<button onClick=${() => change({ name: null })}>All charts</button>`}
     ${(from !== null || to !== null) && html`<button onClick=${() => change({ from: null, to: null })}>
       All steps</button><span class="muted">steps ${number(from ?? 0)} to ${to === null ? "the last" : number(to)}</span>`}
   </p>`;
@@ -114,6 +183,9 @@ function Choice({ names, chosen, toggle }) {
       placeholder="loss, blocks.*.attn" onInput=${(event) => change({ query: event.target.value })} /></label></p>
     <h2 class="small">Scalars <small>${matching.length}</small></h2>
     <${TickList} names=${matching} ticked=${chosen} toggle=${toggle} label="Scalars" shown=${shortCurve} />
+    ${names.machine.length > 0 && html`<h2 class="small">Machine <small>${filtered([...names.machine], query).length}</small></h2>
+      <${TickList} names=${filtered([...names.machine], query)} ticked=${chosen} toggle=${toggle} label="Machine"
+        shown=${(name) => name.replace("machine/", "").replaceAll("_", " ").replace("/", " ")} />`}
     ${kind && html`<h2 class="small">Tensors <small>${number(tensors.length)}</small></h2>
       <p class="tools">${pick("of", "kind", kind, kinds)} ${pick("statistic", "statistic", statistic, statistics)}</p>
       <${TickList} names=${tensors} label="Tensors"

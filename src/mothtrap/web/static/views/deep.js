@@ -2,12 +2,16 @@
 import { paint, unpackedCells } from "../charts/cells.js";
 import { palette } from "../charts/palette.js";
 import { Compare } from "./compare.js";
+import { Curves } from "./curves.js";
 import { Layers } from "./layers.js";
+import { Probe } from "./probe.js";
 import { Record } from "./record.js";
 import { Samples } from "./samples.js";
+import { Compared } from "./selected.js";
 import { Tensors } from "./tensors.js";
 
-export const DEEP = { layers: Layers, tensors: Tensors, samples: Samples, compare: Compare, record: Record };
+export const DEEP = { layers: Layers, tensors: Tensors, samples: Samples, compare: Compare, record: Record,
+  curves: Curves, selected: Compared, probe: Probe };
 
 /** The parts that draw a heatmap: `bench/web.py` measures them. */
 export const HEATMAP = { paint, palette, unpackedCells };

@@ -7,6 +7,7 @@ import { html } from "../html.js";
 import { actions } from "../keys.js";
 import { Ask } from "../parts/ask.js";
 import { Command, copy } from "../parts/copy.js";
+import { OpenInEditor } from "../parts/editor.js";
 import { Evidence, Prose, Said, SourceLines, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
@@ -69,13 +70,17 @@ function Detail({ told, found }) {
     <${Chain} label="Led to" findings=${by(finding.causes)} />
     ${finding.fixes.length > 0 && html`<h3>Fix</h3>
       <ol class="fixes">${finding.fixes.map((fix) => html`<li key=${fix}><${Prose} text=${fix} /></li>`)}</ol>`}
-    <${EvidenceChart} told=${told} />
+    <${Links} told=${told} />
+    <${Ranks} ranks=${told.ranks} />
+    ${!(told.ranks && told.chart.is_context) && html`<${EvidenceChart} told=${told} />`}
     ${finding.location && html`<h3>Source: <code>${finding.location}</code></h3>
-      <${SourceLines} run=${run.value} fingerprint=${finding.fingerprint} />`}
+      <${SourceLines} run=${run.value} fingerprint=${finding.fingerprint} />
+      <${OpenInEditor} location=${finding.location} />`}
     ${finding.why && html`<h3>Why it matters</h3><p><${Prose} text=${finding.why} /></p>`}
-    <h3>Evidence</h3>
+    <h3>Numbers</h3>
     <p class="muted">${seenIn(finding)}; confidence ${finding.confidence}</p>
     <${Evidence} finding=${finding} />
+    <${AboutRule} finding=${finding} rule=${told.rule} />
     <${Replayed} finding=${finding} />
     <h3>Continue in the terminal</h3>
     <${Commands} finding=${finding} />
@@ -113,11 +118,13 @@ function Chain({ label, findings }) {
     ${" "}(step ${number(each.step)})`)}</p>`;
 }
 
+/** The series that the rule evaluated, with its reference line. */
 function EvidenceChart({ told }) {
-  const { finding, curves } = told;
+  const { finding, chart } = told;
+  const { curves } = chart;
   const steps = runAnswer.value.value?.steps ?? 0;
-  const half = Math.max(50, Math.round(steps / 20));
-  const range = steps > 4 * half
+  const half = Math.max(50, Math.round(steps / 20), finding.last_step - finding.step + 10);
+  const range = hasStep(finding) && steps > 4 * half
     ? { from: Math.max(0, finding.step - half), to: finding.step + half } : {};
   const answer = useAnswer((signal) => (curves.length
     ? source.series(run.value, { name: curves, px: 600, ...range }, signal) : null),
@@ -126,12 +133,66 @@ function EvidenceChart({ told }) {
   const marks = [{ step: finding.step, severity: finding.severity, label: finding.name }];
   const values = answer.value?.curves ?? [];
   const positive = values.length > 0 && values.every((curve) => curve.min.every((each) => !(each <= 0)));
-  return html`<h3>${[...new Set(curves.map(quantity))].join(", ")}</h3>
+  const title = chart.title || [...new Set(curves.map(quantity))].join(", ");
+  return html`<h3>${chart.is_context ? `No curve shows this fault; for orientation: ${title}` : title}</h3>
     <${Notice} found=${answer} what="the evidence" />
     ${answer.value && html`<${LineChart} curves=${values} gaps=${runAnswer.value.value?.gaps} title=${named(finding)} marks=${marks}
-      at=${finding.step} scale=${positive ? "log" : "linear"} height=${200} />
+      at=${finding.step} scale=${positive && chart.scale !== "linear" ? "log" : "linear"} height=${220} lines=${chart.lines} />
       <p><a href=${href("curves", { run: run.value, name: curves, at: finding.step, ...range })}>
         Open in Curves</a></p>`}`;
+}
+
+const MOST_STEPS = 24;
+
+/** Which ranks hold equal weights, at the compared steps around the first difference. */
+function Ranks({ ranks }) {
+  if (!ranks) return null;
+  const differs = ranks.steps.map((_, place) => new Set(ranks.groups.map((row) => row[place])
+    .filter((group) => group !== null)).size > 1);
+  const first = Math.max(0, differs.indexOf(true) - MOST_STEPS / 2);
+  const places = ranks.steps.map((_, place) => place).slice(first, first + MOST_STEPS);
+  const shown = (group) => (group === null ? "" : String.fromCharCode(65 + group));
+  return html`<h3>Weights of <code>${ranks.layer}</code> on each rank</h3>
+    <p class="muted">Equal letters mean bit-identical weights. ${number(ranks.steps.length)} steps were compared.</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Weights on each rank"><table class="ranks">
+      <thead><tr><th scope="col">Step</th>${places.map((place) => html`<th scope="col" key=${place}>${
+        number(ranks.steps[place])}</th>`)}</tr></thead>
+      <tbody>${ranks.workers.map((worker, row) => html`<tr key=${worker}><th scope="row">rank ${worker}</th>
+        ${places.map((place) => html`<td key=${place} class=${ranks.groups[row][place] ? "differs" : ""}>${
+          shown(ranks.groups[row][place])}</td>`)}</tr>`)}</tbody></table></div>`;
+}
+
+/** Ways from a finding to its layer, its tensor, and its samples. */
+function Links({ told }) {
+  const { finding, tensor } = told;
+  const about = runAnswer.value.value;
+  const at = hasStep(finding) ? finding.step : null;
+  const [kind, name] = [tensor.slice(0, tensor.indexOf(":")), tensor.slice(tensor.indexOf(":") + 1)];
+  const training = at !== null && finding.mode === "train";
+  return html`<p class="actions">
+    ${tensor && html`<a class="button" href=${href("layers", { run: run.value, kind, row: name, query: name, at })}>
+        Show in Layers</a>
+      <a class="button" href=${href("tensors", { run: run.value, tensor, at })}>Open tensor ${name}</a>`}
+    ${training && about?.views.includes("samples") && html`<a class="button"
+      href=${href("samples", { run: run.value, at })}>Samples of step ${number(at)}</a>`}
+    ${told.rule && html`<button onClick=${openRule}>About rule ${finding.code}</button>`}</p>`;
+}
+
+function openRule() {
+  const fold = document.getElementById("about-rule");
+  fold.open = true;
+  fold.querySelector("summary").focus();
+  fold.scrollIntoView();
+}
+
+/** What a rule looks for, from its documentation. */
+function AboutRule({ finding, rule }) {
+  if (!rule) return null;
+  const parts = [["Detects", rule.detects], ["Fires", rule.fires], ["Stays quiet", rule.quiet]];
+  return html`<details id="about-rule" class="fold"><summary>About rule ${finding.code}</summary>
+    <p>${rule.summary}</p>
+    ${parts.filter(([, text]) => text).map(([title, text]) => html`<p key=${title}><b>${title}.</b>
+      ${" "}<${Prose} text=${text} /></p>`)}</details>`;
 }
 
 /** What a replay of the step found, and how to check a change of the script. */

@@ -32,6 +32,7 @@ export function Layers() {
 
 function NothingCaptured() {
   const about = runAnswer.value.value;
+  if (about?.unit === "round") return html`<${Empty}>A boosted model has no layers.</${Empty}>`;
   return html`<${Empty}>No statistics of tensors were captured${about?.steps ? "" : " so far"}.
     In a new run: <code>mothtrap run --capture everything train.py</code>; in a running job: ${" "}
     <code>mothtrap capture ${about?.called ?? "RUN"} --add 'gradients:*'</code>.</${Empty}><${CaptureMore} />`;
@@ -118,8 +119,8 @@ function Plane({ names, kinds }) {
           onSight=${(first, count) => setSight({ first, count })}
           label=${(place) => html`<${Name} row=${rowOf(place)} toggle=${toggle}
             pick=${(row) => change({ row: row.path })} />`} />
-        <${Below} from=${from} to=${to} cells=${cells} at=${hover?.at ?? at} extra=${firingMarks(trial)} />
         <${Legend} low=${cells.low} high=${cells.high} ratio=${scale === "own"} of=${OF[scale]} />
+        <${Below} from=${from} to=${to} cells=${cells} at=${hover?.at ?? at} extra=${firingMarks(trial)} />
         <p class="muted">${widthOf(cells)} ${cells.note}</p>
         ${table && html`<${StepTable} wish=${wish} at=${at ?? lastStep(cells)} sight=${sight} stat=${stat} />`}
       </div>

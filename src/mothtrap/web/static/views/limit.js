@@ -29,7 +29,7 @@ export const firingMarks = (trial) => (trial.value?.firings ?? []).slice(0, 20).
 
 /** @param {{chosen: string[], trial: any, atValue: number | null}} props */
 export function RuleOfThis({ chosen, trial, atValue }) {
-  const curves = chosen.filter((name) => name.startsWith("train/"));
+  const curves = chosen.filter((name) => name.startsWith("train/") && !name.endsWith("/*"));
   const asked = condition();
   if (!curves.length) return null;
   const send = (event) => {

@@ -1,10 +1,12 @@
 /** Overview: what is wrong, since when, where, and what to do; readable in ten seconds. */
 import { LineChart } from "../charts/line.js";
+import { isSpread } from "../charts/scale.js";
 import { Spark } from "../charts/spark.js";
 import { findingsAnswer, runAnswer, source, ticks } from "../data.js";
 import { counted, duration, hasStep, moment, named, number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Command } from "../parts/copy.js";
+import { watchedSteps } from "../parts/watched.js";
 import { Prose, Said, Title, Where } from "../parts/finding.js";
 import { Empty, Notice } from "../parts/notice.js";
 import { Status } from "../parts/status.js";
@@ -24,8 +26,8 @@ export function Overview() {
     <div class="columns">
       <div><${Traceback} about=${about.value} />
         ${about.value.state === "crashed" && html`<${OutputEnd} />`}
-        <${Loss} about=${about.value} found=${found.value} />
-        <${Worst} found=${found.value} /><${Facts} about=${about.value} /></div>
+        ${!about.value.probed && !about.value.served && html`<${Loss} about=${about.value} found=${found.value} />`}
+        <${Worst} found=${found.value} unit=${about.value.unit} /><${Facts} about=${about.value} /></div>
       <div><${Rules} found=${found.value} /><${Machine} rows=${about.value.machine} /></div>
     </div>`;
 }
@@ -39,11 +41,12 @@ function Verdict({ about, found }) {
   const { finding, line } = found.findings[first.root];
   const effects = first.effects.map((each) => found.findings[each].finding);
   const at = { run: run.value, from: Math.max(0, finding.step - AROUND), to: finding.step + AROUND,
-    at: finding.step, name: found.findings[first.root].curves };
+    at: finding.step, name: found.findings[first.root].chart.curves };
   return html`<section class="verdict ${first.severity}" aria-label="Verdict">
     <${Title} finding=${finding} severity=${first.severity} level=${1} />
     <${Said} finding=${finding} />
-    <${Where} finding=${finding} />
+    <${Where} finding=${finding} sure />
+    <${Watched} about=${about} />
     ${line && html`<pre class="at"><code>${line}</code></pre>`}
     ${finding.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${finding.fixes[0]} /></p>`}
     ${effects.length > 0 && html`<p class="muted">Led to: ${effects.slice(0, 5).map((each, place) => html`
@@ -77,7 +80,7 @@ function Healthy({ about, found }) {
   return html`<section class="verdict ${sign}" aria-label="Verdict">
     <h1><${Status} of=${sign} quiet /> ${title}</h1>
     ${about.failures.length === 0 && more && html`<p class="said sentence">${more}</p>`}
-    <${Ending} about=${about} /><${Guarded} about=${about} />
+    <${Watched} about=${about} /><${Ending} about=${about} /><${Guarded} about=${about} />
     <p class="actions"><${Next} about=${about} />
       ${notes > 0 && html`<a class="button" href=${href("findings", { run: run.value })}>
         ${counted(notes, "note")}</a>`}</p>
@@ -101,6 +104,13 @@ function Ending({ about }) {
     <p><${Prose} text=${failure.sentence} /></p>
     ${failure.location && html`<p class="where">at <code>${failure.location}</code></p>`}
     ${failure.fixes.length > 0 && html`<p class="try"><b>Fix</b> <${Prose} text=${failure.fixes[0]} /></p>`}</div>`);
+}
+
+/** How much of the run the verdict rests on, if not all of it. */
+function Watched({ about }) {
+  if (!about.gaps.length) return null;
+  return html`<p>Watched ${number(watchedSteps(about))} of ${counted(about.steps, about.unit)}: the others were too
+    short to observe within the overhead budget.</p>`;
 }
 
 /** What the guard did with steps that were not sound. */
@@ -145,24 +155,14 @@ function Loss({ about, found }) {
       With <code>mothtrap.watch</code>, pass it: <code>dbg.step(loss=loss)</code>.`}</${Empty}>`}
     <${Notice} found=${answer} what="the loss" />
     ${answer.value && html`<${LineChart} curves=${answer.value.curves} gaps=${runAnswer.value.value?.gaps} title=${title} marks=${marks}
-      scale=${spread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
+      scale=${isSpread(answer.value.curves) ? "log" : "linear"} height=${300} />`}
   </section>`;
-}
-
-/** Whether values are positive and three powers of ten apart: then a linear chart shows nothing. */
-function spread(curves) {
-  let [low, high] = [Infinity, -Infinity];
-  for (const curve of curves) {
-    for (const value of curve.min) if (Number.isFinite(value)) low = Math.min(low, value);
-    for (const value of curve.max) if (Number.isFinite(value)) high = Math.max(high, value);
-  }
-  return low > 0 && high / low > 1000;
 }
 
 const STATES = ["ok", "warning", "error", "not_enough_data", "not_applicable", "rule_failed"];
 const FAMILIES = { NUM: "Numerics", GRD: "Gradients", ACT: "Activations", WGT: "Weights", LOS: "Loss",
   DAT: "Data", OPT: "Optimizer", STR: "Structure", DST: "Workers", RUN: "Run", SYS: "Speed",
-  TRE: "Trees", EST: "Estimators" };
+  TRE: "Trees", EST: "Estimators", BEH: "Behavior" };
 
 function Rules({ found }) {
   const families = new Map();
@@ -187,7 +187,7 @@ function Rules({ found }) {
   </section>`;
 }
 
-function Worst({ found }) {
+function Worst({ found, unit }) {
   const rows = found.worst;
   const names = [...new Set(rows.map((row) => row.curve).filter(Boolean))];
   const answer = useAnswer((signal) => (names.length
@@ -195,15 +195,16 @@ function Worst({ found }) {
   `${run.value} ${names.join(" ")}`, ticks.finding.value);
   const curves = new Map((answer.value?.curves ?? []).map((curve) => [curve.name, curve]));
   if (!rows.length) return null;
-  return html`<section><h2>Worst layers</h2>
+  return html`<section><h2>${unit === "round" ? "Worst features" : "Worst layers"}</h2>
     <table class="worst"><thead class="hidden"><tr><th scope="col">Layer</th>
       <th scope="col">Curve</th><th scope="col">Last value</th><th scope="col">Finding</th></tr></thead>
       <tbody>${rows.map((row) => {
         const curve = curves.get(row.curve);
         const { finding } = found.findings[row.fingerprint];
         return html`<tr key=${row.layer}>
-          <th scope="row"><a title=${row.layer} href=${href("curves", { run: run.value, name: row.curve,
-            at: finding.step })}>${row.layer}</a></th>
+          <th scope="row"><a title=${row.layer} href=${row.curve ? href("curves", { run: run.value,
+            name: row.curve, at: finding.step }) : href("findings", { run: run.value, finding: row.fingerprint })}>${
+            row.layer}</a></th>
           <td><${Spark} curve=${curve} mark=${finding.step} /></td>
           <td class="number ${curve && !Number.isFinite(lastOf(curve)) ? "nonfinite" : ""}">${
             curve ? number(lastOf(curve)) : ""}</td>

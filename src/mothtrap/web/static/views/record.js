@@ -103,7 +103,7 @@ function Content({ item }) {
 }
 
 /** A figure in a sandbox. One that runs code is started by a click. */
-function Figure({ item }) {
+export function Figure({ item }) {
   const form = String(item.about.format ?? "");
   const [on, setOn] = useState(STATIC.has(form));
   const url = source.figureUrl(run.value, item.number);

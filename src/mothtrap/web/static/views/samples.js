@@ -70,15 +70,17 @@ function Batch({ batch, found, suspects }) {
     batch.pass && `pass ${batch.pass}`].filter(Boolean).join(", ");
   const named = rows.some((row) => row.name);
   const digests = rows.some((row) => row.digest);
+  const indexed = rows.some((row) => row.index !== undefined && row.index !== null);
+  const sources = rows.some((row) => found.data[String(row.data)]);
   return html`<p class="muted">${about}</p>
     <div class="scroll short" tabindex="0" role="region" aria-label="Samples"><table class="list"><thead><tr>
-      <th scope="col">row</th><th scope="col">index</th>${named && html`<th scope="col">file or name</th>`}
-      ${digests && html`<th scope="col">digest of the row</th>`}<th scope="col">source</th><td></td></tr></thead>
+      <th scope="col">row</th>${indexed && html`<th scope="col">index</th>`}${named && html`<th scope="col">file or name</th>`}
+      ${digests && html`<th scope="col">digest of the row</th>`}${sources && html`<th scope="col">source</th>`}<td></td></tr></thead>
     <tbody>${rows.map((row, place) => html`<tr key=${place}><th scope="row">${place}${suspects.has(place)
         ? html` <span class="status error">✖ bad row</span>` : ""}</th>
-      <td>${row.index ?? ""}</td>${named && html`<td>${row.name ?? ""}</td>`}
+      ${indexed && html`<td>${row.index ?? ""}</td>`}${named && html`<td>${row.name ?? ""}</td>`}
       ${digests && html`<td><code>${row.digest ?? ""}</code></td>`}
-      <td>${found.data[String(row.data)] ?? ""}</td>
+      ${sources && html`<td>${found.data[String(row.data)] ?? ""}</td>`}
       <td><button class="plain" onClick=${() => change({ sample: row.name ?? String(row.index ?? row.digest) })}
         aria-label="Other steps with ${row.name ?? row.index ?? row.digest}">other steps</button></td></tr>`)}</tbody></table></div>
     ${batch.samples.length > rows.length && html`<button onClick=${() => setAll(true)}>

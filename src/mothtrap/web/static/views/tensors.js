@@ -2,8 +2,11 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { unpackedCells } from "../charts/cells.js";
 import { Heat } from "../charts/heat.js";
+import { LineChart } from "../charts/line.js";
+import { Saves } from "../charts/saving.js";
+import { isSpread } from "../charts/scale.js";
 import { runAnswer, source, ticks } from "../data.js";
-import { number } from "../format.js";
+import { number, quantity } from "../format.js";
 import { html } from "../html.js";
 import { Legend } from "../parts/legend.js";
 import { TickList } from "../parts/list.js";
@@ -59,6 +62,8 @@ function One({ kind, name, statistics }) {
   const facts = useAnswer((signal) => source.json("tensor", run.value, wish, signal),
     JSON.stringify([run.value, wish]), ticks.step.value);
   const found = useKept(facts.value, `${kind}:${name} ${wish.worker}`);
+  const [total, setTotal] = useState(null);  // rows of the distribution; null = not known so far
+  const bare = total === 0 && found !== null && found.raw_step === null;
   return html`<h2 class="name">${name} <small>${kind.replaceAll("_", " ")}</small></h2>
     <${Notice} found=${{ ...facts, value: found }} what="the tensor" />
     ${found && html`<p class="where muted"><span>${found.shape.join(" × ") || "scalar"} ${found.dtype}</span>
@@ -67,14 +72,21 @@ function One({ kind, name, statistics }) {
       ${found.scope && html`<span>${found.scope}</span>`}
       ${workers.length > 1 && html`<${Pick} label="rank" name="worker" now=${value("worker", String(found.workers[0]))}
         choices=${found.workers.map((each) => [String(each), String(each)])} />`}</p>`}
-    <${Distribution} wish=${wish} at=${at} steps=${about?.steps ?? 0} />
-    ${found && html`<${AtStep} found=${found} kind=${kind} name=${name} />
-      <${TensorValues} found=${found} wish=${wish} />
-      <${Rules} kind=${kind} name=${name} statistics=${statistics} found=${found} />`}`;
+    <${Rules} kind=${kind} name=${name} statistics=${statistics} found=${found} />
+    <${Distribution} wish=${wish} at=${at} steps=${about?.steps ?? 0} onTotal=${setTotal} isShown=${!bare} />
+    ${found && html`<${AtStep} found=${found} kind=${kind} name=${name} bare=${bare} />
+      ${bare ? html`<${Bare} tensor=${wish.tensor} />` : html`<${TensorValues} found=${found} wish=${wish} />`}`}`;
+}
+
+/** What a run keeps of a tensor by default, and how to get more. */
+function Bare({ tensor }) {
+  return html`<section><h3>Distribution and values</h3>
+    <${Empty}>Only statistics of this tensor were captured.</${Empty}>
+    <${HowToCapture} tensor=${tensor} options="--raw --for 20" settings=${["raw = true", "every = 100"]} /></section>`;
 }
 
 /** Shares of the values by power of two, over steps. */
-function Distribution({ wish, at, steps }) {
+function Distribution({ wish, at, steps, onTotal, isShown }) {
   const [from, to] = [whole(value("from")), whole(value("to"))];
   const [room, setRoom] = useState(0);  // 0 = not measured so far
   const box = useRef(null);
@@ -83,6 +95,7 @@ function Distribution({ wish, at, steps }) {
     .then(unpackedCells) : null), JSON.stringify([run.value, query, room > 0]), ticks.step.value);
   const cells = useKept(answer.value?.total ? answer.value : null, wish.tensor);
   useZoom(from, to, steps);
+  useEffect(() => { if (answer.value) onTotal(answer.value.total); }, [answer.value]);
   useEffect(() => {
     const watched = new ResizeObserver(() => setRoom((box.current?.clientWidth ?? 960) - 110));
     watched.observe(box.current);
@@ -92,7 +105,7 @@ function Distribution({ wish, at, steps }) {
   const rowHeight = cells ? Math.max(4, Math.min(16, Math.floor(HEIGHT / cells.total))) : 16;
   const every = Math.ceil(14 / rowHeight);
   const move = (_, step) => change({ at: step });
-  return html`<section class="spread" ref=${box}><h3>Distribution over steps</h3>
+  return html`<section class="spread" ref=${box} hidden=${!isShown}><h3>Distribution over steps</h3>
     ${nothing ? html`<${Uncounted} tensor=${wish.tensor} />`
       : html`<${Notice} found=${{ ...answer, value: cells }} what="the distribution" />`}
     ${cells && html`<${Heat} cells=${cells} rowHeight=${rowHeight} at=${at} here=${-1} sparse
@@ -131,12 +144,12 @@ function Uncounted({ tensor }) {
 }
 
 /** Histogram and statistics at the cursor. */
-function AtStep({ found, kind, name }) {
+function AtStep({ found, kind, name, bare }) {
   const bars = found.histogram;
   const most = Math.max(...bars.map((each) => each.share), 1e-9);
   const poor = found.fits.filter((each) => each.vanishing + each.overflowing + each.subnormal > 0.001);
   const percent = (share) => `${number(100 * share)} %`;
-  return html`<div class="columns"><section><h3>${found.histogram_step === null ? "Histogram"
+  return html`<div class="columns">${!bare && html`<section><h3>${found.histogram_step === null ? "Histogram"
       : `Histogram at step ${number(found.histogram_step)}`}</h3>
     ${bars.length > 0 ? html`<div class="scroll bars" tabindex="0" role="region" aria-label="Histogram"><table><thead class="hidden"><tr>
         <th scope="col">values</th><th scope="col">share</th></tr></thead><tbody>${bars.map((each) => html`
@@ -146,24 +159,38 @@ function AtStep({ found, kind, name }) {
       : html`<${Empty}>No histogram: ${found.problem || "nothing was captured"}.</${Empty}>`}
     ${poor.length > 0 && html`<ul class="fits">${poor.map((each) => html`<li key=${each.dtype}>as ${each.dtype}: ${[["become 0", each.vanishing], ["lose precision", each.subnormal], ["overflow", each.overflowing]]
         .filter(([, share]) => share > 0.001).map(([what, share]) => `${percent(share)} ${what}`).join(", ")}</li>`)}</ul>`}
-    </section>
+    </section>`}
     <section><h3>${found.step === null ? "Statistics" : `Statistics at step ${number(found.step)}`}</h3>
       ${Object.keys(found.statistics).length ? html`<dl class="facts">${Object.entries(found.statistics).map(
         ([id, each]) => html`<div key=${id}><dt>${id.replaceAll("_", " ")}</dt><dd><a
           href=${href("curves", { run: run.value, name: `${value("mode", "train")}/${kind}.${id}/${name}`, at: found.step })}>
           ${each === null ? "NaN" : number(Number(each))}</a></dd></div>`)}</dl>`
         : html`<${Empty}>No statistics were captured.</${Empty}>`}
-      ${found.step !== null && html`<p><a href=${href("samples", { run: run.value, at: found.step })}>
+      ${found.step !== null && runAnswer.value.value?.views.includes("samples") && html`<p><a href=${href("samples", { run: run.value, at: found.step })}>
         Samples of step ${number(found.step)}</a></p>`}</section></div>`;
 }
 
+/** A statistic of the tensor over all steps. */
+function Course({ name }) {
+  const worker = value("worker");
+  const answer = useAnswer((signal) => source.series(run.value, { name: [name], px: 800, worker }, signal),
+    JSON.stringify([run.value, name, worker]), ticks.step.value);
+  const curves = answer.value?.curves ?? [];
+  return html`<${Notice} found=${answer} what="the curve" />
+    ${curves.length > 0 && html`<${LineChart} curves=${curves} gaps=${runAnswer.value.value?.gaps} title=${quantity(name)}
+      scale=${isSpread(curves) ? "log" : "linear"} height=${200} at=${whole(value("at"))} onAt=${(step) => change({ at: step })}
+      saves=${Saves} />`}`;
+}
+
 /** A limit on a statistic of the tensor. */
-function Rules({ kind, name, statistics, found }) {
+function Rules({ kind, name, statistics, found }) {  // `found` is null until it is read
   const trial = useTrial();
   const stat = statistics.includes(value("stat")) ? value("stat") : statistics.includes("l2") ? "l2" : statistics[0];
   if (!stat) return null;
-  return html`<section><p class="tools"><${Pick} label="statistic" name="stat" now=${stat}
+  return html`<section><h3>Statistic over steps</h3>
+    <p class="tools"><${Pick} label="statistic" name="stat" now=${stat}
       choices=${statistics.map((each) => [each, each.replaceAll("_", " ")])} /></p>
+    <${Course} name=${`${value("mode", "train")}/${kind}.${stat}/${name}`} />
     <${RuleOfThis} chosen=${[`train/${kind}.${stat}/${name}`]} trial=${trial}
-      atValue=${Number.isFinite(found.statistics[stat]) ? found.statistics[stat] : null} /></section>`;
+      atValue=${Number.isFinite(found?.statistics[stat]) ? found.statistics[stat] : null} /></section>`;
 }

@@ -61,7 +61,7 @@ def test_a_test_that_fails_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert said.endswith(written)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["test_x.npz", "test_x.py"]
     told = (tmp_path / "test_x.py").read_text()
-    assert "In it torch.log gets what it got" in told
+    assert "In it torch.log gets its inputs" in told
     assert ".npz beside this file" in told
     assert "the test calls only the operation" in told
     assert "It does not test a fix of\ntrain.py:3;" in told

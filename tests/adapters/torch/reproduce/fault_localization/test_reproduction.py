@@ -151,5 +151,5 @@ def test_large_tensors_are_refused(tmp_path: Path, monkeypatch) -> None:
     found = Localized(
         operation="torch.exp", module=None, location=None, sentence="x", operation_call=call
     )
-    with pytest.raises(reproduction.NotReproducedError, match="have 4 bytes, 3 fit"):
+    with pytest.raises(reproduction.NotReproducedError, match="have 4 bytes; 3 fit"):
         reproduction.write(tmp_path / "repro.py", found, 3)

@@ -109,6 +109,20 @@ def test_a_bad_gradient_is_an_onset_whatever_rules_are_in_force() -> None:
     assert [reason.partition(" gradients")[0] for reason in taken] == ["1 of 4"]
 
 
+@pytest.mark.parametrize(("value", "kept"), [(3e36, 1), (1e15, 0)])
+def test_a_finite_gradient_whose_square_overflows_is_an_onset(value: float, kept: int) -> None:
+    model = network()
+    taken: list[str] = []
+    config = Config()
+    with watched(config=config, capture=streams(config, onset_needs(config))) as seen:
+        seen.tracer.snapshots.take = taken.append  # type: ignore[method-assign]
+        optimizer = optim.SGD(model.parameters(), lr=0.1)
+        nn.functional.cross_entropy(model(batch(False)[0]), batch(False)[1]).backward()
+        model[0].weight.grad[0, 0] = value
+        optimizer.step()
+    assert ["is not finite in float32" in reason for reason in taken] == [True] * kept
+
+
 def test_a_norm_above_the_bound_is_reported_and_applied_by_default() -> None:
     model = network()
     with watched(config=Config(max_gradient_norm=1e-3)) as seen:

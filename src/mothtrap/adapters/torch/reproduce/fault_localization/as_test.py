@@ -39,7 +39,7 @@ NO_OPERATION = "no operation was found to be at fault"
 
 _HEAD = '''"""{title}
 
-Written by `mothtrap replay --as-test`. In it {what} gets what it got in that step, from the
+Written by `mothtrap replay --as-test`. In it {what} gets its inputs of that step, from the
 .npz beside this file. {until}
 """
 

@@ -107,7 +107,7 @@ class _Renderer(SourceRenderer):
 
     def _place(self, place: ModuleType) -> str:
         if place.__name__.partition(".")[0] not in ("torch", "builtins", "functools", "math"):
-            raise NotRenderableError("it needs code of the training")
+            raise NotRenderableError("it needs code of the training script")
         return super()._place(place)
 
     def _tensor(self, tensor: torch.Tensor) -> str:
@@ -221,7 +221,7 @@ def _tried(path: Path, draft: Path, call: FailingCall, found: Localized, step: i
         raise NotReproducedError(f"the script has more than {MAX_LINES} lines")
     size = sum(array.nbytes for array in renderer.arrays.values())
     if size > MAX_BYTES:
-        raise NotReproducedError(f"its smallest tensors have {size:,} bytes, {MAX_BYTES:,} fit")
+        raise NotReproducedError(f"its smallest tensors have {size:,} bytes; {MAX_BYTES:,} fit")
     draft.write_text(source, encoding="utf-8")
     if renderer.arrays:
         with draft.with_suffix(".npz").open("wb") as file:
@@ -297,7 +297,7 @@ def _title(found: Localized, step: int) -> str:
     if found.holder:
         verb = "came in with bad values"
     place = f" at {Path(found.location).name}" if found.location else ""
-    text = f"Step {step} of a training: {what} {verb}{place}."
+    text = f"Step {step} of a training run: {what} {verb}{place}."
     return without_secrets(text.replace("\\", "/").replace('"', "'"))[:98]
 
 

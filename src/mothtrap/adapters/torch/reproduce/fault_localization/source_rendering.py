@@ -117,7 +117,7 @@ class SourceRenderer:
         for part in name.split("."):
             found = getattr(found, part, None)
         if place is None or found is not value:
-            raise NotRenderableError(f"{name} cannot be imported from where it is defined")
+            raise NotRenderableError(f"{name} cannot be imported from its module")
         return f"{self._place(place)}.{name}"
 
     def _place(self, place: ModuleType) -> str:

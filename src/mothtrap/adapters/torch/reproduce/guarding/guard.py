@@ -22,11 +22,13 @@ from mothtrap.capture.gradient_look import NONE_SEEN, GradientLook
 from mothtrap.capture.grouper import ClosedStep
 from mothtrap.tracing.guard import (
     ELSEWHERE,
+    HUGE_NORM,
     Fault,
     GuardPolicy,
     bad_gradients,
     bad_loss,
     first_bad,
+    huge_gradients,
     large_norm,
 )
 
@@ -83,12 +85,14 @@ class Guard:
         """Capture has looked at the gradients of an optimizer that is about to step.
 
         Returns:
-            Whether gradients or losses of the step in progress are known not to be finite.
+            Whether gradients or losses of the step in progress are known not to be finite, or
+            gradients to be huge.
             Those of a device are waited for only where something depends on it before the step.
         """
         self._looks[optimizer] = look
         waits = look.is_late and not self._waits
-        self._faulty = not waits and (look.nonfinite or self._tracer.losses.nonfinite())
+        bad = not waits and (look.nonfinite or look.norm > HUGE_NORM)
+        self._faulty = bad or (not waits and self._tracer.losses.nonfinite())
         return self._faulty
 
     def step_begins(self, known: Known, optimizer: Optimizer) -> None:
@@ -222,6 +226,8 @@ class Guard:
             return bad_gradients(names, count, loss, place)
         if norm > self.policy.limit:
             return large_norm(norm, self.policy.limit, loss, place)
+        if norm > HUGE_NORM and not self.acts:
+            return huge_gradients(norm, loss, place)
         return None
 
     def _look(self, optimizer: Optimizer) -> GradientLook:

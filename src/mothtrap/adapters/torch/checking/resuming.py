@@ -1,0 +1,187 @@
+"""Compare a training that goes on after its checkpoint with one that is resumed from it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import msgspec
+import safetensors.torch
+import torch
+from torch.optim import Optimizer
+
+from mothtrap.adapters.torch.checking import trees
+from mothtrap.adapters.torch.checking.engines import RestartEngine
+from mothtrap.adapters.torch.checking.idle_player import IdlePlayer
+from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
+from mothtrap.adapters.torch.losses.backwards import scalar_root
+from mothtrap.adapters.torch.optimization.checkpoints import elements_of
+from mothtrap.adapters.torch.replaying.interception import Interception
+from mothtrap.checks.resumed import Resumed, StepState
+from mothtrap.core.check_plan import CheckPlan, ResumeOrder
+from mothtrap.core.errors import NotEnoughData
+
+STEPS = 5
+"""Steps after the checkpoint that are compared; chosen by hand."""
+
+
+def resumed(
+    command: str, plan: CheckPlan, engine: RestartEngine, until: Callable[[], float]
+) -> Resumed:
+    """Run the script until its checkpoint, and the command that resumes it.
+
+    Args:
+        command: that resumes the training, as typed into a shell.
+        plan: of this process.
+        engine: starts scripts again.
+        until: returns the seconds that are left.
+
+    Raises:
+        NotEnoughData: one of the two wrote no result in time.
+    """
+    words = shlex.split(command)
+    if words and words[0] in ("python", "python3"):
+        words[0] = sys.executable
+    elif words and words[0].endswith(".py"):
+        words.insert(0, sys.executable)
+    folder = Path(plan.scratch) / "resume"
+    before = _state(engine, folder, plan, until() / 2, words=None)
+    if before is None:
+        raise NotEnoughData("the script wrote no checkpoint in the time for it")
+    after = _state(engine, folder, plan, until(), words=words)
+    if after is None:
+        raise NotEnoughData("the resumed script made no training step in the time for it")
+    return Resumed(before=before, after=after)
+
+
+def _state(
+    engine: RestartEngine,
+    folder: Path,
+    plan: CheckPlan,
+    seconds: float,
+    *,
+    words: list[str] | None,
+) -> StepState | None:
+    """Start a script and return the state that it writes; `words` are those that resume it."""
+    folder.mkdir(exist_ok=True)
+    results = folder / ("after" if words else "before")
+    order = ResumeOrder(results=str(results), resumes=words is not None)
+    own = msgspec.structs.replace(
+        plan, budget_s=seconds, began_s=time.time(), scratch=str(folder), resume=order
+    )
+    engine.start(own, folder, time.monotonic() + seconds, tuple(words) if words else None)
+    return msgspec.json.decode(results.read_bytes(), type=StepState) if results.exists() else None
+
+
+class ResumeNotes(IdlePlayer):
+    """Player that notes the state of the first step after a checkpoint, then ends the process.
+
+    Args:
+        order: where the state is written, and whether the script was resumed.
+    """
+
+    def __init__(self, order: ResumeOrder) -> None:
+        self._order = order
+        self._checkpoint = ""
+        self._state: StepState | None = None
+        self._rates: list[tuple[float, ...]] = []
+        self._losses: list[float] = []
+        self._optimizers: dict[int, Optimizer] = {}
+        self._roots: list[float] = []
+        self._scaled = ScaledLosses()
+
+    def install(self) -> None:
+        """Stand around the calls of the script, and around the functions that save."""
+        self._scaled.install()
+        Interception(self, follows=True)
+        for owner, name in ((torch, "save"), (safetensors.torch, "save_file")):
+            setattr(owner, name, self._noticed(getattr(owner, name)))
+
+    def _noticed(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(original)
+        def save(value: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
+            if self._losses and not self._order.resumes:
+                self._finish()  # the checkpoint that is compared must stay as it is
+            result = original(value, target, *args, **kwargs)
+            owned = [p for one in self._optimizers.values() for p in _owned(one)]
+            if owned and elements_of(value) >= sum(p.numel() for p in owned):
+                named = isinstance(target, str | os.PathLike)
+                self._checkpoint = Path(target).name if named else "the checkpoint"
+            return result
+
+        return save
+
+    # Player
+
+    def backward_begins(self, tensors: Any, /) -> None:
+        """Keep the value of the loss."""
+        root = scalar_root(tensors)
+        if root is not None:
+            self._roots.append(self._scaled.value(root))
+
+    def step_begins(self, optimizer: Optimizer, _closure: bool, /) -> None:
+        """Note the state of the optimizer and its weights, once a checkpoint was written."""
+        self._optimizers.setdefault(id(optimizer), optimizer)
+        if not self._checkpoint and not self._order.resumes:
+            self._roots.clear()
+            return
+        if self._state is None:
+            self._state = _state_of(list(self._optimizers.values()), self._checkpoint)
+        rates = tuple(float(group.get("lr", 0.0)) for group in optimizer.param_groups)
+        self._rates.append(rates)
+
+    def step_ended(self, _optimizer: Optimizer) -> None:
+        """Keep the loss of a step; the last one ends the process."""
+        if self._state is None or not self._roots:
+            return
+        self._losses.append(sum(self._roots) / len(self._roots))
+        self._roots.clear()
+        if len(self._losses) >= STEPS:
+            self._finish()
+
+    def raised(self, _error: BaseException) -> None:
+        """An exception left the script: what was seen counts."""
+        self._finish()
+
+    def _finish(self) -> NoReturn:
+        if self._state is not None:
+            state = msgspec.structs.replace(
+                self._state, rates=tuple(self._rates), losses=tuple(self._losses)
+            )
+            place = Path(self._order.results)
+            unfinished = place.with_suffix(".unfinished")
+            unfinished.write_bytes(msgspec.json.encode(state))
+            unfinished.replace(place)
+        os._exit(0)
+
+
+def _owned(optimizer: Optimizer) -> list[torch.Tensor]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _state_of(optimizers: list[Optimizer], checkpoint: str) -> StepState:
+    """Return the digests of weights and of the optimizers' tensors."""
+    owned = [(one, parameter) for one in optimizers for parameter in _owned(one)]
+    moments: dict[str, list[str]] = {}
+    for optimizer, parameter in owned:
+        for name, value in optimizer.state.get(parameter, {}).items():
+            if isinstance(value, torch.Tensor | int | float):
+                moments.setdefault(str(name), []).append(_digest(value))
+    return StepState(
+        weights=tuple(_digest(parameter) for _, parameter in owned),
+        moments={name: tuple(digests) for name, digests in moments.items()},
+        checkpoint=checkpoint,
+    )
+
+
+def _digest(value: torch.Tensor | float) -> str:
+    plain = trees.array_of(value) if isinstance(value, torch.Tensor) else repr(float(value))
+    data = plain.encode() if isinstance(plain, str) else plain.tobytes()
+    return hashlib.blake2b(data, digest_size=8).hexdigest()

@@ -1,0 +1,213 @@
+"""Advice on additional training rows: only where a finding asks for it, and tested first.
+
+Shape suffixes: R = rows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from mothtrap.behavior.sklearn.comparisons import kept_by_neighbors
+from mothtrap.behavior.subject import Judged, Predict, Subject
+from mothtrap.behavior.table import Table
+from mothtrap.behavior.transformations import Kind, Transformation, menu
+from mothtrap.core.errors import ConfigError, NotApplicable
+from mothtrap.core.findings import Finding
+
+Floats = npt.NDArray[np.float64]
+
+NOISE = ("BEH106", "BEH402")
+"""Findings that ask for rows with noise."""
+MORE_ROWS = ("BEH201", "BEH302", "BEH304", "BEH401", "BEH701")
+"""Findings that ask for more rows of any kind."""
+ROWS = 500
+"""Rows on which a transformation is tested; chosen by hand."""
+KEPT = 0.9
+"""Share of correct answers that must stay correct; chosen by hand."""
+LEAST_NEIGHBORS = 50
+"""Rows among which the nearest neighbors are looked for, at least; chosen by hand."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Augmentation:
+    """A transformation of training rows, and what it does.
+
+    Attributes:
+        name: name of the transformation.
+        is_safe: it keeps the labels.
+        kept_by_model: share of the model's correct answers that stay correct.
+        kept_by_neighbors: the same for the nearest neighbors; None where rows have no distance.
+        gain: by how much the mean held-out loss falls if the model is trained with transformed
+            rows, too; None where it was not tried.
+        error: standard error of the gain.
+        code: the transformation as code.
+        asked_by: codes of the findings that ask for it.
+    """
+
+    name: str
+    is_safe: bool
+    kept_by_model: float
+    kept_by_neighbors: float | None
+    gain: float | None
+    error: float | None
+    code: str
+    asked_by: tuple[str, ...]
+
+    @property
+    def advice(self) -> str:
+        """A sentence for users."""
+        if not self.is_safe:
+            return f"{self.name}: changes the label, do not use it"
+        if self.gain is None or self.error is None:
+            return f"{self.name}: keeps the label; pass train= and refit= to try it"
+        verdict = "helps" if self.gain > 2 * self.error else "is not worth it"
+        if self.gain < -2 * self.error:
+            verdict = "harms"
+        return (
+            f"{self.name}: keeps the label and {verdict}: gain {self.gain:.3g} ± {self.error:.2g}"
+        )
+
+
+def augmentations(
+    subject: Subject, findings: Sequence[Finding], kind: Kind | None = None, trials: bool = True
+) -> tuple[Augmentation, ...]:
+    """Return tested transformations, if a finding asks for more training rows.
+
+    Args:
+        subject: under probe.
+        findings: of the probe run.
+        kind: of the rows; by default images or a table, by their shape.
+        trials: train the model with and without the transformed rows, where that is possible.
+
+    Raises:
+        NotApplicable: the model predicts numbers, or the rows have no known kind.
+    """
+    asked = tuple(dict.fromkeys(f.code for f in findings if f.code in (*NOISE, *MORE_ROWS)))
+    if not asked:
+        return ()
+    if subject.reading.is_regression:
+        raise NotApplicable("the model predicts numbers: a transformation has no label to keep")
+    chosen = menu(kind or _kind_of(subject))
+    if not set(asked) & set(MORE_ROWS):
+        chosen = tuple(each for each in chosen if each.name.startswith("noise"))
+    tested = [_tested(subject, each, asked) for each in chosen]
+    if not trials or subject.train is None or subject.options.refit is None:
+        return tuple(tested)
+    return tuple(_tried(subject, chosen, tested))
+
+
+def _kind_of(subject: Subject) -> Kind:
+    data = subject.table.data
+    if getattr(data, "ndim", 0) in (3, 4):
+        return "image"
+    columns = subject.table.columns
+    if columns and all(each.is_number for each in columns):
+        return "table"
+    raise NotApplicable('the rows have no known kind; pass kind="text" or kind="sound"')
+
+
+def _values(table: Table) -> npt.NDArray[Any]:
+    data = table.data
+    if isinstance(data, dict):
+        raise NotApplicable("the rows are a mapping of columns; pass a data frame or an array")
+    return np.asarray(data.to_numpy() if hasattr(data, "to_numpy") else data)
+
+
+def _as_given(table: Table, values: npt.NDArray[Any]) -> Any:
+    """Return values in the container of a table's rows."""
+    if hasattr(table.data, "iloc"):
+        return type(table.data)(values, columns=table.data.columns)
+    if hasattr(table.data, "columns"):
+        raise NotApplicable("only arrays and pandas data frames are transformed")
+    return values.astype(table.data.dtype) if table.data.dtype.kind == "f" else values
+
+
+def _tested(subject: Subject, each: Transformation, asked: tuple[str, ...]) -> Augmentation:
+    """Compare the answers to transformed rows with the labels."""
+    rows = np.sort(subject.asked[:ROWS])
+    table, target_R = subject.table.take(rows), subject.judged.target_R[rows]
+    values = _values(table)
+    changed = each.make(values, target_R, subject.rng(f"augmentation {each.name}"))
+    right_R = subject.judged.wrong_R[rows] == 0
+    answer = subject.ask(Table(_as_given(table, changed)))
+    by_model = float((answer.argmax(axis=1) == target_R)[right_R].mean()) if right_R.any() else 0.0
+    by_neighbors = _by_neighbors(subject, rows, values, changed)
+    kept = [by_model] if by_neighbors is None else [by_model, by_neighbors]
+    return Augmentation(
+        name=each.name,
+        is_safe=min(kept) >= KEPT,
+        kept_by_model=by_model,
+        kept_by_neighbors=by_neighbors,
+        gain=None,
+        error=None,
+        code=each.code,
+        asked_by=asked,
+    )
+
+
+def _by_neighbors(
+    subject: Subject, rows: npt.NDArray[np.int64], values: Any, changed: Any
+) -> float | None:
+    """Return how many correct answers of the nearest neighbors among other rows stay correct."""
+    if values.dtype.kind not in "fiu":
+        return None
+    source = subject.train if subject.train is not None else subject.judged
+    others = np.arange(len(source))
+    if source is subject.judged:
+        others = np.setdiff1d(others, rows)
+    if len(others) < LEAST_NEIGHBORS:
+        return None
+    known = _values(source.table.take(others))
+    return kept_by_neighbors(
+        known, source.target_R[others], values, changed, subject.judged.target_R[rows]
+    )
+
+
+def _tried(
+    subject: Subject, chosen: Sequence[Transformation], tested: Sequence[Augmentation]
+) -> list[Augmentation]:
+    """Train the model with and without the rows of each safe transformation."""
+    train, refit = subject.train, subject.options.refit
+    assert train is not None
+    assert refit is not None
+    label_R = np.array(subject.reading.classes, object)[train.target_R]
+    labels = np.array(label_R.tolist())
+    plain = _losses(subject, refit(train.table.data, labels))
+    found = []
+    for each, test in zip(chosen, tested, strict=True):
+        if not test.is_safe:
+            found.append(test)
+            continue
+        rng = subject.rng(f"trial {each.name}")
+        values = _values(train.table)
+        more = each.make(values, train.target_R, rng)
+        both = _as_given(train.table, np.concatenate([values, more]))
+        gain_R = plain - _losses(subject, refit(both, np.concatenate([labels, labels])))
+        found.append(_with_gain(test, gain_R))
+    return found
+
+
+def _with_gain(test: Augmentation, gain_R: Floats) -> Augmentation:
+    error = float(gain_R.std(ddof=1) / np.sqrt(len(gain_R)))
+    return dataclasses.replace(test, gain=float(gain_R.mean()), error=error)
+
+
+def _losses(subject: Subject, predict: Predict) -> Floats:
+    """Return the loss of each confirming row (R,) for another model."""
+    judged = subject.judged
+    rows = np.flatnonzero(subject.confirm_R)
+    table = judged.table.take(rows)
+    subject.budget.spend(len(table))
+    scores = subject.reading.scores(predict(table.data))
+    if scores.shape[1] != judged.scores.shape[1]:
+        raise ConfigError("the refitted model answers in another form than the model")
+    again = Judged(
+        table, judged.target_R[rows], scores, subject.reading, judged.rows_R[rows], judged.loss
+    )
+    return again.loss_R

@@ -1,0 +1,20 @@
+"""Base of checks that learn entries of a file of invariants, or compare with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mothtrap.checks.check import Check
+from mothtrap.core.contracts import Entry
+from mothtrap.core.thresholds import NO_SETTING
+
+
+@dataclass(frozen=True)
+class ContractCheck(Check):
+    """Check that compares with entries of a file of invariants.
+
+    Attributes:
+        expected: entries of the file; empty if none was given: then nothing is compared.
+    """
+
+    expected: tuple[Entry, ...] = field(default=(), metadata=NO_SETTING)

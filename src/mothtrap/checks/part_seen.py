@@ -1,0 +1,37 @@
+"""Run of one part of a training script."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mothtrap.core.check_plan import Part
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSeen:
+    """Run of one part of the script, while the others gave recorded values.
+
+    Attributes:
+        part: name of the part.
+        turns: of the training loop.
+        seconds: that the part took in each turn; empty if they are not known.
+        epochs: loops over the training data that ended.
+        evaluations: batches that loaders of evaluation gave.
+        files: names of the files that the script wrote.
+        forms: distinct types and shapes of batches, without the batch size.
+        error: exception that left the script, in one line; empty for none.
+        location: `file:line` of that exception.
+        ended: why the part ended before the script did; empty if it did not.
+    """
+
+    part: Part
+    turns: int = 0
+    seconds: Sequence[float] = ()
+    epochs: int = 0
+    evaluations: int = 0
+    files: Sequence[str] = ()
+    forms: Sequence[str] = ()
+    error: str = ""
+    location: str | None = None
+    ended: str = ""

@@ -1,0 +1,46 @@
+"""Parts of a training script that can be checked alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mothtrap.checks.check import Check
+from mothtrap.core.check_plan import Part
+
+ALONE = "PRE601"
+"""Code of the check that reports how a part ran."""
+RESUMES = "PRE203"
+"""Code of the check that resumes the script."""
+CONTRACT = ("PRE305", "PRE502")
+"""Codes of the checks that learn, or compare, the layers and the inputs."""
+BELONG: dict[Part, tuple[str, ...]] = {
+    "data": (ALONE, "PRE3", "PRE401"),
+    "model": ("PRE101", "PRE102", "PRE104", "PRE106", "PRE108", "PRE109", "PRE110", "PRE202",
+              "PRE501", "STR707"),
+    "loss": ("PRE103", "PRE104", "PRE107"),
+    "callbacks": (ALONE,),
+}  # fmt: skip
+"""Codes of the checks of a part, or families of codes."""
+
+
+def chosen(
+    checks: Sequence[Check],
+    part: Part | None = None,
+    *,
+    resumes: bool = False,
+    contract: bool = False,
+) -> tuple[Check, ...]:
+    """Return the checks to make.
+
+    Args:
+        checks: those that the settings select.
+        part: the one part to check; None = all.
+        resumes: a command that resumes the script is known.
+        contract: layers and inputs are to be learned, or compared.
+    """
+    without = [*([] if resumes else [RESUMES]), *([] if contract else CONTRACT)]
+    if part is not None:
+        checks = [check for check in checks if check.code.startswith(BELONG[part])]
+    else:
+        without.append(ALONE)
+    return tuple(check for check in checks if check.code not in without)

@@ -1,0 +1,130 @@
+"""DST959: workers average over batches of different sizes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mothtrap.core.errors import NotApplicable, NotEnoughData
+from mothtrap.core.facts.replicas import BatchRows, ReplicaBatch, ReplicaDigests, UnwrappedDigests
+from mothtrap.core.facts.workers import WorkerStarted
+from mothtrap.core.findings import Finding, Severity
+from mothtrap.core.needs import Need
+from mothtrap.core.rule import Rule
+from mothtrap.core.thresholds import threshold
+from mothtrap.core.window import Window
+from mothtrap.rules._replicas import trains_one_model, world_size
+
+Changes = Mapping[int, list[BatchRows]]
+"""The steps at which the number of rows changed, by worker, ascending."""
+
+
+@dataclass(frozen=True)
+class UnevenBatchesOnRanks(Rule):
+    """Workers average over batches of different sizes.
+
+    What it detects:
+        In some steps, the batch of one worker has fewer rows than that of another, as at the end of
+        an epoch, while the workers average their gradients.
+
+    Why it matters:
+        Each worker averages over its own rows, and the result is averaged over the workers. A row
+        in a small batch then counts more than a row in a large one. A step with very few rows on
+        one worker is noisy.
+
+    Fires:
+        Info when batches differ in at most `share` of the steps, and one has `ratio` times the rows
+        of another.
+
+    Stays quiet:
+        Batches of equal sizes. Batches that differ in most steps, such as batches by number of
+        tokens. Workers that do not average gradients.
+
+    What to do:
+        - Leave out the last batch: `DataLoader(..., drop_last=True)`, or use a
+          `DistributedSampler`, which gives every worker the same number of rows.
+        - Or weight the loss of each worker: multiply it by its rows and the number of workers, and
+          divide by the rows of all workers.
+
+    Example:
+        rows = data[rank * 64 : (rank + 1) * 64]      # 100 rows: 64 on rank 0, 36 on rank 1
+        loss = criterion(model(rows), targets)        # mean over 64 and over 36 rows
+
+    References:
+        https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+    """
+
+    code = "DST959"
+    title = "uneven batches on ranks"
+    needs = (
+        Need(facts=(BatchRows, WorkerStarted)),
+        Need(facts=(ReplicaBatch, ReplicaDigests, UnwrappedDigests), optional=True),
+    )
+    compares = True
+
+    share: float = threshold(
+        0.5, unit="of the steps", source="chosen by hand: more often it is on purpose"
+    )
+    ratio: float = threshold(
+        1.5, unit="times the rows", source="chosen by hand: batches of 3 and 2 rows"
+    )
+
+    def check(self, window: Window) -> list[Finding]:
+        """Compare the rows of all workers at each step at which one of them changes."""
+        parts = (window, *window.peers)
+        if not window.peers and world_size(window) < 2:
+            raise NotApplicable("the job has one worker")
+        told = {part.worker: list(part.seen(BatchRows)) for part in parts}
+        if len(told) < 2 or not all(told.values()):
+            raise NotEnoughData("the rows of the batches of two workers are not known")
+        if not trains_one_model(window):
+            raise NotApplicable("the workers do not average the gradients of one model")
+        stretches = _stretches(told, min(part.last_step for part in parts) + 1)
+        steps = sum(stop - start for start, stop in stretches)
+        differing = [(a, b) for a, b in stretches if len(set(_rows_at(told, a).values())) > 1]
+        uneven = [(a, b) for a, b in differing if self._is_uneven(_rows_at(told, a))]
+        if not uneven or sum(stop - start for start, stop in differing) > self.share * steps:
+            return []
+        count = sum(stop - start for start, stop in uneven)
+        return [self._finding(window, told, uneven, count)]
+
+    def _is_uneven(self, rows: Mapping[int, int]) -> bool:
+        return min(rows.values()) > 0 and max(rows.values()) >= self.ratio * min(rows.values())
+
+    def _finding(
+        self, window: Window, told: Changes, uneven: list[tuple[int, int]], count: int
+    ) -> Finding:
+        first = uneven[0][0]
+        rows = _rows_at(told, first)
+        small, large = min(rows, key=rows.__getitem__), max(rows, key=rows.__getitem__)
+        return self.finding(
+            window,
+            severity=Severity.INFO,
+            step=first,
+            last_step=uneven[-1][1] - 1,
+            count=count,
+            workers=tuple(rank for rank, own in rows.items() if own == rows[small]),
+            message=(
+                f"worker {small} averages over {rows[small]} rows, worker {large} over "
+                f"{rows[large]}: unless the loss is weighted, a row on worker {small} counts "
+                f"{rows[large] / rows[small]:.3g} times as much"
+            ),
+            evidence={"rows": rows[small], "most_rows": rows[large], "steps": count},
+            location=told[small][0].location,
+        )
+
+
+def _stretches(told: Changes, end: int) -> list[tuple[int, int]]:
+    """Return the stretches of steps without a change on any worker: first step, step after."""
+    steps = sorted({seen.step for own in told.values() for seen in own if seen.step < end})
+    return list(zip(steps, [*steps[1:], end], strict=True))
+
+
+def _rows_at(told: Changes, step: int) -> dict[int, int]:
+    """Return the rows of each worker at a step; 0 before its first record."""
+    found = {}
+    for worker, own in told.items():
+        place = bisect_right(own, step, key=lambda seen: seen.step) - 1
+        found[worker] = own[place].rows if place >= 0 else 0
+    return found

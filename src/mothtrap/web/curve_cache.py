@@ -1,0 +1,145 @@
+"""Curves of runs that have ended, in the user's cache: 200 are drawn without opening a run."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import xxhash
+
+from mothtrap.store.remote import cache_folder
+from mothtrap.web.buckets import Buckets
+
+FORMAT = 1
+"""Grows when the same mothtrap would draw a curve differently."""
+MOST_NAMES = 500
+"""Names in one query; SQLite allows 999."""
+_SCHEMA = (
+    "create table if not exists curves "
+    "(name text, about text, signature text, curve blob, primary key (name, about))"
+)
+_FAILURES = (OSError, sqlite3.Error)
+
+
+class FoundCurve(NamedTuple):
+    """The curve of a run, why it has none, and the parameters of the run."""
+
+    buckets: Buckets
+    note: str
+    parameters: dict[str, str]
+
+
+class _Stored(msgspec.Struct, frozen=True, array_like=True):
+    step: bytes
+    low: bytes
+    high: bytes
+    last: bytes
+    bad: bytes
+    width: int
+    note: str
+    parameters: dict[str, str]
+
+
+class CurveCache:
+    """The curves of one place of runs. Where the cache cannot be used, nothing is kept.
+
+    Args:
+        where: the place.
+    """
+
+    def __init__(self, where: str) -> None:
+        of = "\0".join((where, version("mothtrap"), str(FORMAT)))
+        name = hashlib.sha256(of.encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self._file = cache_folder() / "ui" / f"{name}.curves"
+
+    def read(self, names: Sequence[str], about: str) -> dict[str, tuple[str, FoundCurve]]:
+        """Return the curves that are kept, with the fingerprint of their run, by its name.
+
+        Args:
+            names: of the runs.
+            about: scalar and size of the curves.
+        """
+        found = {}
+        with suppress(*_FAILURES), self._opened() as database:
+            for begin in range(0, len(names), MOST_NAMES):
+                part = names[begin : begin + MOST_NAMES]
+                marks = ", ".join("?" * len(part))
+                query = (
+                    "select name, signature, curve from curves "
+                    f"where about = ? and name in ({marks})"
+                )
+                for name, signature, data in database.execute(query, (about, *part)):
+                    with suppress(msgspec.DecodeError, ValueError, TypeError):
+                        found[name] = signature, _decoded(data)
+        return found
+
+    def write(self, about: str, curves: Sequence[tuple[str, str, FoundCurve]]) -> None:
+        """Keep curves: the name of each run, its fingerprint, and its curve."""
+        if not curves:
+            return
+        rows = [(name, about, look, _encoded(curve)) for name, look, curve in curves]
+        with suppress(*_FAILURES), self._opened() as database:
+            database.executemany("insert or replace into curves values (?, ?, ?, ?)", rows)
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with closing(_connected(self._file)) as database, database:
+            yield database
+
+
+def _connected(file: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(file, timeout=1.0)
+    try:
+        file.chmod(0o600)
+        database.execute("pragma synchronous = off")  # what a crash takes is read again
+        database.execute(_SCHEMA)
+    except (OSError, sqlite3.Error) as err:
+        database.close()
+        if type(err) is sqlite3.DatabaseError:  # damaged, rather than locked
+            file.unlink(missing_ok=True)
+        raise
+    return database
+
+
+def _encoded(curve: FoundCurve) -> bytes:
+    buckets = curve.buckets
+    data = msgspec.msgpack.encode(
+        _Stored(
+            buckets.step_B.astype("<i8").tobytes(),
+            buckets.min_B.astype("<f8").tobytes(),
+            buckets.max_B.astype("<f8").tobytes(),
+            buckets.last_B.astype("<f8").tobytes(),
+            buckets.bad_B.tobytes(),
+            buckets.width,
+            curve.note,
+            curve.parameters,
+        )
+    )
+    return bytes(xxhash.xxh3_64_digest(data)) + data
+
+
+def _decoded(data: bytes) -> FoundCurve:
+    """Return a curve from its bytes.
+
+    Raises:
+        ValueError: they are damaged.
+    """
+    digest, body = data[:8], data[8:]
+    if digest != xxhash.xxh3_64_digest(body):
+        raise ValueError("damaged")
+    stored = msgspec.msgpack.decode(body, type=_Stored)
+    buckets = Buckets(
+        np.frombuffer(stored.step, "<i8").astype(np.int64),
+        *(np.frombuffer(each, "<f8") for each in (stored.low, stored.high, stored.last)),
+        np.frombuffer(stored.bad, np.uint8),
+        stored.width,
+    )
+    return FoundCurve(buckets, stored.note, stored.parameters)

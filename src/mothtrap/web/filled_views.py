@@ -1,0 +1,30 @@
+"""Views of the page that a run has data for."""
+
+from __future__ import annotations
+
+from mothtrap.core.facts.samples import SamplesTaken
+from mothtrap.core.runs import RunKind
+from mothtrap.reader.run import Run
+from mothtrap.store import layout
+from mothtrap.store.output_log import kept_output
+from mothtrap.web.series import scalar_names
+
+
+def filled_views(run: Run) -> tuple[str, ...]:
+    """Return the ids of views that may be empty in other runs.
+
+    A running job may still record data of any kind, so all views of a training are returned.
+    """
+    probe = ("probe",) if run.kind in (RunKind.PROBE, RunKind.SERVE) else ()
+    if run.state == "running":
+        return (*probe, "curves", "layers", "tensors", "samples", "logs")
+    has_tensors = bool(run.tensors())
+    attempts = layout.attempts(run.path)
+    filled = {
+        "curves": has_tensors or bool(scalar_names(run)),
+        "layers": has_tensors,
+        "tensors": has_tensors,
+        "samples": bool(run.observations(SamplesTaken)),
+        "logs": any(kept_output(layout.attempt_folder(run.path, number)) for number in attempts),
+    }
+    return (*probe, *(name for name, is_filled in filled.items() if is_filled))

@@ -1,0 +1,44 @@
+"""One scalar of one run, as it is drawn among those of others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mothtrap.reader.files.commits import ENDLESS
+from mothtrap.reader.run import Run
+from mothtrap.web.buckets import Buckets, bad_bits, joined
+from mothtrap.web.curve_cache import FoundCurve
+from mothtrap.web.row_reading import parameters_of
+from mothtrap.web.series import scalar_names
+
+USUAL_SCALAR, USUAL_BUCKETS = "train/loss", 300
+"""What the page asks for if many runs are selected; it is read with the row of a run."""
+
+
+def about(scalar: str, most: int) -> str:
+    """Return the text by which curves of a scalar are kept."""
+    return f"{scalar} {most}"
+
+
+def curve_of(run: Run, scalar: str, most: int) -> FoundCurve:
+    """Return a scalar of a run; of several of that name the first."""
+    names = scalar_names(run)
+    options = parameters_of(run.info.command) if run.info else {}
+    options |= {name: str(value) for name, value in run.record.parameters.items()}
+    chosen = [key for name, key in names.items() if name == scalar or _plain(name) == scalar]
+    if not chosen:
+        return FoundCurve(nothing(most), f"{run.id} has no {scalar}", options)
+    name, of, mode = chosen[0]
+    series = next(s for s in run.scalars(name, mode) if s.of == of)
+    buckets = joined(series.steps_S, series.values_S, bad_bits(series.values_S), most)
+    return FoundCurve(buckets, "", options)
+
+
+def _plain(name: str) -> str:
+    """A curve's name without its owner: `train/loss` for `train/loss:train.py:9 Adam`."""
+    return name.partition(":")[0]
+
+
+def nothing(most: int) -> Buckets:
+    """Return a curve without points."""
+    return joined(np.empty(0, np.int64), np.empty(0), np.empty(0, np.uint8), min(most, ENDLESS))

@@ -1,0 +1,44 @@
+/** Opens a line of the script in an editor, by an address that the editor has registered. */
+import { signal } from "@preact/signals";
+import { runAnswer } from "../data.js";
+import { html } from "../html.js";
+
+const EDITORS = {
+  "VS Code": (file, line) => `vscode://file${file}:${line}`,
+  Cursor: (file, line) => `cursor://file${file}:${line}`,
+  PyCharm: (file, line) => `pycharm://open?file=${file}&line=${line}`,
+  Zed: (file, line) => `zed://file${file}:${line}`,
+};
+const KEPT = "mothtrap.editor";
+
+const editor = signal(keptEditor());
+
+function keptEditor() {
+  try {
+    const found = localStorage.getItem(KEPT);
+    return found && found in EDITORS ? found : "VS Code";
+  } catch { return "VS Code"; }
+}
+
+function choose(name) {
+  editor.value = name;
+  try { localStorage.setItem(KEPT, name); } catch { /* kept until the page is closed */ }
+}
+
+/** The address of a line; "" where the file is not known. @param {string} location file:line */
+function addressOf(location, folder) {
+  const [, file, line] = /^(.+):(\d+)$/.exec(location) ?? [];
+  if (!file || (!file.startsWith("/") && !folder)) return "";
+  const path = file.startsWith("/") ? file : `${folder}/${file}`;
+  return EDITORS[editor.value](path.split("/").map(encodeURIComponent).join("/"), line);
+}
+
+/** @param {{location: string}} props */
+export function OpenInEditor({ location }) {
+  const address = addressOf(location, runAnswer.value.value?.cwd ?? "");
+  if (!address) return null;
+  return html`<p class="tools"><a class="button" href=${address}>Open in editor</a>
+    <label>Editor <select value=${editor.value} onChange=${(event) => choose(event.target.value)}>
+      ${Object.keys(EDITORS).map((name) => html`<option key=${name} selected=${name === editor.value}>${name}</option>`)}
+    </select></label></p>`;
+}

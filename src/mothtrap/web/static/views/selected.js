@@ -1,0 +1,101 @@
+/** Selected runs: one scalar of all of them, colored or joined by a parameter, and what is done to all. */
+import { useMemo, useState } from "preact/hooks";
+import { cividis, isDark, seriesColor } from "../charts/colors.js";
+import { groupsOf, joinedCurves } from "../charts/groups.js";
+import { LineChart } from "../charts/line.js";
+import { source, ticks } from "../data.js";
+import { counted } from "../format.js";
+import { html } from "../html.js";
+import { Notice } from "../parts/notice.js";
+import { Pick } from "../parts/pick.js";
+import { useAnswer, useKept } from "../parts/use.js";
+import { change, href, spoken, value } from "../state.js";
+
+/** With so many curves the outliers of one would hide the others. */
+const MANY = 20;
+
+export function Compared({ names }) {
+  const scalar = value("scalar", "train/loss");
+  const scale = value("scale", "linear");
+  const range = value("range", names.length > MANY ? "robust" : "all");
+  const answer = useAnswer((signal) => source.compare(names, scalar, names.length > MANY ? 300 : 800, signal),
+    `${scalar} ${names.join(" ")}`, ticks.runs.value);
+  const found = useKept(answer.value, scalar);
+  const curves = useMemo(() => (found?.curves ?? []).filter((curve) => curve.count), [found]);
+  const parameters = useMemo(() => [...new Set(curves.flatMap((curve) => Object.keys(curve.parameters)))].sort(), [curves]);
+  const by = parameters.includes(value("color")) ? value("color") : "";
+  const group = value("group") === "seed" || parameters.includes(value("group")) ? value("group") : "";
+  const shown = useMemo(() => (group ? joinedCurves(curves, groupsOf(curves, group)) : curves), [curves, group]);
+  const scheme = useMemo(() => colorsBy(shown, by), [shown, by]);
+  const lacking = (found?.curves ?? []).length - curves.length;
+  return html`<section class="compared" aria-label="Selected runs">
+    <p class="tools"><label>Scalar <input value=${scalar} list="scalars"
+        onChange=${(event) => change({ scalar: event.target.value })} /></label>
+      <datalist id="scalars"><option value="train/loss" /><option value="eval/loss" /><option value="train/lr" />
+        <option value="train/step_s" /></datalist>
+      <${Pick} label="y" name="scale" now=${scale} choices=${["linear", "log", "symlog"].map((each) => [each, each])} />
+      <${Pick} label="range" name="range" now=${range} choices=${[["all", "all values"], ["robust", "1st to 99th percentile"]]} />
+      ${parameters.length > 0 && html`
+        <${Pick} label="color by" name="color" now=${by} choices=${[["", "run"], ...parameters.map((each) => [each, each])]} />
+        <${Pick} label="mean of" name="group" now=${group} choices=${[["", "each run alone"],
+          ["seed", "runs that differ in the seed"], ...parameters.map((each) => [each, `runs with the same ${each}`])]} />`}
+      <button onClick=${() => change({ tick: null })}>Clear selection</button>
+      ${names.length > 1 && html`<a class="button" href=${href("compare", { run: names[0],
+        with: names.slice(1, 5) })}>Compare selected</a>`}</p>
+    <${Bulk} names=${names} />
+    <${Notice} found=${{ ...answer, value: found }} what="the curves" />
+    ${shown.length > 0 && html`<${LineChart} curves=${shown} colors=${scheme.colors} scale=${scale} robust=${range === "robust"}
+      title=${`${scalar} of ${counted(curves.length, "run")}`} height=${320} legend=${shown.length <= 12} near=${shown.length > 1} />`}
+    ${by && html`<ul class="legend">${scheme.key.map(([text, color]) => html`<li key=${text}>
+      <i style=${{ background: color }}></i>${by} ${text}</li>`)}</ul>`}
+    ${lacking > 0 && html`<p class="muted">${counted(lacking, "run")} without ${scalar}.</p>`}
+  </section>`;
+}
+
+/** Changes of the labels of all selected runs. */
+function Bulk({ names }) {
+  const [text, setText] = useState("");
+  const [said, setSaid] = useState({ text: "", bad: false });
+  const act = async (what, body, done) => {
+    setSaid({ text: `Changing ${counted(names.length, "run")} …`, bad: false });
+    let count = 0;
+    try {
+      for (; count < names.length; count += 1) await source.control(names[count], what, body);
+      setSaid({ text: `${done}: ${counted(count, "run")}.`, bad: false });
+    } catch (error) {
+      setSaid({ text: `${names[count]}: ${error.message} (${count} of ${names.length} done)`, bad: true });
+    }
+    ticks.runs.value += 1;
+    spoken.value = `${counted(count, "run")} changed`;
+  };
+  const field = { text };
+  return html`<p class="tools"><span class="muted">${counted(names.length, "selected run")}:</span>
+    <label>Text <input value=${text} maxlength="200" onInput=${(event) => setText(event.target.value)} /></label>
+    <button disabled=${!text} onClick=${() => act("tag", field, "Tagged")}>Tag</button>
+    <button disabled=${!text} onClick=${() => act("group", field, "Grouped")}>Group</button>
+    <button onClick=${() => act("archive", {}, "Archived")}>Archive</button>
+    <span role="status" class=${said.bad ? "problem" : "muted"}>${said.text}</span></p>`;
+}
+
+const KEYS = 8;
+
+/** A color for each curve, by a parameter of its run: numbers get a scale, words get hues.
+ * @param {any[]} curves @param {string} by */
+export function colorsBy(curves, by) {
+  if (!by) return { colors: curves.map((_, place) => seriesColor(place)), key: [] };
+  const of = (curve) => curve.parameters[by] ?? "not set";
+  const texts = [...new Set(curves.map(of))].sort((a, b) => Number(a) - Number(b) || a.localeCompare(b));
+  const numbers = texts.filter((text) => text !== "" && Number.isFinite(Number(text)));
+  const known = new Map(texts.map((text, place) => [text, seriesColor(place)]));
+  if (numbers.length > 1) {
+    numbers.forEach((text, place) => {
+      const share = place / (numbers.length - 1);
+      known.set(text, cividis(isDark() ? 0.25 + 0.75 * share : 0.85 * share));
+    });
+  }
+  const every = Math.max(1, (texts.length - 1) / (KEYS - 1));
+  const shown = texts.length <= KEYS ? texts
+    : Array.from({ length: KEYS }, (_, place) => texts[Math.round(place * every)]);
+  return { colors: curves.map((curve) => known.get(of(curve))),
+    key: shown.map((text) => [text, known.get(text)]) };
+}
