@@ -80,9 +80,8 @@ class TorchNetwork:
                 fed = reached[-1].clone()
             answer = self._answer(fed)
             weights = torch.as_tensor(weight_RK, dtype=answer.dtype, device=answer.device)
-            (found,) = torch.autograd.grad(
-                (answer * weights).sum(), reached[-1:], allow_unused=True
-            )
+            lead, at = (answer * weights).sum(), reached[-1:]
+            found: Any = torch.autograd.grad(lead, at, allow_unused=True)[0]
         if found is None:
             found = torch.zeros_like(reached[-1])
         return _array(_last(dict(self._model.named_modules())[layer], found) if layer else found)
