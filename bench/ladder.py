@@ -1,9 +1,9 @@
 """A ladder: faults of growing strength, and the damage that each does to the score.
 
 Each of twenty families makes one program of `bench/rungs` worse in six strengths. Eight healthy
-runs of the program, with other seeds, say how much its score varies. The damage of a rung is the
-distance of its score from their mean, in standard deviations. A fault is named when a root finding
-of warning or worse bears a rule of its family.
+runs of the program, with other seeds, say how much its score varies. The damage of a rung is how
+much worse than their mean its score is, in standard deviations. A fault is named when a root
+finding of warning or worse bears a rule of its family.
 
 Run: python bench/ladder.py [--only FAMILY,...] [--results FILE] [--table]
 What is in the file of results is not run again.
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import re
 import statistics
 import subprocess
@@ -47,6 +48,11 @@ class Family:
     option: str
     strengths: tuple[float, ...]
     rules: tuple[str, ...]
+
+    @property
+    def sinks(self) -> bool:
+        """Return whether damage makes the score smaller: an accuracy, or a loss that is a lie."""
+        return self.program in ("classify", "steep") or self.option == "leaked"
 
     def rungs(self) -> list[tuple[str, Program]]:
         """Return a name and a program for each strength."""
@@ -117,7 +123,7 @@ FAMILIES = (
 def score_of(printed: str) -> float:
     """Return the score that a program printed last; NaN if it printed none."""
     found = re.findall(r"^score=(\S+)$", printed, flags=re.MULTILINE)
-    return float(found[-1]) if found else float("nan")
+    return float(found[-1]) if found else math.nan
 
 
 def healthy_scores(program: str) -> list[float]:
@@ -141,11 +147,13 @@ def summary(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def damage(score: float, healthy: Sequence[float]) -> float:
-    """Return the distance of a score from healthy ones, in standard deviations; inf for NaN."""
+def damage(score: float, healthy: Sequence[float], *, sinks: bool) -> float:
+    """Return how much worse a score is than healthy ones, in standard deviations; inf for NaN."""
     mean = statistics.fmean(healthy)
     spread = max(statistics.stdev(healthy), LEAST_SPREAD * abs(mean))
-    return abs(score - mean) / spread if score == score else float("inf")
+    if math.isnan(score):
+        return math.inf
+    return max(0.0, (mean - score if sinks else score - mean) / spread)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +185,7 @@ def rungs(results: dict[str, Any]) -> list[Rung]:
                 Rung(
                     family=family,
                     name=name,
-                    damage=damage(kept["score"], healthy),
+                    damage=damage(kept["score"], healthy, sinks=family.sinks),
                     roots=tuple((severity, name) for severity, name in kept["roots"]),
                     errors=tuple(kept["errors"]),
                 )

@@ -23,10 +23,12 @@ def test_the_ladder_has_twenty_families_of_six_strengths() -> None:
 
 def test_damage_is_measured_in_deviations_of_healthy_runs() -> None:
     healthy = [0.9, 0.92, 0.88, 0.9]
-    assert ladder.damage(0.9, healthy) == 0
-    assert ladder.damage(0.8, healthy) == pytest.approx(6.12, abs=0.01)
-    assert ladder.damage(math.nan, healthy) == math.inf
-    assert ladder.damage(0.5, [1.0, 1.0]) == pytest.approx(250)  # a program that never varies
+    assert ladder.damage(0.9, healthy, sinks=True) == 0
+    assert ladder.damage(0.8, healthy, sinks=True) == pytest.approx(6.12, abs=0.01)
+    assert ladder.damage(0.8, healthy, sinks=False) == 0  # a loss that is better
+    assert ladder.damage(math.nan, healthy, sinks=True) == math.inf
+    still = [1.0, 1.0]  # a program that never varies
+    assert ladder.damage(0.5, still, sinks=True) == pytest.approx(250)
 
 
 def test_only_great_damage_must_be_named() -> None:

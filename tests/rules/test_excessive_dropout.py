@@ -4,7 +4,7 @@ import pytest
 from tests.rules.windows import window
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.evaluations import DropoutRate, TrainingMode
+from mothtrap.core.facts.evaluations import DropoutRate, Evaluation, TrainingMode
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.rules.excessive_dropout import ExcessiveDropout
 
@@ -26,7 +26,7 @@ def mode(*rates: float, trains: bool = True, sleeping: tuple[str, ...] = ()) -> 
     )
 
 
-def check(*modes: TrainingMode, **thresholds: float) -> list[Finding]:
+def check(*modes: TrainingMode | Evaluation, **thresholds: float) -> list[Finding]:
     return ExcessiveDropout(**thresholds).check(window(*modes, steps=50))
 
 
@@ -40,6 +40,34 @@ def test_fires_on_the_highest_rate_at_the_line_of_its_dropout() -> None:
 @pytest.mark.parametrize("rate", [0.1, 0.5, 0.8])
 def test_quiet_on_usual_rates(rate: float) -> None:
     assert check(mode(rate)) == []
+
+
+def evaluations(*values: float, trained: float = 1.0) -> list[Evaluation]:
+    return [
+        Evaluation(
+            step=10 * number,
+            site="train.py:20",
+            operation="cross_entropy",
+            value=value,
+            calls=1,
+            rows=100,
+            number=number,
+            first=values[0],
+            best=min(values),
+            best_step=0,
+            train_losses={"train.py:9": trained},
+        )
+        for number, value in enumerate(values)
+    ]
+
+
+def test_a_high_rate_counts_where_the_model_underfits() -> None:
+    [finding] = check(mode(0.7), *evaluations(0.4, 0.4, 0.4))
+    assert "drops 70 % of its values (limit 70 %)" in finding.message
+    assert "loss without dropout is less than 1/2 of the training loss" in finding.message
+    assert check(mode(0.6), *evaluations(0.1, 0.1, 0.1)) == []
+    assert check(mode(0.7), *evaluations(0.4, 0.4)) == []
+    assert check(mode(0.7), *evaluations(0.4, 0.6, 0.4)) == []
 
 
 def test_quiet_where_it_drops_nothing() -> None:

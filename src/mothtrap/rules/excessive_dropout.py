@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mothtrap.core.errors import NotApplicable, NotEnoughData
-from mothtrap.core.facts.evaluations import TrainingMode
+from mothtrap.core.facts.evaluations import Evaluation, TrainingMode
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
 from mothtrap.core.rule import Rule
@@ -28,7 +28,9 @@ class ExcessiveDropout(Rule):
         TensorFlow and in some papers.
 
     Fires:
-        Warning when a dropout layer in training mode has a rate of at least `rate`.
+        Warning when a dropout layer in training mode has a rate of at least `rate`. Also when it
+        has a rate of at least `high_rate`, and in each of the last `looks` evaluations the loss
+        without dropout is less than 1/`ratio` of the training loss: the model underfits.
 
     Stays quiet:
         For dropout layers in evaluation mode, functional dropout, and noise layers.
@@ -48,7 +50,7 @@ class ExcessiveDropout(Rule):
 
     code = "STR717"
     title = "excessive dropout"
-    needs = (Need(facts=(TrainingMode,)),)
+    needs = (Need(facts=(TrainingMode,)), Need(facts=(Evaluation,), optional=True))
     explains = (
         *UNLEARNED,
         "dead_units",
@@ -64,6 +66,11 @@ class ExcessiveDropout(Rule):
         unit="of the values",
         source="Srivastava et al. 2014: test error rises for rates above 0.8",
     )
+    high_rate: float = threshold(
+        0.7, unit="of the values", source="chosen by hand: a network may learn well with 0.6"
+    )
+    ratio: float = threshold(2.0, unit="times the loss without dropout", source="chosen by hand")
+    looks: int = threshold(3, unit="consecutive evaluations", source="chosen by hand")
 
     def check(self, window: Window) -> list[Finding]:
         """Check the current dropout rates of every trained model."""
@@ -77,12 +84,17 @@ class ExcessiveDropout(Rule):
 
     def _judge(self, window: Window, mode: TrainingMode) -> Finding | None:
         awake = [one for one in mode.rates if one.name not in mode.sleeping]
+        limit = self.high_rate if self._underfits(window) else self.rate
         high = sorted(
-            (one for one in awake if one.rate >= self.rate), key=lambda one: one.rate, reverse=True
+            (one for one in awake if one.rate >= limit), key=lambda one: one.rate, reverse=True
         )
         if not high or not mode.trains:
             return None
         others = f"; {len(high) - 1} more above the limit" if len(high) > 1 else ""
+        if limit < self.rate:
+            others += (
+                f". The loss without dropout is less than 1/{self.ratio:g} of the training loss"
+            )
         return self.finding(
             window,
             severity=Severity.WARNING,
@@ -90,11 +102,25 @@ class ExcessiveDropout(Rule):
             last_step=max(mode.step, window.last_step),
             layers=tuple(one.name for one in high),
             message=f"{high[0].name} drops {100 * high[0].rate:.3g} % of its values "
-            f"(limit {100 * self.rate:g} %){others}",
+            f"(limit {100 * limit:g} %){others}",
             evidence={
                 "value": high[0].rate,
-                "limit": self.rate,
+                "limit": limit,
                 "dropouts": [one.name for one in high],
             },
             location=high[0].location or mode.location,
         )
+
+    def _underfits(self, window: Window) -> bool:
+        """Return whether the training loss is far above that of evaluations, without dropout."""
+        by_site: dict[str, list[Evaluation]] = {}
+        for one in window.seen(Evaluation):
+            by_site.setdefault(one.site, []).append(one)
+        return any(
+            len(seen) >= self.looks and all(map(self._is_far_below, seen[-self.looks :]))
+            for seen in by_site.values()
+        )
+
+    def _is_far_below(self, one: Evaluation) -> bool:
+        trained = list(one.train_losses.values())
+        return len(trained) == 1 and 0 < one.value < trained[0] / self.ratio

@@ -31,7 +31,7 @@ class TestLightning(AdapterTests):
         return weights(fit())
 
     def reported(self) -> Sequence[Callable[[], object]]:
-        return [self.train, partial(fit, then="predict")]
+        return [self.train, partial(fit, then="predict"), partial(fit, "nothing")]
 
 
 @pytest.mark.parametrize("kind", SETTINGS)

@@ -16,7 +16,7 @@ from tests.adapters.lightning.modules import Net, fit
 from mothtrap.adapters.lightning import ADAPTER
 from mothtrap.core.facts.evaluations import Evaluation
 from mothtrap.core.facts.losses import LossSeries
-from mothtrap.core.facts.trainers import TrainerSettings, TrainingPhase
+from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings, TrainingPhase
 from mothtrap.core.facts.workers import WorkerEnded
 from mothtrap.core.steps import Mode
 from mothtrap.testing.adapters import Process
@@ -57,6 +57,14 @@ def test_phases_are_told_apart() -> None:
         (16, "predict", None),
         (16, "", None),
     ]
+
+
+def test_steps_that_return_no_loss_are_told() -> None:
+    [fact] = facts(watched("nothing"), LossNotReturned)
+    assert (fact.model, fact.calls) == ("Net", 20)
+    assert "modules.py:" in fact.location
+    assert facts(watched(), LossNotReturned) == []
+    assert facts(watched("manual"), LossNotReturned) == []
 
 
 def test_the_sanity_check_is_no_evaluation() -> None:

@@ -12,7 +12,9 @@ from typing import Final
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
 from mothtrap.adapters.lightning.handle import LightningHandle
 from mothtrap.core.adapters import Environment
+from mothtrap.core.facts.trainers import LossNotReturned
 from mothtrap.core.replays import ReplayPlan
+from mothtrap.core.reports import Reports
 from mothtrap.tracing.handle import AdapterSpec
 from mothtrap.tracing.replacements import Replacements
 from mothtrap.tracing.trainer_handle import REPORTS
@@ -38,7 +40,7 @@ ADAPTER: Final = AdapterSpec(
     handle=LightningHandle,
     requires="lightning>=2.2",
     arrays="torch",
-    reports=REPORTS,
+    reports=Reports(facts=REPORTS.facts | {LossNotReturned}),
     watched=_is_module,
     refines="torch",
     steps="base",

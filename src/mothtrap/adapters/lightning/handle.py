@@ -9,25 +9,33 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mothtrap.adapters.lightning.counters import ROOTS, follow_trainers
-from mothtrap.core.facts.trainers import TrainerSettings
+from mothtrap.core.facts.trainers import LossNotReturned, TrainerSettings, TrainingPhase
 from mothtrap.tracing import frames
 from mothtrap.tracing.replacements import Function, Replacements, drop_own_frame
 from mothtrap.tracing.trainer_handle import Phase, TrainerHandle, count, limit
+
+NOTHING_RETURNED = 20
+"""First calls of a step that all return no loss. Chosen by hand: some skip a bad batch."""
 
 
 class LightningHandle(TrainerHandle):
     """Lightning at work."""
 
+    facts = (TrainerSettings, TrainingPhase, LossNotReturned)
+
     def install(self, replacements: Replacements) -> None:
         """Replace the function through which all hooks pass, and `self.log`."""
         self._trainer: weakref.ref[Any] | None = None
         self._names: set[str] = set()
+        self._stepped: weakref.ref[Any] | None = None
+        self._nothing = 0
         follow_trainers(replacements)
         for root in ROOTS:
             if root in sys.modules:
                 call = importlib.import_module(f"{root}.trainer.call")
                 module = importlib.import_module(root).LightningModule
                 replacements.replace(call, "_call_callback_hooks", self._around_hooks)
+                replacements.around(call, "_call_strategy_hook", None, self._called)
                 replacements.around(module, "log", None, self._logged)
 
     def _around_hooks(self, original: Function) -> Function:
@@ -44,6 +52,34 @@ class LightningHandle(TrainerHandle):
                 raise
 
         return _call_callback_hooks
+
+    def _called(
+        self,
+        trainer: Any,
+        output: Any,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        _: object,
+    ) -> None:
+        """Count the steps of a training that return no loss, until one does."""
+        if (args[0] if args else kwargs.get("hook_name")) != "training_step":
+            return
+        module = trainer.lightning_module
+        if self._stepped is None or self._stepped() is not module:
+            self._stepped, self._nothing = weakref.ref(module), 0
+        if output is not None or not module.automatic_optimization:
+            self._nothing = -1
+        elif self._nothing >= 0 and self.watches(module):
+            self._nothing += 1
+            if self._nothing == NOTHING_RETURNED:
+                self.job.fact(
+                    LossNotReturned(
+                        step=self.job.now.step,
+                        model=type(module).__name__,
+                        calls=self._nothing,
+                        location=frames.returned_at(type(module).training_step),
+                    )
+                )
 
     def _hooked(self, act: Callable[[LightningHandle, Any], None], trainer: Any) -> None:
         if self.watches(trainer.lightning_module):

@@ -44,6 +44,17 @@ class TrainingPhase(Fact, frozen=True, kw_only=True, tag=True):
     epoch: int | None = None
 
 
+class LossNotReturned(Fact, frozen=True, kw_only=True, tag=True):
+    """A step of training returned no loss in each of the first `calls`, so a trainer skips it.
+
+    `model` is its class, `location` the line of the function. Observed once.
+    """
+
+    model: str
+    calls: int
+    location: str | None = None
+
+
 class UndividedLoss(Fact, frozen=True, kw_only=True, tag=True):
     """A trainer leaves it to the loss to average over micro-batches, and the loss does not.
 

@@ -158,6 +158,22 @@ def test_samples_that_both_loaders_draw_are_counted() -> None:
     assert (told.train_loader, told.eval_loader) == ("loader 1", "loader 2")
 
 
+@pytest.mark.parametrize("own_models", [True, False])
+def test_a_model_for_each_fold_is_not_evaluated_on_what_the_others_train_on(
+    own_models: bool,
+) -> None:
+    data, first = table(60), classifier()
+    models = [first, classifier() if own_models else first]
+    with watched() as seen:
+        for model, held_out in zip(models, (range(20), range(20, 40)), strict=True):
+            own = [row for row in range(60) if row not in held_out]
+            train(DataLoader(Subset(data, own), batch_size=8), model)
+            evaluate(DataLoader(Subset(data, held_out), batch_size=8), model)
+        train(DataLoader(Subset(data, own), batch_size=8), model)
+    shared = {told.shared for told in seen.observed(IndicesShared)}
+    assert shared == ({0} if own_models else {0, 20})
+
+
 def test_loaders_of_other_data_and_of_the_training_data_are_not_compared() -> None:
     data, model = table(40), classifier()
     loader = DataLoader(data, batch_size=8)

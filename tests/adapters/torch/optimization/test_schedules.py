@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import functools
+import gc
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -104,12 +106,37 @@ def _of_function(function: Callable[[int], float]) -> list[ScheduleEnded]:
         return told(seen)
 
 
-def test_schedules_without_a_plan_and_gone_ones_are_left_out() -> None:
+def test_schedules_without_a_plan_are_left_out() -> None:
     model = classifier()
     with watched() as seen:
         optimizer = sgd(model)
         kept = lr_scheduler.StepLR(optimizer, 5)
-        lr_scheduler.CosineAnnealingLR(sgd(classifier()), T_max=3)
         train(model, optimizer, steps=3)
         assert told(seen) == []
         del kept
+
+
+def test_a_schedule_may_end_with_the_function_that_trains() -> None:
+    def trains(planned: int) -> None:
+        model = classifier()
+        optimizer = sgd(model)
+        schedule = lr_scheduler.CosineAnnealingLR(optimizer, T_max=planned)
+        for _ in range(2):
+            train(model, optimizer, steps=4)
+            schedule.step()
+
+    with watched() as seen:
+        trains(8)
+        trains(20)
+        found = told(seen)
+    assert [(one.planned, one.calls, one.steps) for one in found] == [(8, 2, 8), (20, 2, 8)]
+
+
+def test_a_schedule_and_its_model_are_not_kept_alive() -> None:
+    with watched():
+        model = classifier()
+        schedule = lr_scheduler.LambdaLR(sgd(model), lambda call: 1.0)
+        gone = weakref.ref(model), weakref.ref(schedule), weakref.ref(schedule.optimizer)
+        del model, schedule
+        gc.collect()
+        assert [one() for one in gone] == [None, None, None]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import nn
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.data.rescaled_rows import RescaledRows
@@ -16,7 +17,7 @@ from mothtrap.tracing.identity import OwnRef
 
 @dataclass(slots=True, eq=False)
 class Source:
-    """One loader; `done`: it was gone through to its end."""
+    """One loader; `done`: it was gone through to its end. `models` were given its batches."""
 
     label: str
     plan: Plan
@@ -29,6 +30,7 @@ class Source:
     evaluated: bool = False
     done: bool = False
     rescaled: RescaledRows | None = None
+    models: weakref.WeakSet[nn.Module] = field(default_factory=weakref.WeakSet)
 
 
 @dataclass(slots=True, eq=False)

@@ -112,7 +112,7 @@ class InputObserver:
         loaders, light = self.loaders, trains and self._job.light
         source = None
         if loaders.latest is not None:
-            source = loaders.used(arguments, trains=trains, use=use)
+            source = loaders.used(arguments, trains=trains, use=use, model=module)
         if trains and self._job.grouper.step != self._step:
             self._step = self._job.grouper.step
             self._first = weakref.ref(module)

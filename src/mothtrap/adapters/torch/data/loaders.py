@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import torch
 import xxhash
+from torch import nn
 from torch.utils.data import DataLoader
 
 from mothtrap.adapters.torch.data.data_sources import Batch, Source
@@ -181,8 +182,15 @@ class LoaderObserver:
 
     # What the training makes of it
 
-    def used(self, arguments: Placed, *, trains: bool, use: Use | None = None) -> Source | None:
-        """A model is called; return the loader that its arguments came from, if one.
+    def used(
+        self,
+        arguments: Placed,
+        *,
+        trains: bool,
+        use: Use | None = None,
+        model: nn.Module | None = None,
+    ) -> Source | None:
+        """A `model` is called; return the loader that its arguments came from, if one.
 
         Known by their sizes: on the way they may be moved, flattened or normalized.
         """
@@ -199,6 +207,8 @@ class LoaderObserver:
                 self._tell_nonfinite(fact, Mode.TRAIN if trains else Mode.EVAL, batch)
         if not trains and batch.trains:
             return None  # after a backward tensors of the same sizes may be given by hand
+        if model is not None:
+            batch.source.models.add(model)
         batch.trains = trains  # a teacher may see it before the model that is trained
         if use is not None:
             use.then(functools.partial(self._settled, batch.source))

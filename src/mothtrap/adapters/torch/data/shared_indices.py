@@ -57,8 +57,17 @@ class SharedIndices:
             for held_out in self._held_out:
                 apart = not train.source.evaluated and not held_out.source.trained
                 is_new = source in (train.source, held_out.source)
+                apart = apart and not self._are_of_siblings(train.source, held_out.source)
                 if apart and is_new and train.data() is held_out.data() is data:
                     self._tell(train, held_out)
+
+    def _are_of_siblings(self, train: Source, held_out: Source) -> bool:
+        """Return whether all evaluated models were trained, but on other data: one per fold."""
+        others = [one.source for one in self._trained if one.source is not train]
+        return bool(held_out.models) and all(
+            model not in train.models and any(model in other.models for other in others)
+            for model in held_out.models
+        )
 
     def _tell(self, train: _Draws, held_out: _Draws) -> None:
         shared = len(np.intersect1d(train.index_N, held_out.index_N, assume_unique=True))

@@ -30,7 +30,8 @@ class Ending:
 
     def __init__(self, job: Job, forwards: ForwardObserver, snapshots: TorchSnapshotTaker) -> None:
         self._job, self._forwards, self._snapshots = job, forwards, snapshots
-        self.schedules = ScheduleObserver()
+        loaders = forwards.inputs.loaders
+        self.schedules = ScheduleObserver(job, lambda: loaders.passes_trained)
 
     def report(self) -> None:
         """Keep and explain the exception that has ended the job, if one has."""
@@ -49,11 +50,10 @@ class Ending:
             notes.never_stepped(UNSTEPPED.format(backwards))
 
     def _report_schedules(self) -> None:
-        job, steps = self._job, self._job.grouper.steps_applied
-        ended = list(self.schedules.ended(steps, self._forwards.inputs.loaders.passes_trained))
+        job, ended = self._job, tuple(self.schedules.ended())
         if ended:
             key = StepKey(step=job.grouper.step, mode=Mode.PREDICT)
-            job.recorder.evaluation(key, (), tuple(ended))
+            job.recorder.evaluation(key, (), ended)
 
     def _report_failed_loss(self, error: BaseException) -> None:
         job = self._job

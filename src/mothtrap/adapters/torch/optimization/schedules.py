@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from torch.optim.lr_scheduler import (
     CosineAnnealingLR,
@@ -18,6 +19,9 @@ from mothtrap.adapters.torch.optimization.schedule_numbers import numbers_read
 from mothtrap.core.facts.optimizers import ScheduleEnded
 from mothtrap.tracing import frames
 
+if TYPE_CHECKING:
+    from mothtrap.adapters.torch.job.job import Job
+
 PLANS: dict[type[Any], str] = {
     CosineAnnealingLR: "T_max",
     LinearLR: "total_iters",
@@ -30,59 +34,95 @@ NEAR = 0.02
 """Share of the steps by which a number that a function reads may differ from their number."""
 
 
-class ScheduleObserver:
-    """Remembers the first schedules and the lines that made them."""
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A schedule that was made at so many steps and passes, and the line that made it.
 
-    def __init__(self) -> None:
-        self._made: list[tuple[weakref.ref[Any], str | None]] = []
+    `state` are the attributes of the schedule, as it keeps them.
+    """
+
+    kind: type[Any]
+    state: dict[str, Any]
+    steps: int
+    passes: int
+    location: str | None
+
+
+class ScheduleObserver:
+    """Remembers the first schedules and the lines that made them.
+
+    A schedule usually ends with the function that trains, so its calls are read when it dies. Until
+    then its attributes are referred to, which keep nothing alive that the schedule does not.
+
+    Args:
+        job: the job that calls the schedules.
+        passes: returns the passes over the training data; 0 where they are not known.
+    """
+
+    def __init__(self, job: Job, passes: Callable[[], int]) -> None:
+        self._job, self._passes = job, passes
+        self._alive: dict[int, _Made] = {}
+        self._ended: list[ScheduleEnded] = []
 
     def made(self, schedule: Any) -> None:
         """A schedule was constructed."""
-        known = type(schedule) in (*PLANS, LambdaLR) and len(self._made) < MAX_SCHEDULES
-        if known and all(reference() is not schedule for reference, _ in self._made):
-            self._made.append((weakref.ref(schedule), frames.user_location()))
+        if type(schedule) not in (*PLANS, LambdaLR) or id(schedule) in self._alive:
+            return
+        if len(self._alive) + len(self._ended) >= MAX_SCHEDULES:
+            return
+        self._alive[id(schedule)] = _Made(
+            type(schedule),
+            vars(schedule),
+            self._job.grouper.steps_applied,
+            self._passes(),
+            frames.user_location(),
+        )
+        weakref.finalize(schedule, self._gone, id(schedule)).atexit = False
 
-    def ended(self, steps: int, passes: int) -> Iterable[ScheduleEnded]:
-        """Return how far each schedule that is alive came.
+    def ended(self) -> Iterable[ScheduleEnded]:
+        """Return how far each schedule came.
 
         A function of a `LambdaLR` may read many numbers. It plans for the one that is near the
         number of steps, or is named after epochs and equals the number of passes.
-
-        Args:
-            steps: optimizer steps of the job.
-            passes: passes over the training data; 0 where they are not known.
         """
-        for reference, location in self._made:
-            schedule = reference()
-            if schedule is None:
-                continue
-            for argument, planned in _plans(schedule, steps, passes):
-                yield ScheduleEnded(
-                    step=max(0, steps - 1),
-                    schedule=type(schedule).__name__,
+        for number in list(self._alive):
+            self._end(self._alive.pop(number))
+        return tuple(self._ended)
+
+    def _gone(self, number: int) -> None:
+        made = self._alive.pop(number, None)  # whatever comes, its state is let go
+        if made is not None:
+            self._job.contain_part("schedules", self._end, made)
+
+    def _end(self, made: _Made) -> None:
+        applied = self._job.grouper.steps_applied
+        steps, passes = applied - made.steps, self._passes() - made.passes
+        state = made.state
+        for argument, planned in _plans(made, steps, passes):
+            self._ended.append(
+                ScheduleEnded(
+                    step=max(0, applied - 1),
+                    schedule=made.kind.__name__,
                     argument=argument,
                     planned=planned,
-                    calls=int(schedule.last_epoch),
+                    calls=int(state["last_epoch"]),
                     steps=steps,
                     passes=passes,
-                    warms_up=_warms_up(schedule),
-                    location=location,
+                    warms_up=made.kind is LinearLR and state["start_factor"] < state["end_factor"],
+                    location=made.location,
                 )
+            )
 
 
-def _plans(schedule: Any, steps: int, passes: int) -> Iterator[tuple[str, int]]:
+def _plans(made: _Made, steps: int, passes: int) -> Iterator[tuple[str, int]]:
     """Yield the number of calls that a schedule plans for, if it is known, and its name."""
-    argument = PLANS.get(type(schedule))
+    argument = PLANS.get(made.kind)
     if argument is not None:
-        yield argument, int(getattr(schedule, argument))
+        yield argument, int(made.state[argument])
         return
-    for function in schedule.lr_lambdas:
+    for function in made.state["lr_lambdas"]:
         for name, number in numbers_read(function).items():
             of_passes = number == passes and "epoch" in name.lower()
             if of_passes or abs(number - steps) <= NEAR * steps:
                 yield name, number
                 return
-
-
-def _warms_up(schedule: Any) -> bool:
-    return type(schedule) is LinearLR and schedule.start_factor < schedule.end_factor
