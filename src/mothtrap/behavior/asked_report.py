@@ -197,7 +197,7 @@ class ProbeReport:
         if kind == "residuals":
             return residual_chart(self._subject, column)
         if kind in METHODS and rows:
-            return attribution_chart(self._subject, cast(Method, kind), self._probed(rows))
+            return attribution_chart(self._subject, kind, self._probed(rows))
         return PICTURES[kind](self._subject)
 
     def _probed(self, rows: Sequence[int]) -> npt.NDArray[np.int64]:

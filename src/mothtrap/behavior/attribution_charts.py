@@ -99,11 +99,11 @@ def _beside(subject: Subject, rows: npt.NDArray[np.int64], found: Attribution) -
         cells.append({"row": "input", "at": name, "url": _url(shown)})
         over = _colored(maps[place], images[place].shape[:2], signed=found.method[0] == "i")
         cells.append({"row": "attribution", "at": name, "url": _url(over)})
-    place = {"type": "nominal", "sort": None, "title": None}
+    named = {"type": "nominal", "sort": None, "title": None}
     labels = {"domain": False, "ticks": False, "labelAngle": 0}
     encoding = {
-        "x": {"field": "at", **place, "axis": labels},
-        "y": {"field": "row", **place, "axis": labels},
+        "x": {"field": "at", **named, "axis": labels},
+        "y": {"field": "row", **named, "axis": labels},
         "url": {"field": "url", "type": "nominal"},
     }
     return Chart(

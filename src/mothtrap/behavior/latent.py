@@ -124,10 +124,10 @@ def _places(parts: list[Floats], method: Projection) -> list[Floats]:
 
 def _flat(values: npt.NDArray[Any]) -> Floats:
     """Return activations as features (R, F): maps as the mean over their positions."""
-    values = values.astype(np.float64)
-    if values.ndim == 4:
-        return values.mean(axis=(2, 3))
-    return values.reshape(len(values), -1)
+    wide: Floats = values.astype(np.float64)
+    if wide.ndim == 4:
+        wide = wide.mean(axis=(2, 3))
+    return wide.reshape(len(wide), -1)
 
 
 def _labels(run: Run, given: Any, key: StepKey, count: int) -> list[str] | None:

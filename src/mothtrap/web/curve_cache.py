@@ -137,9 +137,11 @@ def _decoded(data: bytes) -> FoundCurve:
         raise ValueError("damaged")
     stored = msgspec.msgpack.decode(body, type=_Stored)
     buckets = Buckets(
-        np.frombuffer(stored.step, "<i8").astype(np.int64),
-        *(np.frombuffer(each, "<f8") for each in (stored.low, stored.high, stored.last)),
-        np.frombuffer(stored.bad, np.uint8),
-        stored.width,
+        step_B=np.frombuffer(stored.step, "<i8").astype(np.int64),
+        min_B=np.frombuffer(stored.low, "<f8"),
+        max_B=np.frombuffer(stored.high, "<f8"),
+        last_B=np.frombuffer(stored.last, "<f8"),
+        bad_B=np.frombuffer(stored.bad, np.uint8),
+        width=stored.width,
     )
     return FoundCurve(buckets, stored.note, stored.parameters)

@@ -43,7 +43,9 @@ batch to batch on purpose. Odd, so that the last one is not that of a short batc
 class Optimizers(Protocol):
     """The live optimizers of a job, and their parameters."""
 
-    owned: Collection[int]
+    @property
+    def owned(self) -> Collection[int]:
+        """Numbers (`id`) of the roots whose parameters they hold."""
 
     def held(self) -> Iterator[torch.Tensor]:
         """Return each parameter of an optimizer once."""
