@@ -119,14 +119,10 @@ class Rule(Documented, abc.ABC):
 
 
 def _possible(fixes: tuple[str, ...], code: str, step: int) -> tuple[str, ...]:
-    """Leave out advice on the learning rate where no step has been made yet.
-
-    What layers and numbers are like at step 0 was so before the first update.
-    """
+    """Leave out advice on the learning rate for a fault that preceded the first update."""
     if step > 0 or not code.startswith(BEFORE_UPDATES):
         return fixes
-    kept = tuple(fix for fix in fixes if "learning rate" not in fix)
-    return kept or fixes
+    return tuple(fix for fix in fixes if "learning rate" not in fix) or fixes
 
 
 def _plain(value: EvidenceValue) -> EvidenceValue:

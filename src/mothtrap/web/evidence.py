@@ -53,7 +53,7 @@ class EvidenceChart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ranks(msgspec.Struct, frozen=True, kw_only=True):
-    """Which ranks hold equal weights of a module at the steps that were compared.
+    """The ranks that hold equal weights of a module at the steps that were compared.
 
     `groups` has a row for each of `workers` and a column for each of `steps`: equal numbers mean
     equal weights, 0 is the largest group, None means not compared.

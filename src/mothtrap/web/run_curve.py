@@ -12,7 +12,7 @@ from mothtrap.web.row_reading import parameters_of
 from mothtrap.web.series import scalar_names
 
 USUAL_SCALAR, USUAL_BUCKETS = "train/loss", 300
-"""What the page asks for if many runs are selected; it is read with the row of a run."""
+"""The curve of many selected runs; the page reads it with the row of a run."""
 
 
 def about(scalar: str, most: int) -> str:

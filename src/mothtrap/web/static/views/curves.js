@@ -31,7 +31,7 @@ export function Curves() {
   const pins = usePins();
   useZoom(wish.from, wish.to, about?.steps ?? 0);
   const losses = about?.losses ?? [];
-  const toggle = (name) => {  // the first choice leaves the loss beside it
+  const toggle = (name) => {  // the first choice keeps the loss
     const base = asked.length || losses.includes(name) ? asked : losses;
     change({ name: base.includes(name) ? base.filter((each) => each !== name) : [...base, name].slice(-MOST) });
   };
