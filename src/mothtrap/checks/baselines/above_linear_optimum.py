@@ -47,7 +47,8 @@ class AboveLinearOptimum(Check):
     Stays quiet:
         Models that are not linear in their input, or that have dropout; batches with fewer than
         `rows_per_column` rows for each column, which a linear model memorizes; learning rates that
-        rise, as in a warm-up; losses other than the squared error and cross entropy.
+        rise, as in a warm-up; losses other than the squared error and cross entropy; trials that
+        make fewer than `least_steps` steps in `seconds`.
 
     What to do:
         - Scale the inputs to mean 0 and standard deviation 1.

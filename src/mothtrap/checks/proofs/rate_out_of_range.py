@@ -46,7 +46,8 @@ class RateOutOfRange(Check):
     Stays quiet:
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
         Low rates of a model whose weights were loaded. Negative losses; several optimizers that
-        step in turn; Keras schedules. Sweeps whose bands differ by more than `agree` times give no
+        step in turn; Keras schedules; trials that make fewer than `least_steps` steps in `seconds`.
+        Sweeps whose bands differ by more than `agree` times give no
         band.
 
     What to do:

@@ -31,8 +31,8 @@ class ResumeDiffers(Check):
 
     Fires:
         Error when weights differ. Warning when tensors of the optimizer or learning rates differ
-        by more than `least`. A note when only the losses differ: the order of the data, or random
-        numbers.
+        by more than `least`. A note when only the losses differ by more than `least_loss`: the
+        order of the data, or random numbers.
 
     Stays quiet:
         Without `--resume-command`; scripts that write no checkpoint in time.
