@@ -47,8 +47,7 @@ class RateOutOfRange(Check):
         Rates that rise in the watched steps, as in a warm-up: then only the band is measured.
         Low rates of a model whose weights were loaded. Negative losses; several optimizers that
         step in turn; Keras schedules; trials that make fewer than `least_steps` steps in `seconds`.
-        Sweeps whose bands differ by more than `agree` times give no
-        band.
+        Sweeps whose bands differ by more than `agree` times give no band.
 
     What to do:
         - Choose a rate within the band, about a tenth of its upper end.
