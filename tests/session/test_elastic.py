@@ -41,7 +41,8 @@ def test_workers_that_torchrun_starts_again_go_on_where_they_loaded(tmp_path: Pa
     outcome, run = restarted(tmp_path, "weights", *launcher)
     assert outcome.returncode == 0, outcome.stderr
     assert (run.attempts, run.workers, run.steps, run.state) == (2, (0, 1), 9, "finished")
-    wanted = Resumed(step=5, evidence="its weights are those saved after 5 steps", evaluations=2)
+    saved = "its weights are those saved after 5 steps"
+    wanted = Resumed(step=5, evidence=saved, evaluations=2, loaded=True)
     assert run.observations(Resumed) == (wanted, wanted)
     assert [steps(run, worker) for worker in (0, 1)] == [list(range(9))] * 2
     assert evaluations(run) == [(2, 0), (4, 1), (6, 2), (8, 3)]

@@ -49,7 +49,7 @@ def test_workers_that_drift_apart_are_told_as_under_mothtrap_run(tmp_path: Path)
     outcome, (found,) = watched(tmp_path, "drifting")
     assert outcome.returncode == 0, outcome.stderr
     (finding,) = found.findings
-    assert (finding.code, finding.step, finding.workers) == ("DST951", 7, (1,))
+    assert (finding.code, finding.step, finding.workers) == ("DST951", 4, (1,))
     assert "DST951 diverging ranks" in outcome.stderr
 
 

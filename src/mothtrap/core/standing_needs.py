@@ -28,6 +28,7 @@ from mothtrap.core.facts.modules import ShapeChanged
 from mothtrap.core.facts.optimizers import OptimizerFacts
 from mothtrap.core.facts.phases import PhasesTimed
 from mothtrap.core.facts.record import CheckpointSaved, ItemLogged, ParametersLogged
+from mothtrap.core.facts.replicas import BatchRows, ReplicaDigests
 from mothtrap.core.facts.samples import DataSeen, SamplesNamed, SamplesTaken
 from mothtrap.core.facts.snapshots import SnapshotKept
 from mothtrap.core.facts.stalls import WorkerStalled
@@ -75,6 +76,7 @@ STANDING_NEEDS = (
     Need(facts=(LossSeries, SamplesTaken, SamplesNamed, StepGuarded, WeightsSaved), each_step=True),
     Need(facts=(CheckpointSaved,), each_step=True),
     Need(facts=(TrainerSettings, TrainingPhase)),
+    Need(facts=(BatchRows, ReplicaDigests)),
     Need(facts=(BoostingBegan, BoostingEnded, FeatureImportance, ScoresSeen, TableSeen)),
     Need(facts=(EvaluationMetrics,)),
 )

@@ -28,6 +28,7 @@ from mothtrap.core.facts.workers import Resumed
 from mothtrap.core.findings import Findings, RuleState, Severity
 from mothtrap.core.installed_rules import explains
 from mothtrap.core.ledger import Ledger, Source
+from mothtrap.core.masking import without_secrets
 from mothtrap.core.probed import Probed
 from mothtrap.core.replays import StoredReplay
 from mothtrap.core.runs import Overhead, RuleStatus, RunEnd, RunInfo, RunKind, switched_off
@@ -188,9 +189,10 @@ class RunFacts:
         """
         views = self._span.views(0)
         try:
-            return read_source_texts(views[-1].folder).files if views else {}
+            files = read_source_texts(views[-1].folder).files if views else {}
         except DamagedDataError:
             return {}
+        return {path: without_secrets(text) for path, text in files.items()}
 
     @property
     def source(self) -> Source | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mothtrap.core.errors import NotEnoughData
+from mothtrap.core.errors import NotApplicable, NotEnoughData
 from mothtrap.core.facts.losses import PolicyLoss
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.core.needs import Need
@@ -61,7 +61,10 @@ class PolicyWithoutReturns(Rule):
         if window.total_steps < self.looks:
             raise NotEnoughData(f"needs {self.looks} steps, saw {window.total_steps}")
         zero, unweighted = self.fixes(window)
-        for one in window.seen(PolicyLoss):
+        seen = list(window.seen(PolicyLoss))
+        if not seen:
+            raise NotApplicable("no loss of a policy was seen")
+        for one in seen:
             if one.looks < self.looks:
                 continue
             if one.zero == one.looks:

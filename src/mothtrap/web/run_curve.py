@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from mothtrap.core.masking import shareable
 from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.run import Run
 from mothtrap.web.buckets import Buckets, bad_bits, joined
@@ -25,6 +26,7 @@ def curve_of(run: Run, scalar: str, most: int) -> FoundCurve:
     names = scalar_names(run)
     options = parameters_of(run.info.command) if run.info else {}
     options |= {name: str(value) for name, value in run.record.parameters.items()}
+    options = shareable(options)
     chosen = [key for name, key in names.items() if name == scalar or _plain(name) == scalar]
     if not chosen:
         return FoundCurve(nothing(most), f"{run.id} has no {scalar}", options)

@@ -57,7 +57,7 @@ class KerasUnits:
             product = (layer.values - self._means[layer.name]) * slope
             positions = tuple(range(1, product.ndim - 1))
             size_U = np.abs(product.sum(axis=positions)).mean(axis=0).astype(np.float64)
-            length = float(np.linalg.norm(size_U))
+            length = float(np.sqrt(np.square(size_U).sum()))
             found.append(size_U / length if length else size_U)
         return found
 

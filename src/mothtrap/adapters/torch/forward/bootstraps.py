@@ -67,11 +67,6 @@ class BootstrapObserver:
         if self.states.looks:
             self.states.called(module, given, trains=owned and trains)
 
-    def backward_began(self) -> None:
-        """The loss is complete: what is called from now on belongs to the next one."""
-        self.states.backward_began()
-        self.views.backward_began()
-
     def is_copy(self, module: nn.Module) -> bool:
         """Return whether a module that no optimizer holds is built like one that is trained."""
         inner = module.module if isinstance(module, AveragedModel) else module
