@@ -66,7 +66,8 @@ def plain(verdicts: Iterable[StoredVerdict]) -> dict[str, tuple[str, str, str]]:
     return {v.name: (v.error, repr(v.findings), repr(v.rules)) for v in verdicts}
 
 
-@pytest.mark.timeout(900)  # on a busy machine
+@pytest.mark.full  # ten minutes on a busy machine
+@pytest.mark.timeout(900)
 @pytest.mark.filterwarnings("default")  # of Ray's own
 def test_findings_are_the_same_in_every_engine(tmp_path: Path) -> None:
     for needed in ("distributed", "ray", "torch", "sklearn"):
