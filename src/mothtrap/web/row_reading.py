@@ -121,6 +121,12 @@ def parameters_of(command: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
+def parameter_texts(run: Run) -> dict[str, str]:
+    """Return the options of a run's command and its recorded parameters, as texts by name."""
+    options = parameters_of(run.info.command) if run.info else {}
+    return options | {name: str(value) for name, value in run.record.parameters.items()}
+
+
 def script_of(command: tuple[str, ...]) -> str:
     """Return the script or module of a command line, else its first word."""
     for place, word in enumerate(command):

@@ -9,7 +9,7 @@ from mothtrap.reader.files.commits import ENDLESS
 from mothtrap.reader.run import Run
 from mothtrap.web.buckets import Buckets, bad_bits, joined
 from mothtrap.web.curve_cache import FoundCurve
-from mothtrap.web.row_reading import parameters_of
+from mothtrap.web.row_reading import parameter_texts
 from mothtrap.web.series import scalar_names
 
 USUAL_SCALAR, USUAL_BUCKETS = "train/loss", 300
@@ -24,9 +24,7 @@ def about(scalar: str, most: int) -> str:
 def curve_of(run: Run, scalar: str, most: int) -> FoundCurve:
     """Return a scalar of a run; of several of that name the first."""
     names = scalar_names(run)
-    options = parameters_of(run.info.command) if run.info else {}
-    options |= {name: str(value) for name, value in run.record.parameters.items()}
-    options = shareable(options)
+    options = shareable(parameter_texts(run))  # curves are sent as bytes, which nothing masks
     chosen = [key for name, key in names.items() if name == scalar or _plain(name) == scalar]
     if not chosen:
         return FoundCurve(nothing(most), f"{run.id} has no {scalar}", options)

@@ -18,7 +18,7 @@ from mothtrap.web.grids import Grid, grid, ratio
 from mothtrap.web.matrix import Shown, Wanted, matching, packed, rows_shown
 from mothtrap.web.module_tree import rows_of, tree
 from mothtrap.web.opened import OpenRuns
-from mothtrap.web.row_reading import parameters_of
+from mothtrap.web.row_reading import parameter_texts
 
 MOST_RUNS = 5
 MOST_KEPT = 20
@@ -72,7 +72,7 @@ def compared(paths: Sequence[Path], names: Sequence[str]) -> Compared:
 
 
 def _compared(runs: Sequence[Run], names: Sequence[str]) -> Compared:
-    options = {name: _parameters(run) for name, run in zip(names, runs, strict=True)}
+    options = {name: parameter_texts(run) for name, run in zip(names, runs, strict=True)}
     every = dict.fromkeys(option for each in options.values() for option in each)
     differing = {
         option: {name: each.get(option, "") for name, each in options.items()}
@@ -94,11 +94,6 @@ def _compared(runs: Sequence[Run], names: Sequence[str]) -> Compared:
         findings=only,
         shared=len(by_cause) - len(only),
     )
-
-
-def _parameters(run: Run) -> dict[str, str]:
-    options = parameters_of(run.info.command) if run.info else {}
-    return options | {name: str(value) for name, value in run.record.parameters.items()}
 
 
 def _metrics(runs: Sequence[Run], names: Sequence[str]) -> dict[str, dict[str, float]]:
