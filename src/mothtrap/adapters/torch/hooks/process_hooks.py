@@ -270,7 +270,7 @@ class ProcessHooks(TorchHandle):
         tracer = self.tracer
 
         def sampled(actions: Any, *_: Any, **__: Any) -> None:
-            if not tracer.sampling.on:
+            if not (tracer.sampling.on or tracer.light):  # else no loss is looked at
                 tracer.contain(tracer.losses.sampled.drawn, actions)
 
         self._replace(torch.distributions.Categorical, "sample", _around(after=sampled))
