@@ -72,7 +72,7 @@ def _uphill(
 
 
 def _true_margin(subject: Subject, output_RK: Floats, target_R: npt.NDArray[np.int64]) -> Margin:
-    """Return the margin of the true class over the best other one."""
+    """Return the margin of the true class over the best of the other classes."""
     form = subject.reading.form
     if output_RK.shape[1] == 1:
         return Margin(form, target_R, 1 - target_R)

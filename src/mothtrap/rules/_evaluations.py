@@ -181,7 +181,7 @@ def _of_site(evaluations: list[Evaluation]) -> Evaluated:
 
 
 def _training(evaluations: list[Evaluation]) -> Floats:
-    """Return the mean training loss before each evaluation, of the most common series."""
+    """Return the mean training loss before each evaluation, for the most common series."""
     counts: dict[str, int] = {}
     for evaluation in evaluations:
         for series in evaluation.train_losses:
