@@ -66,6 +66,7 @@ def outcome_of(folder: Path, saves: str) -> list[dict[str, str]]:
     return found
 
 
+@pytest.mark.full
 def test_moments_that_no_checkpoint_holds_are_named(tmp_path: Path) -> None:
     [found] = outcome_of(tmp_path, "model,schedule")
     assert found["code"] == "PRE203"
