@@ -95,7 +95,7 @@ class _AfterImport:
 
 
 class _PausedCollection:
-    """Garbage collection pauses until `end`, unless somebody has switched it off.
+    """Garbage collection pauses until `end`, unless it is off already.
 
     A framework makes half a million objects while it is imported, all of which stay. Each
     collection walks them: 0.6 s in an import of torch, 0.3 s again in the first seconds of the
