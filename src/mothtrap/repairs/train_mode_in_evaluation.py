@@ -5,7 +5,14 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of, loops_around
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    function_around,
+    line_of,
+    loops_around,
+)
 
 _NO_GRADIENT = ("no_grad", "inference_mode")
 
@@ -14,39 +21,65 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.eval()` before the evaluation, and `model.train()` after it.
 
     Only where a `with torch.no_grad()` block in the same function encloses the call of the model,
-    and nothing sets the model to evaluation mode. There is no `model.train()` after it where the
-    training sets this mode itself, in its loop or at the start of its function.
+    or the function is decorated so, and nothing sets the model to evaluation mode. There is no
+    `model.train()` after it where the training sets this mode itself, in its loop or at the start
+    of its function, and where no training follows.
     """
     line = line_of(finding)
     for call in script.calls("eval"):
         raise NoCertainRepairError(
             f"line {script.line(call)} calls eval() already; decide which evaluation it is for"
         )
-    blocks = [one for one in script.at(line, cst.With) if _stops_gradients(one)]
-    if not blocks:
-        raise NoCertainRepairError("the evaluation is not in a `with torch.no_grad()` block")
     model = _model(script, line)
-    block = blocks[0]
-    loops = loops_around(script, block)
+    place, returns = _evaluation(script, line)
     trains = [one for one in script.calls("train") if code(one.func) == f"{model}.train"]
     again = any(loops_around(script, one) or _begins_training(script, one) for one in trains)
-    if not again and (not loops or _returns(block)):
+    if again or _is_last(script, place):
+        return script.with_statements(before=[(place, f"{model}.eval()")])
+    if not loops_around(script, place) or returns:
         raise NoCertainRepairError(f"decide where {model}.train() must follow the evaluation")
-    after = [] if again else [(block, f"{model}.train()")]
-    return script.with_statements(before=[(block, f"{model}.eval()")], after=after)
+    return script.with_statements(
+        before=[(place, f"{model}.eval()")], after=[(place, f"{model}.train()")]
+    )
+
+
+def _evaluation(script: Script, line: int) -> tuple[cst.BaseStatement, bool]:
+    """Return the statement that `eval()` goes before, and whether the function returns from it.
+
+    Raises:
+        NoCertainRepairError: gradients are not switched off around the line.
+    """
+    blocks = [one for one in script.at(line, cst.With) if _stops_gradients(one)]
+    if blocks:
+        return blocks[0], _returns(blocks[0])
+    for function in script.at(line, cst.FunctionDef):
+        names = [code(one.decorator).partition("(")[0] for one in function.decorators]
+        first = next(iter(function.body.body))
+        if any(one.rpartition(".")[2] in _NO_GRADIENT for one in names) and isinstance(
+            first, cst.SimpleStatementLine | cst.BaseCompoundStatement
+        ):
+            return first, True
+    raise NoCertainRepairError("the evaluation is not in a `with torch.no_grad()` block")
+
+
+def _is_last(script: Script, block: cst.BaseStatement) -> bool:
+    """Return whether an evaluation at the top level of the script follows all of the training."""
+    if function_around(script, block) or loops_around(script, block):
+        return False
+    backwards = script.calls("backward")
+    return bool(backwards) and all(
+        function_around(script, one) is None and script.line(one) < script.line(block)
+        for one in backwards
+    )
 
 
 def _begins_training(script: Script, call: cst.Call) -> bool:
     """Return whether a function sets training mode and then runs backward, as `train(...)` does."""
-    function = _function(script, call)
+    function = function_around(script, call)
     return function is not None and any(
-        _function(script, step) is function and script.line(step) > script.line(call)
+        function_around(script, step) is function and script.line(step) > script.line(call)
         for step in script.calls("backward")
     )
-
-
-def _function(script: Script, node: cst.CSTNode) -> cst.FunctionDef | None:
-    return next((one for one in script.parents(node) if isinstance(one, cst.FunctionDef)), None)
 
 
 def _model(script: Script, line: int) -> str:
