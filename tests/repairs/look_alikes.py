@@ -8,6 +8,7 @@ from tests.repairs.sources import (
     AT_3,
     AT_THE_END,
     CHUNK,
+    CLIPPED,
     CUT,
     EPOCHS,
     FELL,
@@ -17,6 +18,7 @@ from tests.repairs.sources import (
     HEAD,
     IN_ORDER,
     KEPT,
+    LATE,
     LISTED,
     LOG,
     LOOP,
@@ -378,5 +380,17 @@ LOOK_ALIKES = {
         {"message": "the targets are the next inputs, and attention without a mask shows them"},
         CHUNK,
         "the targets are shifted",
+    ),
+    "low limit that is usual": (
+        "clipping_every_step",
+        {"evidence": {"clip_limit": 0.25}},
+        CLIPPED.format("0.25"),
+        "the median norm is a good one",
+    ),
+    "clipped for two optimizers": (
+        "clipping_every_step",
+        LATE,
+        CLIPPED.format("1.0") + "    other.step()\n",
+        "2 optimizer step in the block",
     ),
 }

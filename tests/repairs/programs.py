@@ -10,6 +10,7 @@ from tests.repairs.sources import (
     AT_3,
     AT_THE_END,
     CHUNK,
+    CLIPPED,
     CUT,
     DECORATED,
     EPOCHS,
@@ -20,6 +21,7 @@ from tests.repairs.sources import (
     HEAD,
     IN_ORDER,
     KEPT,
+    LATE,
     LISTED,
     LOG,
     LOOP,
@@ -427,5 +429,17 @@ FAULTY = {
         UNSHIFTED,
         "x, y = rows[:, :-1], rows[:, :-1]\n",
         "x, y = rows[:, :-1], rows[:, 1:]\n",
+    ),
+    "clipped after the step": (
+        "clipping_every_step",
+        LATE,
+        CLIPPED.format("1.0"),
+        LOOP.replace("    opt", "    clip_grad_norm_(model.parameters(), 1.0)\n    opt"),
+    ),
+    "clipped to almost nothing": (
+        "clipping_every_step",
+        {"evidence": {"clip_limit": 1e-5}},
+        CLIPPED.format("max_norm=1e-5"),
+        CLIPPED.format("max_norm=1.0"),
     ),
 }

@@ -182,3 +182,5 @@ def get_batch(source, i):
     target = source[i:i+n].view(-1)
     return data, target
 """
+CLIPPED = LOOP + "    clip_grad_norm_(model.parameters(), {})\n"
+LATE = {"evidence": {"optimizer": "SGD", "clip_limit": 1.0}}
