@@ -32,6 +32,7 @@ from tests.repairs.sources import (
     NET,
     NEVER,
     NO_GRAPH,
+    ONE_STEP,
     PACE,
     PACED,
     PER_EPOCH,
@@ -50,6 +51,7 @@ from tests.repairs.sources import (
     TOTAL,
     TWO,
     UNSHIFTED,
+    WITH_LOGITS,
     ZERO,
     ZEROS,
 )
@@ -441,5 +443,35 @@ FAULTY = {
         {"evidence": {"clip_limit": 1e-5}},
         CLIPPED.format("max_norm=1e-5"),
         CLIPPED.format("max_norm=1.0"),
+    ),
+    "cleared in no call": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        ONE_STEP,
+        ONE_STEP.replace("opt.step()\n", "opt.step()\n    opt.zero_grad()\n"),
+    ),
+    "scaled": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        LOOP.replace("opt.step()  # apply", "scaler.step(opt)"),
+        LOOP.replace("opt.step()  # apply", "scaler.step(opt)") + "    opt.zero_grad()\n",
+    ),
+    "train of one step": (
+        "eval_mode_in_training",
+        {"location": "train.py:6", "evidence": {"trained_before": True}},
+        ONE_STEP,
+        ONE_STEP.replace("    loss = ", "    model.train()\n    loss = "),
+    ),
+    "evaluation with a graph": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:8"},
+        FUNCTIONS.replace("    with torch.no_grad():\n    ", ""),
+        FUNCTIONS.replace("    with torch.no_grad():\n    ", "    model.eval()\n"),
+    ),
+    "sigmoid with a threshold": (
+        "sigmoid_before_bce_with_logits",
+        {"message": SIGMOID_AT_3},
+        WITH_LOGITS,
+        WITH_LOGITS.replace("BCEWithLogitsLoss", "BCELoss"),
     ),
 }

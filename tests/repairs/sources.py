@@ -184,3 +184,16 @@ def get_batch(source, i):
 """
 CLIPPED = LOOP + "    clip_grad_norm_(model.parameters(), {})\n"
 LATE = {"evidence": {"optimizer": "SGD", "clip_limit": 1.0}}
+ONE_STEP = """\
+def step(model, x, y):
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    opt.step()
+def test(model, loader):
+    model.eval()
+    return sum(loss_fn(model(x), y) for x, y in loader)
+"""
+WITH_LOGITS = (
+    NET.format("torch.sigmoid(self.out(x))")
+    + "loss_fn = nn.BCEWithLogitsLoss()\nright = model(x) > 0.5\n"
+)

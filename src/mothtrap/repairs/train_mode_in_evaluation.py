@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import libcst as cst
 
 from mothtrap.core.findings import Finding
@@ -14,14 +16,15 @@ from mothtrap.repairs.script import (
     loops_around,
 )
 
+_Statement = cst.SimpleStatementLine | cst.BaseCompoundStatement
 _NO_GRADIENT = ("no_grad", "inference_mode")
 
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.eval()` before the evaluation, and `model.train()` after it.
 
-    Only where a `with torch.no_grad()` block in the same function encloses the call of the model,
-    or the function is decorated so, and nothing sets the model to evaluation mode. There is no
+    Only where a `with torch.no_grad()` block encloses the call of the model, or its function is
+    decorated so or does not train, and nothing sets the model to evaluation mode. There is no
     `model.train()` after it where the training sets this mode itself, in its loop or at the start
     of its function, and where no training follows.
     """
@@ -43,26 +46,39 @@ def repair(script: Script, finding: Finding) -> str:
     )
 
 
-def _evaluation(script: Script, line: int) -> tuple[cst.BaseStatement, bool]:
+def _evaluation(script: Script, line: int) -> tuple[_Statement, bool]:
     """Return the statement that `eval()` goes before, and whether the function returns from it.
 
     Raises:
-        NoCertainRepairError: gradients are not switched off around the line.
+        NoCertainRepairError: gradients are not switched off around the line, and it is not in a
+            function that does not train.
     """
     blocks = [one for one in script.at(line, cst.With) if _stops_gradients(one)]
     if blocks:
         return blocks[0], _returns(blocks[0])
-    for function in script.at(line, cst.FunctionDef):
+    functions = script.at(line, cst.FunctionDef)
+    for function in functions:
         names = [code(one.decorator).partition("(")[0] for one in function.decorators]
         first = next(iter(function.body.body))
-        if any(one.rpartition(".")[2] in _NO_GRADIENT for one in names) and isinstance(
-            first, cst.SimpleStatementLine | cst.BaseCompoundStatement
-        ):
+        if any(one.rpartition(".")[2] in _NO_GRADIENT for one in names) and _is_statement(first):
             return first, True
+    for function in functions[-1:]:
+        trains = any(function in script.parents(one) for one in script.calls("backward"))
+        inside = [one for one in function.body.body if one in _covering(script, line)]
+        if not trains and function.name.value != "forward" and inside:
+            return inside[0], True
     raise NoCertainRepairError("the evaluation is not in a `with torch.no_grad()` block")
 
 
-def _is_last(script: Script, block: cst.BaseStatement) -> bool:
+def _covering(script: Script, line: int) -> list[_Statement]:
+    return [*script.at(line, cst.SimpleStatementLine), *script.at(line, cst.BaseCompoundStatement)]
+
+
+def _is_statement(node: cst.CSTNode) -> TypeGuard[_Statement]:
+    return isinstance(node, cst.SimpleStatementLine | cst.BaseCompoundStatement)
+
+
+def _is_last(script: Script, block: _Statement) -> bool:
     """Return whether an evaluation at the top level of the script follows all of the training."""
     if function_around(script, block) or loops_around(script, block):
         return False
