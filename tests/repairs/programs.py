@@ -237,6 +237,12 @@ FAULTY = {
         "loss = -F.cross_entropy(model(x), y)\n",
         "loss = F.cross_entropy(model(x), y)\n",
     ),
+    "factor": (
+        "wrong_sign",
+        {"evidence": {"operation": "cross_entropy"}},
+        "loss = -1 * F.cross_entropy(model(x), y)\n",
+        "loss = F.cross_entropy(model(x), y)\n",
+    ),
     "log likelihood": (
         "wrong_sign",
         {"evidence": {"operation": "cross_entropy"}},
@@ -473,5 +479,23 @@ FAULTY = {
         {"message": SIGMOID_AT_3},
         WITH_LOGITS,
         WITH_LOGITS.replace("BCEWithLogitsLoss", "BCELoss"),
+    ),
+    "probabilities for nll_loss": (
+        "softmax_before_cross_entropy",
+        {"message": AT_3, "evidence": {"operation": "nll"}},
+        NET.format("F.softmax(self.out(x), dim=1)"),
+        NET.format("F.log_softmax(self.out(x), dim=1)"),
+    ),
+    "layer for nll_loss": (
+        "softmax_before_cross_entropy",
+        {"message": AT_3, "evidence": {"operation": "nll"}},
+        NET.format("self.softmax(x)") + "layer = nn.Softmax(dim=1)\n",
+        NET.format("self.softmax(x)") + "layer = nn.LogSoftmax(dim=1)\n",
+    ),
+    "softmax of a layer": (
+        "softmax_before_cross_entropy",
+        {"message": AT_3},
+        NET.format("self.softmax(x)"),
+        NET.format("x"),
     ),
 }

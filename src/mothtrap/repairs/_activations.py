@@ -131,6 +131,32 @@ def _is(call: cst.Call, function: str) -> bool:
     return last_name(call.func).rstrip("_0123456789") == function
 
 
+def renamed(script: Script, line: int, names: dict[str, str]) -> str:
+    """Return the source with another activation.
+
+    Args:
+        script: that calls it.
+        line: of the call.
+        names: names of the function and of its layer, and the names to put there. A layer may be
+            made in another line.
+
+    Raises:
+        NoCertainRepairError: no single place calls or makes it by an attribute.
+    """
+    refuse_thresholds(script)
+    function, layer = names
+    here = [call for call in script.at(line, cst.Call) if last_name(call.func) == function]
+    free = [one for one in here if isinstance(one.func, cst.Attribute) and not _is_own(one)]
+    call = only(free or script.calls(layer), f"{function} in line {line}")
+    if not isinstance(call.func, cst.Attribute):
+        raise NoCertainRepairError(f"`{code(call.func)}` must be changed together with its import")
+    return script.replaced(call.func.attr, cst.Name(names[call.func.attr.value]))
+
+
+def _is_own(call: cst.Call) -> bool:
+    return code(call.func).startswith("self.")
+
+
 def _argument(call: cst.Call) -> cst.BaseExpression:
     """Return what an activation is applied to."""
     positional = [one.value for one in call.args if one.keyword is None and not one.star]
