@@ -37,7 +37,9 @@ from tests.repairs.sources import (
     STILL,
     SUMMED,
     TOTAL,
+    UNAPPLIED,
     UNSHIFTED,
+    UNSTEPPED,
     ZERO,
     ZEROS,
 )
@@ -392,5 +394,17 @@ LOOK_ALIKES = {
         LATE,
         CLIPPED.format("1.0") + "    other.step()\n",
         "2 optimizer step in the block",
+    ),
+    "stepped elsewhere": (
+        "update_dropped",
+        UNAPPLIED,
+        UNSTEPPED + "def apply(opt):\n    opt.step()\n",
+        "calls step\\(\\) already",
+    ),
+    "only the model is cleared": (
+        "update_dropped",
+        UNAPPLIED,
+        UNSTEPPED.replace("opt.zero_grad", "model.zero_grad"),
+        "no optimizer whose gradients",
     ),
 }

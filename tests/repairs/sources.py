@@ -197,3 +197,7 @@ WITH_LOGITS = (
     NET.format("torch.sigmoid(self.out(x))")
     + "loss_fn = nn.BCEWithLogitsLoss()\nright = model(x) > 0.5\n"
 )
+UNSTEPPED = LOOP.replace("    opt.step()  # apply\n", "").replace(
+    "    loss = ", "    opt.zero_grad()\n    loss = "
+)
+UNAPPLIED = {"evidence": {"why": "not stepped"}}
