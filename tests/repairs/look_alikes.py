@@ -174,7 +174,10 @@ LOOK_ALIKES = {
     ),
     "rate of zero": (
         "learning_rate_zero",
-        {"message": "the learning rate of SGD is 0 for 50 steps"},
+        {
+            "message": "the learning rate of SGD is 0 for 50 steps",
+            "evidence": {"optimizer": "SGD"},
+        },
         PACED,
         "the learning rate was 0 at",
     ),
@@ -355,7 +358,7 @@ LOOK_ALIKES = {
     ),
     "model of another name": (
         "eval_mode_in_training",
-        {"location": "train.py:8", "evidence": {"trained_before": True}},
+        {"location": "train.py:7", "evidence": {"trained_before": True}},
         APART.replace("model(x), y).backward", "net(x), y).backward"),
         "the training does not call `model`",
     ),
@@ -367,7 +370,7 @@ LOOK_ALIKES = {
     ),
     "training after the evaluation": (
         "train_mode_in_evaluation",
-        {"location": "train.py:5"},
+        {"location": "train.py:6"},
         AT_THE_END + "loss_fn(model(c), d).backward()\n",
         "decide where model.train",
     ),

@@ -31,13 +31,13 @@ from tests.repairs.sources import (
 OF_TRAINING = {
     "training in another function": (
         "eval_mode_in_training",
-        {"location": "train.py:8", "evidence": {"trained_before": True}},
+        {"location": "train.py:7", "evidence": {"trained_before": True}},
         APART,
         APART.replace("    for x, y in loader:\n", "    model.train()\n    for x, y in loader:\n"),
     ),
     "evaluation of each batch": (
         "eval_mode_in_training",
-        {"location": "train.py:9", "evidence": {"trained_before": True}},
+        {"location": "train.py:8", "evidence": {"trained_before": True}},
         APART.replace("step()\n", "step()\n        test(model, loader)\n"),
         APART.replace("step()\n", "step()\n        test(model, loader)\n").replace(
             "        optimizer.zero", "        model.train()\n        optimizer.zero"
@@ -45,7 +45,7 @@ OF_TRAINING = {
     ),
     "evaluation at the end": (
         "train_mode_in_evaluation",
-        {"location": "train.py:5"},
+        {"location": "train.py:6"},
         AT_THE_END,
         AT_THE_END.replace("with torch", "model.eval()\nwith torch"),
     ),

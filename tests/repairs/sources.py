@@ -153,6 +153,7 @@ APART = FUNCTIONS.replace("    model.train()\n", "").replace(
     "    with torch", "    model.eval()\n    with torch"
 )
 AT_THE_END = """\
+model = Net()
 for x, y in loader:
     loss_fn(model(x), y).backward()
     opt.step()
@@ -163,7 +164,11 @@ DECORATED = FUNCTIONS.replace("    with torch.no_grad():\n    ", "").replace(
     "def test", "@torch.no_grad()\ndef test"
 )
 SLOW = {"location": "train.py:1", "evidence": {"optimizer": "SGD", "learning_rate": 1e-7}}
-NEVER = {"message": "the learning rate of Adam is 0 for 50 steps", "location": "train.py:1"}
+NEVER = {
+    "message": "the learning rate of Adam is 0 for 50 steps",
+    "location": "train.py:1",
+    "evidence": {"optimizer": "Adam"},
+}
 MODULE = """\
 class Step(LightningModule):
     def training_step(self, batch, index):
