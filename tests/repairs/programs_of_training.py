@@ -196,4 +196,10 @@ OF_TRAINING = {
         UNSTEPPED
         + "    clip_grad_norm_(model.parameters(), 1.0)\n    opt.step()\n    print(loss)\n",
     ),
+    "data at an unknown line": (
+        "disconnected_parameter",
+        {"evidence": {"cause": "detached"}, "location": "train.py:1"},
+        CUT.replace("        h = h.detach()\n", "").replace("head(h)", "head(h.data)"),
+        CUT.replace("        h = h.detach()\n", ""),
+    ),
 }

@@ -29,14 +29,14 @@ def repair(script: Script, finding: Finding) -> str:
     """
     cause = finding.evidence.get("cause")
     if cause == "upstream":
-        refuse_loaded_weights(script)
-        return _without_cut(script, [one for one in _cuts(script) if _is_in_forward(script, one)])
+        return _without_cut(script, _in_forwards(script))
     if finding.severity is not Severity.ERROR:
         raise NoCertainRepairError("decide whether this part of the model is frozen on purpose")
     if cause == "detached":
         line = line_of(finding)
         here = [*script.at(line, cst.Call), *script.at(line, cst.Attribute)]
-        return _without_cut(script, [one for one in _cuts(script) if one in here])
+        cuts = [one for one in _cuts(script) if one in here]
+        return _without_cut(script, cuts or _in_forwards(script))
     if cause == "without graph":
         return _without_no_grad(script, [name.partition(".")[0] for name in finding.layers])
     raise NoCertainRepairError("the finding does not name the line that leaves the graph")
@@ -52,6 +52,12 @@ def _cuts(script: Script) -> list[cst.Call | cst.Attribute]:
         and not isinstance(next(script.parents(one)), cst.AssignTarget | cst.Attribute)
     ]
     return [*called, *read]
+
+
+def _in_forwards(script: Script) -> list[cst.Call | cst.Attribute]:
+    """Return the cuts in methods `forward` of a file that loads no weights."""
+    refuse_loaded_weights(script)
+    return [one for one in _cuts(script) if _is_in_forward(script, one)]
 
 
 def _without_cut(script: Script, cuts: Sequence[cst.Call | cst.Attribute]) -> str:

@@ -259,9 +259,8 @@ class Worker:
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
         """Store why there was no step; nothing of a process that never trained.
 
-        An exception is a reason in the job's own process and in ranks: that of a helper process,
-        such as a probe whether something can be imported, is not the end of the job. Nor is it in
-        the job's own process when workers that it started have ended the job.
+        An exception is a reason in the job's own process and in ranks, not in a helper process,
+        such as a probe of an import, and not where workers that the job started have ended it.
         """
         reasons = (
             *self._containment.failures,
@@ -273,7 +272,8 @@ class Worker:
         )
         attempt = self._folder = self._attempt() if reasons or failed else None
         if attempt is not None:
-            self.record.open(store_reasons(attempt, rank, reasons, ending))
+            judged = self._rules, Quiet.of(self.config)
+            self.record.open(store_reasons(attempt, rank, reasons, ending, *judged))
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
             kept = [f for f in self.recorder.notes.take()[1] if isinstance(f, SnapshotKept)]

@@ -58,14 +58,15 @@ class Ending:
             return
         notes.never_stepped(UNSTEPPED.format(backwards))
         if unapplied is not None and not unapplied.steps:
-            dropped = UpdateDropped(
-                step=0,
-                function=unapplied.name,
-                calls=backwards,
-                why="not stepped",
-                location=unapplied.order.cleared_at,
+            notes.unstepped.append(
+                UpdateDropped(
+                    step=0,
+                    function=unapplied.name,
+                    calls=backwards,
+                    why="not stepped",
+                    location=unapplied.order.cleared_at,
+                )
             )
-            job.recorder.evaluation(StepKey(step=0, mode=Mode.PREDICT), (), (dropped,))
 
     def _report_schedules(self) -> None:
         job, ended = self._job, tuple(self.schedules.ended())
