@@ -74,7 +74,7 @@ def _in_training_function(
     ]
     if not places:
         raise NoCertainRepairError(f"the training does not call `{model}`; decide where train() is")
-    place = places[0]
+    place: cst.CSTNode = places[0]
     if loops and any(_is_in(script, one, loops[0]) for one in script.calls(evaluation.name.value)):
         place = next(iter(loops[0].body.body))
     return script.with_statements(before=[(place, f"{model}.train()")])

@@ -64,14 +64,14 @@ def _evaluation(script: Script, line: int) -> tuple[_Statement, bool]:
             return first, True
     for function in functions[-1:]:
         trains = any(function in script.parents(one) for one in script.calls("backward"))
-        inside = [one for one in function.body.body if one in _covering(script, line)]
+        inside = [
+            one
+            for one in function.body.body
+            if _is_statement(one) and script.line(one) <= line <= script.lines(one).end.line
+        ]
         if not trains and function.name.value != "forward" and inside:
             return inside[0], True
     raise NoCertainRepairError("the evaluation is not in a `with torch.no_grad()` block")
-
-
-def _covering(script: Script, line: int) -> list[_Statement]:
-    return [*script.at(line, cst.SimpleStatementLine), *script.at(line, cst.BaseCompoundStatement)]
 
 
 def _is_statement(node: cst.CSTNode) -> TypeGuard[_Statement]:

@@ -29,7 +29,7 @@ def repair(script: Script, finding: Finding) -> str:
     """
     if "operation" not in finding.evidence:
         raise NoCertainRepairError("the finding does not say which operation has the wrong sign")
-    turns = [
+    turns: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [
         (one, one.expression)
         for one in script.every(cst.UnaryOperation)
         if isinstance(one.operator, cst.Minus) and _is_loss(script, one, one.expression)
