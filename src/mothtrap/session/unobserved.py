@@ -29,7 +29,7 @@ def store_reasons(
     ending: WorkerEnded,
     rules: Sequence[Rule] = (),
     quiet: Quiet | None = None,
-) -> Path:
+) -> tuple[Path, bool]:
     """Write a record without steps, so that the verdict can say why there are none.
 
     Rules that need no more than these reasons are evaluated, and their findings are written.
@@ -43,7 +43,7 @@ def store_reasons(
         quiet: findings that are not reported.
 
     Returns:
-        The folder of the worker.
+        The folder of the worker, and whether a rule found something.
 
     Raises:
         OSError: the folder cannot be written.
@@ -53,18 +53,19 @@ def store_reasons(
     number, folder = claim_worker(attempt, rank)
     store_facts(folder, (*reasons, ending))
     able = [rule for rule in rules if _needs_only(rule, reasons)]
-    if able:
-        _store_findings(attempt, number, Monitor(able, number, quiet=quiet), reasons)
-    return folder
+    monitor = Monitor(able, number, quiet=quiet)
+    return folder, bool(able) and _store_findings(attempt, number, monitor, reasons)
 
 
 def _needs_only(rule: Rule, facts: Sequence[Fact]) -> bool:
     """Return whether facts are all that a rule needs."""
     needed = [need for need in rule.needs if not need.optional]
-    return all(any(isinstance(one, need.facts) for one in facts) for need in needed)
+    told = (any(isinstance(one, need.facts) for one in facts) for need in needed)
+    return bool(needed) and all(told)
 
 
-def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequence[Fact]) -> None:
+def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequence[Fact]) -> bool:
+    """Store what rules find in facts; return whether they found something."""
     from mothtrap.store.finding_log import FindingLog
     from mothtrap.store.layout import monitor_folder
 
@@ -74,6 +75,7 @@ def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequenc
         log = FindingLog(monitor_folder(attempt, number))
         log.append(monitor.findings)
         log.close()
+    return bool(monitor.findings)
 
 
 def follows_from_workers(attempt: Path) -> bool:

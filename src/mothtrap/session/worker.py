@@ -261,21 +261,21 @@ class Worker:
         An exception is a reason in the job's own process and in ranks, not in a helper process,
         such as a probe of an import, and not where workers that the job started have ended it.
         """
-        reasons = (
-            *self._containment.failures,
-            *self.recorder.notes.unstepped,
-            *self.record.waiting,
-        )
+        notes = self.recorder.notes
+        reasons = (*self._containment.failures, *notes.unstepped, *self.record.waiting)
         failed = ending.exception is not None and (
             rank is not None or (self._is_job and not self._is_of_workers())
         )
         attempt = self._folder = self._attempt() if reasons or failed else None
         if attempt is not None:
             judged = self._rules, Quiet.of(self.config)
-            self.record.open(store_reasons(attempt, rank, reasons, ending, *judged))
+            folder, found = store_reasons(attempt, rank, reasons, ending, *judged)
+            self.record.open(folder)
+            if found:
+                self._open_ledger(attempt, folder)
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
-            kept = [f for f in self.recorder.notes.take()[1] if isinstance(f, SnapshotKept)]
+            kept = [f for f in notes.take()[1] if isinstance(f, SnapshotKept)]
             if kept:
                 store_facts(worker_folder(attempt, rank or 0), kept)
 

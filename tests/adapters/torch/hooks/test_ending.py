@@ -6,7 +6,7 @@ from pathlib import Path
 
 import torch
 from tests.adapters.torch.watched import watched
-from tests.harness.running import observed, run, show
+from tests.harness.running import PYTHON, observed, run, show
 from torch import nn
 
 from mothtrap.core.facts.captures import Blind
@@ -51,6 +51,8 @@ def test_an_optimizer_that_only_clears_its_gradients_is_an_error(tmp_path: Path)
     assert (finding["code"], finding["severity"]) == ("OPT620", "error")
     assert finding["location"] == "train.py:8"
     assert "backward ran 20 times, but Adam never stepped" in finding["message"]
+    fixed = run([*PYTHON, "-m", "mothtrap", "fix", tmp_path / "seen"], cwd=tmp_path)
+    assert "\n+        opt.step()\n" in fixed.stdout
 
 
 def test_gradients_that_the_script_reads_are_no_fault(tmp_path: Path) -> None:
