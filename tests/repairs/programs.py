@@ -223,6 +223,12 @@ FAULTY = {
         "loss = -F.cross_entropy(model(x), y)\n",
         "loss = F.cross_entropy(model(x), y)\n",
     ),
+    "factor": (
+        "wrong_sign",
+        {"evidence": {"operation": "cross_entropy"}},
+        "loss = -1 * F.cross_entropy(model(x), y)\n",
+        "loss = F.cross_entropy(model(x), y)\n",
+    ),
     "log likelihood": (
         "wrong_sign",
         {"evidence": {"operation": "cross_entropy"}},

@@ -149,3 +149,60 @@ def test(model, loader):
     with torch.no_grad():
         return sum(F.nll_loss(model(x), y) for x, y in loader)
 """
+APART = FUNCTIONS.replace("    model.train()\n", "").replace(
+    "    with torch", "    model.eval()\n    with torch"
+)
+AT_THE_END = """\
+model = Net()
+for x, y in loader:
+    loss_fn(model(x), y).backward()
+    opt.step()
+with torch.no_grad():
+    score = (model(a).argmax(1) == b).sum()
+"""
+DECORATED = FUNCTIONS.replace("    with torch.no_grad():\n    ", "").replace(
+    "def test", "@torch.no_grad()\ndef test"
+)
+SLOW = {"location": "train.py:1", "evidence": {"optimizer": "SGD", "learning_rate": 1e-7}}
+NEVER = {
+    "message": "the learning rate of Adam is 0 for 50 steps",
+    "location": "train.py:1",
+    "evidence": {"optimizer": "Adam"},
+}
+MODULE = """\
+class Step(LightningModule):
+    def training_step(self, batch, index):
+        x, y = batch
+        loss = self.loss_fn(self(x), y)
+        self.log("loss", loss)
+"""
+RECTIFIED = {"evidence": {"operation": "cross_entropy", "before": "relu"}}
+NEGATIVE = {"message": "binary_cross_entropy failed: a sigmoid is missing"}
+UNSHIFTED = {
+    "message": "the targets are the inputs at the same position: the labels are not shifted"
+}
+CHUNK = """\
+def get_batch(source, i):
+    data = source[i:i+n]
+    target = source[i:i+n].view(-1)
+    return data, target
+"""
+CLIPPED = LOOP + "    clip_grad_norm_(model.parameters(), {})\n"
+LATE = {"evidence": {"optimizer": "SGD", "clip_limit": 1.0}}
+ONE_STEP = """\
+def step(model, x, y):
+    loss = loss_fn(model(x), y)
+    loss.backward()
+    opt.step()
+def test(model, loader):
+    model.eval()
+    return sum(loss_fn(model(x), y) for x, y in loader)
+"""
+WITH_LOGITS = (
+    NET.format("torch.sigmoid(self.out(x))")
+    + "loss_fn = nn.BCEWithLogitsLoss()\nright = model(x) > 0.5\n"
+)
+UNSTEPPED = LOOP.replace("    opt.step()  # apply\n", "").replace(
+    "    loss = ", "    opt.zero_grad()\n    loss = "
+)
+UNAPPLIED = {"evidence": {"why": "not stepped"}}

@@ -6,13 +6,16 @@ from pathlib import Path
 
 import pytest
 from tests.repairs.look_alikes import LOOK_ALIKES
-from tests.repairs.programs import FAULTY
+from tests.repairs.programs import FAULTY as OF_SCRIPTS
+from tests.repairs.programs_of_training import OF_TRAINING
 
 from mothtrap import repairs
 from mothtrap.core.findings import Finding, Severity
 from mothtrap.monitor.catalogue import rule_classes
 from mothtrap.repairs import catalogue
 from mothtrap.repairs.script import NoCertainRepairError
+
+FAULTY = OF_SCRIPTS | OF_TRAINING
 
 
 def finding(name: str, **fields: object) -> Finding:

@@ -47,3 +47,11 @@ def test_gradients_that_no_optimizer_gets() -> None:
     [finding] = UpdateDropped().check(window(told))
     assert (finding.severity, finding.step) == (Severity.ERROR, 0)
     assert "`Model.train_step` computed gradients in 32 consecutive calls" in finding.message
+
+
+def test_an_optimizer_that_never_steps_is_an_error_without_a_step() -> None:
+    told = Seen(step=0, function="Adam", calls=80, why="not stepped", location="a.py:9")
+    [finding] = UpdateDropped().check(window(told, steps=0))
+    assert (finding.severity, finding.location) == (Severity.ERROR, "a.py:9")
+    assert "backward ran 80 times, but Adam never stepped" in finding.message
+    assert "optimizer.step()" in finding.fixes[0]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from mothtrap.core.findings import Finding
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
+    assigned,
     code,
     is_alone,
     last_name,
+    only,
     place_called,
 )
 
@@ -54,6 +58,105 @@ def without(script: Script, line: int, function: str, layer: str) -> str:
     return _without_layer(script, layers[0])
 
 
+def without_last_call(script: Script, function: str, layer: str) -> str:
+    """Return the source without the activation of a model's output.
+
+    Args:
+        script: that defines the model.
+        function: e.g. `relu`, called on the output in `forward`, also as `self.relu`.
+        layer: e.g. `ReLU`, the class of the layer that does the same.
+
+    Raises:
+        NoCertainRepairError: not exactly one place applies the activation last.
+    """
+    called = [one for one in _ends(script) if isinstance(one, cst.Call) and _is(one, function)]
+    last = [
+        one.args[-1].value
+        for one in script.calls("Sequential")
+        if one.args and not any(isinstance(up, cst.ClassDef) for up in script.parents(one))
+    ]
+    made = [one for one in last if isinstance(one, cst.Call) and last_name(one.func) == layer]
+    end = only([*called, *made], f"{function} at the end of a model")
+    if end in made:
+        return _without_layer(script, end)
+    inner = _argument(end)
+    statement = script.statement(end)
+    whole = statement.body[0] if isinstance(statement, cst.SimpleStatementLine) else None
+    if isinstance(whole, cst.Assign) and code(whole.targets[0].target) == code(inner):
+        return script.with_statements(without=[statement])
+    return script.replaced(end, inner)
+
+
+def with_last_call(script: Script, function: str) -> str:
+    """Return the source with a function applied to the output of the only model.
+
+    Raises:
+        NoCertainRepairError: the file defines several models, or one with several outputs.
+    """
+    outputs = [
+        one.value for function in _forwards(script) if (one := _return(script, function)).value
+    ]
+    output = only(outputs, "model with one output")
+    if isinstance(output, cst.Tuple):
+        raise NoCertainRepairError("the model has several outputs; decide which one to change")
+    return script.replaced(output, cst.parse_expression(f"{function}({code(output)})"))
+
+
+def _forwards(script: Script) -> list[cst.FunctionDef]:
+    return [one for one in script.every(cst.FunctionDef) if one.name.value == "forward"]
+
+
+def _return(script: Script, function: cst.FunctionDef) -> cst.Return:
+    returns = [one for one in script.every(cst.Return) if function in script.parents(one)]
+    return only(returns, "return of `forward`")
+
+
+def _ends(script: Script) -> Iterator[cst.BaseExpression]:
+    """Yield the expressions that make the outputs of the models of a file."""
+    for function in _forwards(script):
+        value = _return(script, function).value
+        if isinstance(value, cst.Name):
+            made = [
+                one.value
+                for one in assigned(script, value.value)
+                if script.statement(one) in function.body.body
+            ]
+            value = made[-1] if made else None
+        if value is not None:
+            yield value
+
+
+def _is(call: cst.Call, function: str) -> bool:
+    """Return whether a call applies a function: `F.relu(x)`, `x.relu()`, or `self.relu(x)`."""
+    return last_name(call.func).rstrip("_0123456789") == function
+
+
+def renamed(script: Script, line: int, names: dict[str, str]) -> str:
+    """Return the source with another activation.
+
+    Args:
+        script: that calls it.
+        line: of the call.
+        names: names of the function and of its layer, and the names to put there. A layer may be
+            made in another line.
+
+    Raises:
+        NoCertainRepairError: no single place calls or makes it by an attribute.
+    """
+    refuse_thresholds(script)
+    function, layer = names
+    here = [call for call in script.at(line, cst.Call) if last_name(call.func) == function]
+    free = [one for one in here if isinstance(one.func, cst.Attribute) and not _is_own(one)]
+    call = only(free or script.calls(layer), f"{function} in line {line}")
+    if not isinstance(call.func, cst.Attribute):
+        raise NoCertainRepairError(f"`{code(call.func)}` must be changed together with its import")
+    return script.replaced(call.func.attr, cst.Name(names[call.func.attr.value]))
+
+
+def _is_own(call: cst.Call) -> bool:
+    return code(call.func).startswith("self.")
+
+
 def _argument(call: cst.Call) -> cst.BaseExpression:
     """Return what an activation is applied to."""
     positional = [one.value for one in call.args if one.keyword is None and not one.star]
@@ -65,7 +168,9 @@ def _argument(call: cst.Call) -> cst.BaseExpression:
     return (positional or named)[0]
 
 
-_MODULES = frozenset({"torch", "F", "nn.functional", "torch.nn.functional", "functional", "nn"})
+_MODULES = frozenset(
+    {"self", "torch", "F", "nn.functional", "torch.nn.functional", "functional", "nn"}
+)
 
 
 def _without_layer(script: Script, made: cst.Call) -> str:

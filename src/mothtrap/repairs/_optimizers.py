@@ -5,16 +5,26 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
+from mothtrap.repairs._schedules import is_schedule
 from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
     assigned,
     code,
     keyword,
+    last_name,
     line_of,
     only,
     without_argument,
 )
+
+USUAL_RATES = {
+    **dict.fromkeys(("Adam", "AdamW", "NAdam", "Adamax", "RAdam", "RMSprop"), 1e-3),
+    **dict.fromkeys(("SGD", "Adagrad"), 1e-2),
+    "Adadelta": 1.0,
+}
+"""Usual rate of an optimizer: PyTorch's default, for SGD the rate of the PyTorch tutorials with
+momentum, and for RMSprop the default of Keras."""
 
 
 def optimizer_of(script: Script, finding: Finding) -> cst.Call:
@@ -42,13 +52,30 @@ def without_keyword(script: Script, finding: Finding, name: str) -> str:
     """
     optimizer = optimizer_of(script, finding)
     given = keyword(optimizer, name)
-    if given is None or not _is_number(given.value):
+    if given is None or not is_number(given.value):
         raise NoCertainRepairError(f"`{name}` is not a number in the line of the optimizer")
     return script.replaced(optimizer, without_argument(optimizer, given))
 
 
-def with_rate(script: Script, finding: Finding, rate: float) -> str:
-    """Return the source with another learning rate.
+def usual_rate(script: Script, finding: Finding) -> float:
+    """Return the usual learning rate of the optimizer of a finding.
+
+    Raises:
+        NoCertainRepairError: its line creates no optimizer with a usual rate.
+    """
+    name = last_name(optimizer_of(script, finding).func)
+    if name not in USUAL_RATES:
+        raise NoCertainRepairError(f"{name} has no usual learning rate")
+    return USUAL_RATES[name]
+
+
+def written_rate(script: Script, finding: Finding, now: object) -> tuple[cst.BaseExpression, float]:
+    """Return the number that the script gives to an optimizer as its learning rate, and its value.
+
+    Args:
+        script: that creates the optimizer.
+        finding: that names its line.
+        now: learning rate at the step of the finding. A schedule may have lowered it.
 
     Raises:
         NoCertainRepairError: the rate is not a number that only this optimizer uses.
@@ -56,16 +83,22 @@ def with_rate(script: Script, finding: Finding, rate: float) -> str:
     optimizer = optimizer_of(script, finding)
     given = keyword(optimizer, "lr")
     value = given.value if given is not None else _second(optimizer)
-    now = finding.evidence.get("learning_rate")
     if isinstance(value, cst.Name):
         value = _assigned_once(script, value.value)
     elif isinstance(value, cst.Attribute):
         value = _default(script, value.attr.value)
-    if not _is_number(value) or not isinstance(now, int | float):
+    if not is_number(value) or not isinstance(now, int | float):
         raise NoCertainRepairError("the learning rate is not a number in the line of the optimizer")
-    if abs(float(code(value)) - now) > 1e-6 * abs(now):
+    written = float(code(value))
+    lowered = 0 < now < written and any(is_schedule(one) for one in script.every(cst.Call))
+    if abs(written - now) > 1e-6 * abs(now) and not lowered:
         raise NoCertainRepairError(f"the learning rate was {now:g} at the step of the finding")
-    return script.replaced(value, cst.parse_expression(f"{rate:g}"))
+    return value, written
+
+
+def with_rate(script: Script, number: cst.BaseExpression, rate: float) -> str:
+    """Return the source with another number as the learning rate."""
+    return script.replaced(number, cst.parse_expression(f"{rate:g}"))
 
 
 def _assigned_once(script: Script, name: str) -> cst.BaseExpression:
@@ -96,5 +129,6 @@ def _second(call: cst.Call) -> cst.BaseExpression:
     return positional[1]
 
 
-def _is_number(node: cst.BaseExpression) -> bool:
+def is_number(node: cst.BaseExpression) -> bool:
+    """Return whether an expression is a number without a sign."""
     return isinstance(node, cst.Float | cst.Integer)

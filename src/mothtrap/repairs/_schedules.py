@@ -35,7 +35,7 @@ class Schedule:
         found = [
             one
             for one in script.every(cst.Assign)
-            if isinstance(one.value, cst.Call) and _is_schedule(one.value)
+            if isinstance(one.value, cst.Call) and is_schedule(one.value)
         ]
         assignment = only(found, "learning rate schedule")
         assert isinstance(assignment.value, cst.Call)
@@ -96,6 +96,7 @@ class Schedule:
                 raise NoCertainRepairError(f"{name}.step() is called under a condition")
 
 
-def _is_schedule(call: cst.Call) -> bool:
+def is_schedule(call: cst.Call) -> bool:
+    """Return whether a call creates a learning rate schedule."""
     name = last_name(call.func)
     return "lr_scheduler" in code(call.func) or name.endswith(("LR", "Restarts"))

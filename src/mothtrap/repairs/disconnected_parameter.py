@@ -1,6 +1,8 @@
-"""Let the gradient pass: remove a `detach()` or `no_grad()` before the loss."""
+"""Let the gradient pass: remove a `detach()`, `.data`, or `no_grad()` before the loss."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import libcst as cst
 
@@ -10,9 +12,9 @@ from mothtrap.repairs.script import (
     NoCertainRepairError,
     Script,
     code,
-    last_name,
     line_of,
     only,
+    owner,
     without_with,
 )
 
@@ -27,41 +29,53 @@ def repair(script: Script, finding: Finding) -> str:
     """
     cause = finding.evidence.get("cause")
     if cause == "upstream":
-        return _without_detach(script, _in_forwards(script))
+        return _without_cut(script, _in_forwards(script))
     if finding.severity is not Severity.ERROR:
         raise NoCertainRepairError("decide whether this part of the model is frozen on purpose")
     if cause == "detached":
         line = line_of(finding)
-        calls = script.at(line, cst.Call)
-        return _without_detach(script, [one for one in calls if last_name(one.func) == "detach"])
+        here = [*script.at(line, cst.Call), *script.at(line, cst.Attribute)]
+        cuts = [one for one in _cuts(script) if one in here]
+        return _without_cut(script, cuts or _in_forwards(script))
     if cause == "without graph":
         return _without_no_grad(script, [name.partition(".")[0] for name in finding.layers])
     raise NoCertainRepairError("the finding does not name the line that leaves the graph")
 
 
-def _in_forwards(script: Script) -> list[cst.Call]:
-    """Return the calls of `detach` in methods `forward` of a file that loads no weights."""
+def _cuts(script: Script) -> list[cst.Call | cst.Attribute]:
+    """Return the expressions `x.detach()` and `x.data` of a file."""
+    called = [one for one in script.calls("detach") if owner(one) is not None and not one.args]
+    read = [
+        one
+        for one in script.every(cst.Attribute)
+        if one.attr.value == "data"
+        and not isinstance(next(script.parents(one)), cst.AssignTarget | cst.Attribute)
+    ]
+    return [*called, *read]
+
+
+def _in_forwards(script: Script) -> list[cst.Call | cst.Attribute]:
+    """Return the cuts in methods `forward` of a file that loads no weights."""
     refuse_loaded_weights(script)
-    return [one for one in script.calls("detach") if _is_in_forward(script, one)]
+    return [one for one in _cuts(script) if _is_in_forward(script, one)]
 
 
-def _without_detach(script: Script, calls: list[cst.Call]) -> str:
-    """Return the source without the only call of `detach`."""
-    call = only(calls, "call of detach() before the loss")
-    assert isinstance(call.func, cst.Attribute)
-    tensor = call.func.value
-    statement = script.statement(call)
+def _without_cut(script: Script, cuts: Sequence[cst.Call | cst.Attribute]) -> str:
+    """Return the source without the only `detach()` or `data`."""
+    cut = only(cuts, "`detach()` or `.data` before the loss")
+    tensor = owner(cut) if isinstance(cut, cst.Call) else cut.value
+    assert tensor is not None
+    statement = script.statement(cut)
     if isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1:
         whole = statement.body[0]
-        alone = isinstance(whole, cst.Assign) and whole.value is call
         if (
-            alone
-            and isinstance(whole, cst.Assign)
+            isinstance(whole, cst.Assign)
+            and whole.value is cut
             and [code(t.target) for t in whole.targets] == [code(tensor)]
             and len(script.block(statement)) > 1
         ):
             return script.with_statements(without=[statement])
-    return script.replaced(call, tensor)
+    return script.replaced(cut, tensor)
 
 
 def _without_no_grad(script: Script, parts: list[str]) -> str:

@@ -5,14 +5,23 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, line_of, loops_around, only
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    function_around,
+    line_of,
+    loops_around,
+    only,
+)
 
 
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with `model.train()` before the loop over the batches.
 
     Only where the model was trained in training mode before, and its only `eval()` in a loop comes
-    after the training in the same loop. All calls of `backward` must be in one loop.
+    after the training in the same loop, or is in another function than the training. All calls of
+    `backward` must be in one loop.
     """
     if not finding.evidence.get("trained_before"):
         raise NoCertainRepairError(
@@ -20,8 +29,12 @@ def repair(script: Script, finding: Finding) -> str:
             "frozen batch norms"
         )
     evaluates, model = _evaluation(script, line_of(finding))
-    training, loops = _training(script)
-    if script.line(evaluates) < script.line(training) and loops_around(script, evaluates):
+    training = script.calls("backward")
+    trains, evaluation = _function_of(script, training), function_around(script, evaluates)
+    if trains is not None and evaluation is not None and trains is not evaluation:
+        return _in_training_function(script, model, trains, evaluation)
+    loops = _loops(script, training)
+    if script.line(evaluates) < script.line(training[0]) and loops_around(script, evaluates):
         raise NoCertainRepairError(
             f"line {script.line(evaluates)} sets evaluation mode before the training; decide "
             "whether that is meant"
@@ -33,6 +46,42 @@ def repair(script: Script, finding: Finding) -> str:
     if not shared:
         raise NoCertainRepairError("eval() is not called in a training loop")
     return script.with_statements(before=[(inner, f"{model}.train()")])
+
+
+def _function_of(script: Script, calls: list[cst.Call]) -> cst.FunctionDef | None:
+    """Return the function that has all calls; None for several, or none."""
+    functions = {function_around(script, one) for one in calls}
+    return functions.pop() if len(functions) == 1 else None
+
+
+def _in_training_function(
+    script: Script, model: str, trains: cst.FunctionDef, evaluation: cst.FunctionDef
+) -> str:
+    """Return the source with `train()` where a function trains, and another one evaluates.
+
+    It goes before the innermost loop, or inside it if the loop calls the evaluation. Without a
+    loop it goes before the statement that calls the model.
+
+    Raises:
+        NoCertainRepairError: the model has another name in the training.
+    """
+    if any(code(one.func) == f"{model}.train" for one in script.calls("train")):
+        raise NoCertainRepairError(f"{model}.train() is called already; decide when it must run")
+    calls = [one for one in script.every(cst.Call) if code(one.func) == model]
+    loops = loops_around(script, script.calls("backward")[0])[:1]
+    places = [
+        one for one in loops or trains.body.body if any(_is_in(script, call, one) for call in calls)
+    ]
+    if not places:
+        raise NoCertainRepairError(f"the training does not call `{model}`; decide where train() is")
+    place: cst.CSTNode = places[0]
+    if loops and any(_is_in(script, one, loops[0]) for one in script.calls(evaluation.name.value)):
+        place = next(iter(loops[0].body.body))
+    return script.with_statements(before=[(place, f"{model}.train()")])
+
+
+def _is_in(script: Script, node: cst.CSTNode, outer: cst.CSTNode) -> bool:
+    return outer in script.parents(node)
 
 
 def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
@@ -53,15 +102,14 @@ def _evaluation(script: Script, line: int) -> tuple[cst.Call, str]:
     return evaluates, model
 
 
-def _training(script: Script) -> tuple[cst.Call, list[cst.For | cst.While]]:
-    """Return the first `backward()` of the file, and the loops around it, innermost first.
+def _loops(script: Script, calls: list[cst.Call]) -> list[cst.For | cst.While]:
+    """Return the loops around calls of `backward`, innermost first.
 
     Raises:
-        NoCertainRepairError: there is none, or not all are in the same loop.
+        NoCertainRepairError: there are none, or not all are in the same loop.
     """
-    calls = script.calls("backward")
     loops = [loops_around(script, one) for one in calls]
     if not all(loops):
         raise NoCertainRepairError("the training step is not in a loop")
     only(list(dict.fromkeys(around[0] for around in loops)), "loop that calls backward()")
-    return calls[0], loops[0]
+    return loops[0]

@@ -5,15 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding, Severity
-from mothtrap.repairs._optimizers import optimizer_of, with_rate
-from mothtrap.repairs.script import NoCertainRepairError, Script, code, keyword, last_name
+from mothtrap.repairs._optimizers import usual_rate, with_rate, written_rate
+from mothtrap.repairs.script import NoCertainRepairError, Script, code, keyword
 
-DEFAULTS = {
-    **dict.fromkeys(("Adam", "AdamW", "NAdam", "Adamax", "RAdam"), 1e-3),
-    **dict.fromkeys(("SGD",), 1e-2),
-}
-"""Rate that is usual for an optimizer: PyTorch's default for Adam, and for SGD the rate of the
-PyTorch tutorials with momentum."""
 LEAST_RATIO = 10.0
 """Smallest ratio to the usual rate at which the rate itself is the fault. Chosen by hand."""
 
@@ -35,11 +29,11 @@ def repair(script: Script, finding: Finding) -> str:
         if len(sums) > 1:
             raise NoCertainRepairError("several losses are summed over the batch")
         return script.replaced(sums[0], cst.SimpleString('"mean"'))
-    usual = DEFAULTS.get(last_name(optimizer_of(script, finding).func))
-    rate = finding.evidence.get("learning_rate")
-    if usual is None or not isinstance(rate, int | float) or rate < LEAST_RATIO * usual:
+    usual = usual_rate(script, finding)
+    number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))
+    if rate < LEAST_RATIO * usual:
         raise NoCertainRepairError("the learning rate is not far above the usual one")
-    return with_rate(script, finding, usual)
+    return with_rate(script, number, usual)
 
 
 _SUMS = ('"sum"', "'sum'")

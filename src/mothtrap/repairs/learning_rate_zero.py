@@ -1,8 +1,9 @@
-"""Step a schedule that ended too early once per epoch instead of once per batch."""
+"""Set a learning rate that was written as 0, or step a schedule once per epoch."""
 
 from __future__ import annotations
 
 from mothtrap.core.findings import Finding
+from mothtrap.repairs._optimizers import usual_rate, with_rate, written_rate
 from mothtrap.repairs._schedules import Schedule
 from mothtrap.repairs.script import NoCertainRepairError, Script, code, last_name
 
@@ -21,10 +22,12 @@ def repair(script: Script, finding: Finding) -> str:
     """Return the source with `scheduler.step()` after the loop over the batches.
 
     Only where the rate fell or came back during training, and where no argument of the schedule
-    is computed from the number of batches.
+    is computed from the number of batches. If the script creates the optimizer with a rate of 0,
+    the result has the usual rate instead.
     """
     if " is 0 for " in finding.message:
-        raise NoCertainRepairError("the learning rate is 0 from the start; decide its value")
+        number, _ = written_rate(script, finding, 0.0)
+        return with_rate(script, number, usual_rate(script, finding))
     schedule = Schedule(script)
     name = last_name(schedule.made.func)
     if name not in _PER_EPOCH:

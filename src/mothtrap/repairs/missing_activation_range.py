@@ -5,7 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from mothtrap.core.findings import Finding
-from mothtrap.repairs._activations import refuse_thresholds
+from mothtrap.repairs._activations import (
+    refuse_thresholds,
+    with_last_call,
+    without_last_call,
+)
 from mothtrap.repairs.script import NoCertainRepairError, Script, last_name, replaced_all
 
 ANYWHERE = True
@@ -20,19 +24,33 @@ _OF_SCORES = {
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source with the loss that takes raw scores.
+    """Return the source with the loss that takes raw scores, or without the ReLU before the loss.
 
-    Only where a loss of probabilities gets raw scores. All its calls in the file are changed.
+    Only where a loss of probabilities gets raw scores, or where values that may be negative come
+    from a ReLU. All calls of the loss in the file are changed. Where the script compares the
+    outputs with a threshold, the model applies the sigmoid instead.
     """
+    evidence = finding.evidence
     if "nll" in finding.message or "negative log-likelihood" in finding.message:
-        names = ("NLLLoss", "nll_loss")
-    elif "a sigmoid is missing" in finding.message:
-        names = ("BCELoss", "binary_cross_entropy")
-        refuse_thresholds(script)
-    else:
-        raise NoCertainRepairError(
-            "decide whether the activation must go or the targets must be scaled into its range"
-        )
+        return _with_other_loss(script, ("NLLLoss", "nll_loss"))
+    if "a sigmoid is missing" in finding.message:
+        try:
+            refuse_thresholds(script)
+        except NoCertainRepairError:
+            return with_last_call(script, "torch.sigmoid")
+        return _with_other_loss(script, ("BCELoss", "binary_cross_entropy"))
+    scores = evidence.get("before") == "relu" and evidence.get("operation") in _TAKES_SCORES
+    if scores or evidence.get("operation") == "relu":
+        return without_last_call(script, "relu", "ReLU")
+    raise NoCertainRepairError(
+        "decide whether the activation must go or the targets must be scaled into its range"
+    )
+
+
+_TAKES_SCORES = ("cross_entropy", "binary_cross_entropy_with_logits")
+
+
+def _with_other_loss(script: Script, names: tuple[str, ...]) -> str:
     calls = [one for one in script.every(cst.Call) if last_name(one.func) in names]
     if not calls:
         raise NoCertainRepairError("this file calls no loss of probabilities")

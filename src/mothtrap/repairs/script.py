@@ -179,6 +179,11 @@ def loops_around(script: Script, node: cst.CSTNode) -> list[cst.For | cst.While]
     return found
 
 
+def function_around(script: Script, node: cst.CSTNode) -> cst.FunctionDef | None:
+    """Return the innermost function that a node is in."""
+    return next((one for one in script.parents(node) if isinstance(one, cst.FunctionDef)), None)
+
+
 def is_alone(script: Script, node: cst.CSTNode) -> bool:
     """Return whether the lines of a node have nothing else but a comma and a comment."""
     lines = script.module.code.split("\n")

@@ -1,4 +1,4 @@
-"""Remove the softmax before a cross entropy."""
+"""Remove the softmax before a cross entropy, or take its logarithm before `nll_loss`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,9 @@ def place(finding: Finding) -> tuple[str, int]:
 
 
 def repair(script: Script, finding: Finding) -> str:
-    """Return the source without the softmax."""
-    return _activations.without(script, place(finding)[1], "softmax", "Softmax")
+    """Return the source without the softmax, or with a log-softmax before `nll_loss`."""
+    line = place(finding)[1]
+    if finding.evidence.get("operation") == "nll":
+        names = {"softmax": "log_softmax", "Softmax": "LogSoftmax"}
+        return _activations.renamed(script, line, names)
+    return _activations.without(script, line, "softmax", "Softmax")

@@ -11,40 +11,47 @@ from mothtrap.repairs.script import NoCertainRepairError, Script, code, loops_ar
 def repair(script: Script, finding: Finding) -> str:  # noqa: ARG001  # one form for all
     """Return the source with `zero_grad()` after `step()`.
 
-    Only where a loop calls `backward` and `step` in the same block, and nothing clears gradients
-    but one call of the same optimizer that is outside of this loop. This call is moved.
+    Only where `backward` and `step` are called in the same block, and nothing clears gradients but
+    one call of the same optimizer that is outside of the loop around this block. This call is
+    moved.
     """
     clears = script.calls("zero_grad")
-    steps = [
-        call for call in script.calls("step") if not call.args and _in_backward_block(script, call)
-    ]
+    steps = [call for call in script.calls("step") if _in_backward_block(script, call)]
     chosen = only(steps, "optimizer step in the block of its backward")
-    optimizer = owner(chosen)
-    if optimizer is None:
+    optimizer = _optimizer(chosen)
+    if not optimizer:
         raise NoCertainRepairError("the step is not a method of an optimizer")
-    outside = [_outside(script, call, chosen) for call in clears]
+    outside = [_outside(script, call, chosen, optimizer) for call in clears]
     statement = script.statement(chosen)
-    return script.with_statements(
-        after=[(statement, f"{code(optimizer)}.zero_grad()")], without=outside
-    )
+    return script.with_statements(after=[(statement, f"{optimizer}.zero_grad()")], without=outside)
 
 
-def _outside(script: Script, clears: cst.Call, steps: cst.Call) -> cst.SimpleStatementLine:
+def _optimizer(steps: cst.Call) -> str:
+    """Return the optimizer of `opt.step()` or `scaler.step(opt)`; "" for other calls."""
+    of = owner(steps)
+    if len(steps.args) == 1 and of is not None and "scaler" in code(of).lower():
+        return code(steps.args[0].value)
+    return code(of) if of is not None and not steps.args else ""
+
+
+def _outside(
+    script: Script, clears: cst.Call, steps: cst.Call, optimizer: str
+) -> cst.SimpleStatementLine:
     """Return the statement of a `zero_grad` that runs less often than the step.
 
     Raises:
         NoCertainRepairError: it is in the loop of the step, or of another optimizer.
     """
     statement = script.statement(clears)
-    inner = loops_around(script, steps)[0]
+    loops = loops_around(script, steps)
     if (
         isinstance(statement, cst.SimpleStatementLine)
         and len(script.block(statement)) > 1
         and len(script.calls("zero_grad")) == 1
         and (of := owner(clears)) is not None
-        and (by := owner(steps)) is not None
-        and code(of) == code(by)
-        and statement in script.block(inner)
+        and code(of) == optimizer
+        and loops
+        and statement in script.block(loops[0])
     ):
         return statement
     raise NoCertainRepairError(
@@ -53,9 +60,9 @@ def _outside(script: Script, clears: cst.Call, steps: cst.Call) -> cst.SimpleSta
 
 
 def _in_backward_block(script: Script, call: cst.Call) -> bool:
-    """Return whether the statements right before a step include a backward, inside a loop."""
+    """Return whether the statements right before a step include a backward."""
     statement = script.statement(call)
-    if not isinstance(statement, cst.SimpleStatementLine) or not loops_around(script, call):
+    if not isinstance(statement, cst.SimpleStatementLine) or not _optimizer(call):
         return False
     if "sched" in code(call).lower():
         return False

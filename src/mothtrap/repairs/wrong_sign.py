@@ -23,16 +23,23 @@ _LOSSES = ("loss", "criterion", "cross_entropy", "mse", "l1", "nll", "bce", "hub
 def repair(script: Script, finding: Finding) -> str:
     """Return the source with the sign of the loss turned.
 
-    Only where one place in the file turns it: a minus before a loss function, a minus before the
-    tensor on which `backward` is called, `maximize=True`, or the mean of the log-probabilities of
-    the targets without a minus.
+    Only where one place in the file turns it: a minus before a loss function, or before the tensor
+    on which `backward` is called, a factor of -1, `maximize=True`, or the mean of the
+    log-probabilities of the targets without a minus.
     """
     if "operation" not in finding.evidence:
         raise NoCertainRepairError("the finding does not say which operation has the wrong sign")
-    turns = [
+    turns: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [
         (one, one.expression)
         for one in script.every(cst.UnaryOperation)
-        if isinstance(one.operator, cst.Minus) and _is_loss(script, one)
+        if isinstance(one.operator, cst.Minus) and _is_loss(script, one, one.expression)
+    ]
+    turns += [
+        (one, other)
+        for one in script.every(cst.BinaryOperation)
+        if isinstance(one.operator, cst.Multiply)
+        for factor, other in ((one.left, one.right), (one.right, one.left))
+        if code(factor) in ("-1", "-1.0") and _is_loss(script, one, other)
     ]
     maximized = [
         (arg.value, cst.Name("False"))
@@ -44,13 +51,12 @@ def repair(script: Script, finding: Finding) -> str:
     return script.replaced(old, new)
 
 
-def _is_loss(script: Script, minus: cst.UnaryOperation) -> bool:
-    """Return whether a minus stands before a call of a loss, or before what runs backward."""
-    inner = minus.expression
+def _is_loss(script: Script, turn: cst.BaseExpression, inner: cst.BaseExpression) -> bool:
+    """Return whether what is turned is a call of a loss, or what runs backward."""
     if isinstance(inner, cst.Call):
         names = [name.lower() for name in names_in(inner.func)]
         return any(word in name for name in names for word in _LOSSES)
-    above = next(script.parents(minus))
+    above = next(script.parents(turn))
     runs = isinstance(above, cst.Attribute) and above.attr.value == "backward"
     return isinstance(inner, cst.Name) and (runs or "loss" in inner.value.lower())
 

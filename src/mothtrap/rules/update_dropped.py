@@ -22,7 +22,8 @@ class UpdateDropped(Rule):
         many consecutive steps: its result is not assigned, it returns the old weights, or it
         changes a model in place inside `jax.jit`. The same for the state of an optimizer. A Keras
         `train_step`, or a step of a custom loop, that computes gradients and passes them to no
-        optimizer.
+        optimizer. A PyTorch script that computes gradients and clears them, and no optimizer ever
+        steps.
 
     Why it matters:
         JAX functions change nothing in place. New weights that are not returned and assigned are
@@ -32,7 +33,9 @@ class UpdateDropped(Rule):
 
     Fires:
         Error when a function gets the very same weights in `num_steps` consecutive calls, or cannot
-        return other ones. Warning when it gets the same state with new weights.
+        return other ones. Error at the end of a PyTorch script that cleared the gradients of an
+        optimizer, called `backward` at least `num_steps` times, and changed no weight. Warning
+        when a function gets the same state with new weights.
 
     Stays quiet:
         A few calls with the same weights, as for warm-up or benchmarking.
@@ -40,6 +43,7 @@ class UpdateDropped(Rule):
     What to do:
         - Assign the result of the step, and pass it to the next step: `state, loss =
           train_step(state, batch)`.
+        - PyTorch: Call `optimizer.step()` after `loss.backward()`.
 
     Example:
         new_params, loss = train_step(params, batch)      # params stays what it was
@@ -64,9 +68,9 @@ class UpdateDropped(Rule):
 
     def check(self, window: Window) -> list[Finding]:
         """Report the function whose result is dropped."""
-        if not len(window.steps_S):
-            raise NotEnoughData("no step was recorded")
         seen = [one for one in window.seen(Seen) if one.calls >= self.num_steps]
+        if not seen and not len(window.steps_S):
+            raise NotEnoughData("no step was recorded")
         if not seen:
             return []
         of_weights = [one for one in seen if not one.state]
@@ -82,7 +86,7 @@ class UpdateDropped(Rule):
                 count=last.calls,
                 message=message,
                 fixes=fixes,
-                evidence={"function": last.function, "calls": last.calls},
+                evidence={"function": last.function, "calls": last.calls, "why": last.why},
                 location=last.location,
             )
         ]
@@ -106,6 +110,12 @@ def _words(seen: Seen) -> tuple[str, tuple[str, ...] | None]:
             f"{function} computed gradients in {seen.calls} consecutive calls, but no optimizer "
             "got them: the weights do not change",
             ("Call `optimizer.apply(gradients, model.trainable_variables)` after that.",),
+        )
+    if seen.why == "not stepped":
+        return (
+            f"backward ran {seen.calls} times, but {seen.function} never stepped: the weights do "
+            "not change",
+            ("Call `optimizer.step()` after `loss.backward()`.",),
         )
     if seen.state:
         return (

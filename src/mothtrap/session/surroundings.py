@@ -93,8 +93,9 @@ def environment(environ: Mapping[str, str]) -> dict[str, LedgerValue]:
 def sources(modules: Mapping[str, object]) -> dict[str, LedgerValue]:
     """Return digests of the files of modules that belong to no distribution, by path."""
     found: dict[str, LedgerValue] = {}
-    for module in modules.values():
-        path = _held(module).get("__file__")
+    for name, module in modules.items():
+        # Python removes the file of the script when the script has ended.
+        path = _held(module).get("__file__", sys.argv[0] if name == "__main__" else None)
         if not isinstance(path, str) or not path.endswith(".py"):
             continue
         whole = absolute(path)

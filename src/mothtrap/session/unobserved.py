@@ -14,33 +14,68 @@ from mothtrap.core.fact import Fact
 from mothtrap.core.facts.captures import ToolError
 from mothtrap.core.facts.guards import StepGuarded, TrainingStopped
 from mothtrap.core.facts.workers import WorkerEnded
+from mothtrap.core.quiet import Quiet
 from mothtrap.core.records import StepRecord
+from mothtrap.core.rule import Rule
 from mothtrap.core.steps import Mode, StepKey
+from mothtrap.monitor.monitor import Monitor
 from mothtrap.statistics.summary import WIDTH
 
 
 def store_reasons(
-    attempt: Path, rank: int | None, reasons: Sequence[Fact], ending: WorkerEnded
-) -> Path:
+    attempt: Path,
+    rank: int | None,
+    reasons: Sequence[Fact],
+    ending: WorkerEnded,
+    rules: Sequence[Rule] = (),
+    quiet: Quiet | None = None,
+) -> tuple[Path, bool]:
     """Write a record without steps, so that the verdict can say why there are none.
+
+    Rules that need no more than these reasons are evaluated, and their findings are written.
 
     Args:
         attempt: folder of the attempt.
         rank: of this process, where it has one.
         reasons: what failed, or was missing.
         ending: how the process ended, as far as it is known.
+        rules: in force.
+        quiet: findings that are not reported.
 
     Returns:
-        The folder of the worker.
+        The folder of the worker, and whether a rule found something.
 
     Raises:
         OSError: the folder cannot be written.
     """
     from mothtrap.store.layout import claim_worker
 
-    _, folder = claim_worker(attempt, rank)
+    number, folder = claim_worker(attempt, rank)
     store_facts(folder, (*reasons, ending))
-    return folder
+    able = [rule for rule in rules if _needs_only(rule, reasons)]
+    monitor = Monitor(able, number, quiet=quiet)
+    return folder, bool(able) and _store_findings(attempt, number, monitor, reasons)
+
+
+def _needs_only(rule: Rule, facts: Sequence[Fact]) -> bool:
+    """Return whether facts are all that a rule needs."""
+    needed = [need for need in rule.needs if not need.optional]
+    told = (any(isinstance(one, need.facts) for one in facts) for need in needed)
+    return bool(needed) and all(told)
+
+
+def _store_findings(attempt: Path, number: int, monitor: Monitor, facts: Sequence[Fact]) -> bool:
+    """Store what rules find in facts; return whether they found something."""
+    from mothtrap.store.finding_log import FindingLog
+    from mothtrap.store.layout import monitor_folder
+
+    monitor.feed(_record_of(facts))
+    monitor.finish()
+    if monitor.findings:
+        log = FindingLog(monitor_folder(attempt, number))
+        log.append(monitor.findings)
+        log.close()
+    return bool(monitor.findings)
 
 
 def follows_from_workers(attempt: Path) -> bool:
@@ -76,16 +111,19 @@ def store_facts(folder: Path, facts: Sequence[Fact]) -> None:
     """Write one record without numbers to the folder of a worker; raises OSError."""
     from mothtrap.store.worker_log import WorkerLog
 
-    record = StepRecord(
+    log = WorkerLog(folder)
+    log.append([_record_of(facts)])
+    log.close()
+
+
+def _record_of(facts: Sequence[Fact]) -> StepRecord:
+    return StepRecord(
         key=StepKey(step=max(fact.step for fact in facts), mode=Mode.PREDICT),
         wall_s=time.time(),
         tensor_T=np.empty(0, np.uint32),
         summary_TF=np.empty((0, WIDTH)),
         observations=tuple(facts),
     )
-    log = WorkerLog(folder)
-    log.append([record])
-    log.close()
 
 
 def store_start_failure(part: str, error: BaseException) -> None:

@@ -258,24 +258,24 @@ class Worker:
     def _store_reasons(self, ending: WorkerEnded, rank: int | None, taker: Taker | None) -> None:
         """Store why there was no step; nothing of a process that never trained.
 
-        An exception is a reason in the job's own process and in ranks: that of a helper process,
-        such as a probe whether something can be imported, is not the end of the job. Nor is it in
-        the job's own process when workers that it started have ended the job.
+        An exception is a reason in the job's own process and in ranks, not in a helper process,
+        such as a probe of an import, and not where workers that the job started have ended it.
         """
-        reasons = (
-            *self._containment.failures,
-            *self.recorder.notes.unstepped,
-            *self.record.waiting,
-        )
+        notes = self.recorder.notes
+        reasons = (*self._containment.failures, *notes.unstepped, *self.record.waiting)
         failed = ending.exception is not None and (
             rank is not None or (self._is_job and not self._is_of_workers())
         )
         attempt = self._folder = self._attempt() if reasons or failed else None
         if attempt is not None:
-            self.record.open(store_reasons(attempt, rank, reasons, ending))
+            judged = self._rules, Quiet.of(self.config)
+            folder, found = store_reasons(attempt, rank, reasons, ending, *judged)
+            self.record.open(folder)
+            if found:
+                self._open_ledger(attempt, folder)
             self._snapshots.open(attempt, rank or 0, taker)
             self._snapshots.close()
-            kept = [f for f in self.recorder.notes.take()[1] if isinstance(f, SnapshotKept)]
+            kept = [f for f in notes.take()[1] if isinstance(f, SnapshotKept)]
             if kept:
                 store_facts(worker_folder(attempt, rank or 0), kept)
 

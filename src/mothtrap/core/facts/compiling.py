@@ -43,11 +43,12 @@ class UpdateDropped(Fact, frozen=True, kw_only=True, tag=True):
     """A function made new weights, or a new state, and was called again with the old ones.
 
     Attributes:
-        function: its name.
+        function: its name, or that of the optimizer.
         calls: running with the same ones.
         why: `unchanged` where it returns what it was given, `in place` where it changes its
             arguments, which is not seen outside of it, `not applied` where it computes gradients
-            and applies them to nothing; nothing where the caller drops the result.
+            and applies them to nothing, `not stepped` where an optimizer never steps; nothing
+            where the caller drops the result.
         state: the argument whose new value is dropped; nothing for the weights.
         location: line of the call, or of the function where that loses the update.
     """

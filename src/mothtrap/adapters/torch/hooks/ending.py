@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from mothtrap.adapters.torch.explaining.failures import explain
 from mothtrap.adapters.torch.losses.failed_loss import failed_loss, told
 from mothtrap.adapters.torch.optimization.schedules import ScheduleObserver
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.steps import Mode, StepKey
 
 if TYPE_CHECKING:
     from mothtrap.adapters.torch.forward.forwards import ForwardObserver
     from mothtrap.adapters.torch.job.job import Job
+    from mothtrap.adapters.torch.optimization.optimizers import Known
     from mothtrap.adapters.torch.reproduce.snapshots.taker import TorchSnapshotTaker
 
 UNSTEPPED = (
@@ -43,11 +45,28 @@ class Ending:
         else:
             self._job.contain_part("schedules", self._report_schedules)
 
-    def report_unstepped(self, backwards: int) -> None:
-        """Say why there was no step, where so many backwards ran and nothing else says it."""
-        notes = self._job.recorder.notes
-        if backwards and not self._job.grouper.step and not notes.unstepped:
-            notes.never_stepped(UNSTEPPED.format(backwards))
+    def report_unstepped(self, backwards: int, unapplied: Known | None) -> None:
+        """Say why there was no step, unless something else says it.
+
+        Args:
+            backwards: calls of `backward`.
+            unapplied: optimizer whose gradients were cleared, but never applied.
+        """
+        job = self._job
+        notes = job.recorder.notes
+        if not backwards or job.grouper.step or notes.unstepped:
+            return
+        notes.never_stepped(UNSTEPPED.format(backwards))
+        if unapplied is not None and not unapplied.steps:
+            notes.unstepped.append(
+                UpdateDropped(
+                    step=0,
+                    function=unapplied.name,
+                    calls=backwards,
+                    why="not stepped",
+                    location=unapplied.order.cleared_at,
+                )
+            )
 
     def _report_schedules(self) -> None:
         job, ended = self._job, tuple(self.schedules.ended())

@@ -10,6 +10,7 @@ from typing import Final
 
 from mothtrap.adapters.torch.hooks.reports import IN_EACH_STEP, IN_FULL_STEPS
 from mothtrap.core.fact import Fact
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import InputDistribution, NonfiniteInput
 from mothtrap.core.facts.evaluations import (
     BootstrappedTargets,
@@ -82,7 +83,7 @@ OF_BACKWARDS: Final = frozenset(
 OF_OPTIMIZERS: Final = frozenset(
     (
         *(ClippedLate, OptimizerFacts, RoundedUpdates, ScheduleEnded, UpdateDirection),
-        *(DetachedTerm, RestoredNothing, TrainedTarget),
+        *(DetachedTerm, RestoredNothing, TrainedTarget, UpdateDropped),
     )
 )
 """Facts that only a step of an optimizer, or an update by hand, can show."""

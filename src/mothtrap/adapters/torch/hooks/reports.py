@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mothtrap.core.facts.compiling import UpdateDropped
 from mothtrap.core.facts.data import (
     BatchesLoaded,
     IndicesShared,
@@ -95,7 +96,15 @@ from mothtrap.core.reports import Reports
 from mothtrap.core.steps import Mode
 
 IN_EACH_STEP: Final = (
-    *(LossSeries, FailedLoss, LossesKept, NonfiniteModule, FiniteOutputs, NonfiniteInput),
+    *(
+        UpdateDropped,
+        LossSeries,
+        FailedLoss,
+        LossesKept,
+        NonfiniteModule,
+        FiniteOutputs,
+        NonfiniteInput,
+    ),
     FirstBadOperation,
     *(GradientsCleared, ClippedLate, UpdateDirection, StepGuarded, ScriptFailed),
     *(SamplesTaken, SamplesNamed, DataSeen, LoaderBegan),

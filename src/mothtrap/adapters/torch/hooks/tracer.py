@@ -256,7 +256,7 @@ class Tracer(Parts):
         self.contain(self.training_thread.report)
         self.contain(self._ending.report)
         if self._process == os.getpid():
-            self._ending.report_unstepped(self._backwards)
+            self._ending.report_unstepped(self._backwards, self.optimizers.unapplied)
         self.job.live = False
 
     # Threads

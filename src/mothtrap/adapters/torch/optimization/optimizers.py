@@ -82,6 +82,7 @@ class OptimizerObserver:
             of other threads are left out.
         other_threads: knows what other threads train.
         owned: indices of roots that are known to have parameters in an optimizer.
+        unapplied: latest optimizer that had never stepped when its gradients were cleared.
     """
 
     def __init__(self, job: Job) -> None:
@@ -95,6 +96,7 @@ class OptimizerObserver:
         self._latest: tuple[weakref.ref[Optimizer], Known] | None = None
         self._made: dict[str, int] = {}
         self.owned: set[int] = set()
+        self.unapplied: Known | None = None
         self._owned_by: ByIdentity[torch.Tensor, weakref.ref[Optimizer]] = ByIdentity()
         self._gradient_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
         self._weight_ids: ByIdentity[torch.Tensor, int] = ByIdentity()
@@ -330,10 +332,7 @@ class OptimizerObserver:
 
     def clears(self, owner: Optimizer | torch.nn.Module) -> None:
         """See `zero_grad` called, of an optimizer or a module, before it is done."""
-        made = []
-        for known, optimizer in self.other_threads.unshared():
-            if known.order.made:
-                made.append((known, optimizer))
+        made = [pair for pair in self.other_threads.unshared() if pair[0].order.made]
         if not made:
             return
         if isinstance(owner, torch.nn.Module):
@@ -344,6 +343,7 @@ class OptimizerObserver:
         for known, optimizer in made:
             if self._state(known, parameters(optimizer)) == GradientState.FRESH:
                 known.order.clears()
+                self.unapplied = self.unapplied if known.steps else known
 
     def backward_began(self, reached: torch.Tensor | None = None) -> None:
         """See, before a backward adds to them, whether gradients are clean.

@@ -1,0 +1,91 @@
+"""Shift the targets of a language model by one position."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import libcst as cst
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs.script import (
+    NoCertainRepairError,
+    Script,
+    code,
+    function_around,
+    last_name,
+    only,
+)
+
+ANYWHERE = True
+
+_TARGETS = ("target", "label", "tgt", "y")
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with the slice of the targets one position later.
+
+    Only where one function cuts the inputs and the targets by the same slice, `a:b` or `:-1` on
+    the last axis, and the variable of the targets is named so.
+    """
+    if "labels are not shifted" not in finding.message or "decoder" in finding.message:
+        raise NoCertainRepairError("the targets are shifted; decide what the model may see")
+    pairs = [pair for pair in _equal_cuts(script) if _is_target(script, *pair)]
+    target = only(pairs, "pair of equal slices for inputs and targets")[1]
+    part = target.slice[-1]
+    assert isinstance(part.slice, cst.Slice)
+    return script.replaced(part.slice, _later(part.slice))
+
+
+def _equal_cuts(script: Script) -> list[tuple[cst.Subscript, cst.Subscript]]:
+    """Return the pairs of equal slices that a function takes from one sequence."""
+    groups: dict[tuple[cst.FunctionDef | None, str], list[cst.Subscript]] = defaultdict(list)
+    for one in script.every(cst.Subscript):
+        part = one.slice[-1].slice
+        if isinstance(part, cst.Slice) and part.step is None and _is_shiftable(part):
+            groups[function_around(script, one), code(one)].append(one)
+    return [(cuts[0], cuts[1]) for cuts in groups.values() if len(cuts) == 2]
+
+
+def _is_shiftable(part: cst.Slice) -> bool:
+    """Return whether a slice is `a:b`, with names in it, or `:-1`."""
+    if part.upper is None:
+        return False
+    if part.lower is None:
+        return code(part.upper) == "-1"
+    return not isinstance(part.upper, cst.UnaryOperation | cst.Integer)
+
+
+def _is_target(script: Script, first: cst.Subscript, second: cst.Subscript) -> bool:
+    """Return whether only the second of two slices is assigned to a variable of targets."""
+    names = [_assigned_name(script, one) for one in (first, second)]
+    return bool(all(names)) and [_named_target(name) for name in names] == [False, True]
+
+
+def _assigned_name(script: Script, node: cst.Subscript) -> str:
+    """Return the variable that a slice is assigned to; "" if there is none."""
+    inner: cst.CSTNode = node
+    for one in script.parents(node):
+        if isinstance(one, cst.Assign) and len(one.targets) == 1:
+            target = one.targets[0].target
+            if isinstance(target, cst.Tuple) and isinstance(one.value, cst.Tuple):
+                parts = zip(target.elements, one.value.elements, strict=False)
+                return next((last_name(to.value) for to, of in parts if of is inner), "")
+            return last_name(target)
+        if isinstance(one, cst.Element):
+            inner = one
+    return ""
+
+
+def _named_target(name: str) -> bool:
+    return any(word in name.lower() for word in _TARGETS[:-1]) or name.lower() in _TARGETS
+
+
+def _later(part: cst.Slice) -> cst.Slice:
+    """Return the slice that begins and ends one position later."""
+    if part.lower is None:
+        return part.with_changes(lower=cst.Integer("1"), upper=None)
+    assert part.upper is not None
+    return part.with_changes(
+        lower=cst.parse_expression(f"{code(part.lower)} + 1"),
+        upper=cst.parse_expression(f"{code(part.upper)} + 1"),
+    )

@@ -1,0 +1,23 @@
+"""Raise a learning rate at which the weights hardly change."""
+
+from __future__ import annotations
+
+from mothtrap.core.findings import Finding
+from mothtrap.repairs._optimizers import usual_rate, with_rate, written_rate
+from mothtrap.repairs.script import NoCertainRepairError, Script
+
+LEAST_RATIO = 100.0
+"""Smallest ratio of the usual rate to the rate at which the rate itself is the fault. Chosen by
+hand."""
+
+
+def repair(script: Script, finding: Finding) -> str:
+    """Return the source with the usual learning rate of the optimizer.
+
+    Only where the usual rate is `LEAST_RATIO` times as high.
+    """
+    usual = usual_rate(script, finding)
+    number, rate = written_rate(script, finding, finding.evidence.get("learning_rate"))
+    if rate * LEAST_RATIO > usual:
+        raise NoCertainRepairError("the learning rate is not far below the usual one")
+    return with_rate(script, number, usual)

@@ -1,0 +1,205 @@
+"""Further short scripts, with a fault of the training loop or of the outputs."""
+
+from __future__ import annotations
+
+from tests.repairs.sources import (
+    ADAM,
+    APART,
+    AT_3,
+    AT_THE_END,
+    CHUNK,
+    CLIPPED,
+    CUT,
+    DECORATED,
+    FUNCTIONS,
+    LATE,
+    LOOP,
+    MODULE,
+    NEGATIVE,
+    NET,
+    NEVER,
+    ONE_STEP,
+    RECTIFIED,
+    SIGMOID_AT_3,
+    SLOW,
+    UNAPPLIED,
+    UNSHIFTED,
+    UNSTEPPED,
+    WITH_LOGITS,
+)
+
+OF_TRAINING = {
+    "training in another function": (
+        "eval_mode_in_training",
+        {"location": "train.py:7", "evidence": {"trained_before": True}},
+        APART,
+        APART.replace("    for x, y in loader:\n", "    model.train()\n    for x, y in loader:\n"),
+    ),
+    "evaluation of each batch": (
+        "eval_mode_in_training",
+        {"location": "train.py:8", "evidence": {"trained_before": True}},
+        APART.replace("step()\n", "step()\n        test(model, loader)\n"),
+        APART.replace("step()\n", "step()\n        test(model, loader)\n").replace(
+            "        optimizer.zero", "        model.train()\n        optimizer.zero"
+        ),
+    ),
+    "evaluation at the end": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:6"},
+        AT_THE_END,
+        AT_THE_END.replace("with torch", "model.eval()\nwith torch"),
+    ),
+    "decorated evaluation": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:9"},
+        DECORATED,
+        DECORATED.replace("    return", "    model.eval()\n    return"),
+    ),
+    "data": (
+        "disconnected_parameter",
+        {"evidence": {"cause": "upstream"}},
+        CUT.replace("        h = h.detach()\n", "").replace("head(h)", "head(h.data)"),
+        CUT.replace("        h = h.detach()\n", ""),
+    ),
+    "slow": (
+        "learning_rate_too_low",
+        SLOW,
+        ADAM.replace("Adam", "SGD").format("1e-7"),
+        ADAM.replace("Adam", "SGD").format("0.01"),
+    ),
+    "rate of a schedule": (
+        "learning_rate_too_low",
+        SLOW,
+        ADAM.replace("Adam", "SGD").format("2e-7") + "plan = StepLR(opt, 1)\n",
+        ADAM.replace("Adam", "SGD").format("0.01") + "plan = StepLR(opt, 1)\n",
+    ),
+    "rate of zero": ("learning_rate_zero", NEVER, ADAM.format("0.0"), ADAM.format("0.001")),
+    "dropout": (
+        "excessive_dropout",
+        {"evidence": {"value": 0.95}},
+        "body = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.95))\nshare = 0.95\n",
+        "body = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5))\nshare = 0.95\n",
+    ),
+    "dropout of an option": (
+        "excessive_dropout",
+        {"evidence": {"value": 0.9}},
+        'parser.add_argument("--dropout", type=float, default=0.9)\n',
+        'parser.add_argument("--dropout", type=float, default=0.5)\n',
+    ),
+    "loss kept": ("loss_not_returned", {}, MODULE, MODULE + "        return loss\n"),
+    "scores behind a ReLU": (
+        "missing_activation_range",
+        RECTIFIED,
+        NET.format("F.relu(self.out(x))"),
+        NET.format("self.out(x)"),
+    ),
+    "scores behind a layer": (
+        "missing_activation_range",
+        RECTIFIED,
+        NET.replace("        return", "        x = self.relu(x)\n        return").format("x"),
+        NET.format("x"),
+    ),
+    "scores behind a list of layers": (
+        "missing_activation_range",
+        RECTIFIED,
+        "model = nn.Sequential(nn.Linear(4, 3), nn.ReLU())\n",
+        "model = nn.Sequential(nn.Linear(4, 3))\n",
+    ),
+    "scores with a threshold": (
+        "missing_activation_range",
+        NEGATIVE,
+        NET.format("self.out(x)") + "hit = model(x) > 0.5\n",
+        NET.format("torch.sigmoid(self.out(x))") + "hit = model(x) > 0.5\n",
+    ),
+    "targets of a chunk": (
+        "causal_leak",
+        UNSHIFTED,
+        CHUNK,
+        CHUNK.replace("source[i:i+n].view", "source[i + 1:i+n + 1].view"),
+    ),
+    "targets of a row": (
+        "causal_leak",
+        UNSHIFTED,
+        "x, y = rows[:, :-1], rows[:, :-1]\n",
+        "x, y = rows[:, :-1], rows[:, 1:]\n",
+    ),
+    "clipped after the step": (
+        "clipping_every_step",
+        LATE,
+        CLIPPED.format("1.0"),
+        LOOP.replace("    opt", "    clip_grad_norm_(model.parameters(), 1.0)\n    opt"),
+    ),
+    "clipped to almost nothing": (
+        "clipping_every_step",
+        {"evidence": {"clip_limit": 1e-5}},
+        CLIPPED.format("max_norm=1e-5"),
+        CLIPPED.format("max_norm=1.0"),
+    ),
+    "cleared in no call": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        ONE_STEP,
+        ONE_STEP.replace("opt.step()\n", "opt.step()\n    opt.zero_grad()\n"),
+    ),
+    "scaled": (
+        "stale_gradient",
+        {"location": "train.py:4"},
+        LOOP.replace("opt.step()  # apply", "scaler.step(opt)"),
+        LOOP.replace("opt.step()  # apply", "scaler.step(opt)") + "    opt.zero_grad()\n",
+    ),
+    "train of one step": (
+        "eval_mode_in_training",
+        {"location": "train.py:6", "evidence": {"trained_before": True}},
+        ONE_STEP,
+        ONE_STEP.replace("    loss = ", "    model.train()\n    loss = "),
+    ),
+    "evaluation with a graph": (
+        "train_mode_in_evaluation",
+        {"location": "train.py:8"},
+        FUNCTIONS.replace("    with torch.no_grad():\n    ", ""),
+        FUNCTIONS.replace("    with torch.no_grad():\n    ", "    model.eval()\n"),
+    ),
+    "sigmoid with a threshold": (
+        "sigmoid_before_bce_with_logits",
+        {"message": SIGMOID_AT_3},
+        WITH_LOGITS,
+        WITH_LOGITS.replace("BCEWithLogitsLoss", "BCELoss"),
+    ),
+    "probabilities for nll_loss": (
+        "softmax_before_cross_entropy",
+        {"message": AT_3, "evidence": {"operation": "nll"}},
+        NET.format("F.softmax(self.out(x), dim=1)"),
+        NET.format("F.log_softmax(self.out(x), dim=1)"),
+    ),
+    "layer for nll_loss": (
+        "softmax_before_cross_entropy",
+        {"message": AT_3, "evidence": {"operation": "nll"}},
+        NET.format("self.softmax(x)") + "layer = nn.Softmax(dim=1)\n",
+        NET.format("self.softmax(x)") + "layer = nn.LogSoftmax(dim=1)\n",
+    ),
+    "softmax of a layer": (
+        "softmax_before_cross_entropy",
+        {"message": AT_3},
+        NET.format("self.softmax(x)"),
+        NET.format("x"),
+    ),
+    "never stepped": (
+        "update_dropped",
+        UNAPPLIED,
+        UNSTEPPED,
+        UNSTEPPED + "    opt.step()\n",
+    ),
+    "clipped and never stepped": (
+        "update_dropped",
+        UNAPPLIED,
+        UNSTEPPED + "    clip_grad_norm_(model.parameters(), 1.0)\n    print(loss)\n",
+        UNSTEPPED
+        + "    clip_grad_norm_(model.parameters(), 1.0)\n    opt.step()\n    print(loss)\n",
+    ),
+    "data at an unknown line": (
+        "disconnected_parameter",
+        {"evidence": {"cause": "detached"}, "location": "train.py:1"},
+        CUT.replace("        h = h.detach()\n", "").replace("head(h)", "head(h.data)"),
+        CUT.replace("        h = h.detach()\n", ""),
+    ),
+}
