@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.rule import Rule
@@ -21,18 +21,11 @@ def lines(
         rules: to name checks by their code.
         style: abilities of the stream.
     """
-    known = {rule.code: rule for rule in rules}
-    made = list(results)
-    for result in made:
-        if result.passed:
-            yield from _wrapped(f"  ✔ {result.passed}{_figures(result)}", style)
-    undecided_by: dict[str, list[str]] = {}
-    for result in made:
-        if result.reason:
-            name = known[result.code].name() if result.code in known else ""
-            undecided_by.setdefault(result.reason, []).append(f"{result.code} {name}")
-    for reason, names in undecided_by.items():
-        yield from _wrapped(f"  ? {', '.join(names)}: {reason}", style)
+    made, names = list(results), {rule.code: rule.name() for rule in rules}
+    for text in passed_lines(made):
+        yield from _wrapped(f"  ✔ {text}", style)
+    for text in undecided_lines(made, names):
+        yield from _wrapped(f"  ? {text}", style)
     faults = sum(1 for result in made if result.found)
     passed = sum(1 for result in made if result.state == "done" and not result.found)
     undecided = len(made) - faults - passed
@@ -41,6 +34,26 @@ def lines(
         f"  {count_of(len(made), 'check')} in {seconds:.0f} s: {passed} passed, "
         f"{faults} found a fault, {undecided} could not decide"
     )
+
+
+def passed_lines(results: Iterable[CheckResult]) -> list[str]:
+    """Return what each check proved, with the numbers that it measured."""
+    return [f"{result.passed}{_figures(result)}" for result in results if result.passed]
+
+
+def undecided_lines(results: Iterable[CheckResult], names: Mapping[str, str]) -> list[str]:
+    """Return the checks that could not decide, by the reason.
+
+    Args:
+        results: of the run's checks.
+        names: of checks, by their code.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for result in results:
+        if result.reason:
+            named = f"{result.code} {names.get(result.code, '')}".strip()
+            by_reason.setdefault(result.reason, []).append(named)
+    return [f"{', '.join(named)}: {reason}" for reason, named in by_reason.items()]
 
 
 def why_nothing_decided(results: Iterable[CheckResult], steps: int) -> str:
