@@ -61,7 +61,8 @@ def stream() -> Iterator[int]:
         ("for e in range(2):\n    pass\nlook()\n", []),
         ("l = Loader()\ndef epoch(loader):\n    for b in loader:\n        look()\n"
          "for e in range(7):\n    epoch(l)\n", [5, 7]),
-        ("for e in range(9):\n    for b in range(2):\n        pass\n    else:\n        look()\n", [9]),
+        ("for e in range(9):\n    for b in range(2):\n        pass\n"
+         "    else:\n        look()\n", [9]),
     ],
     ids=["call of a class", "loader", "enumerate", "items", "while", "stream", "after", "function",
          "else"],

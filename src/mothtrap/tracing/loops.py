@@ -52,9 +52,7 @@ def _is_else(loop: ast.For | ast.AsyncFor | ast.While, line: int) -> bool:
 
 
 @functools.lru_cache(maxsize=64)
-def _loops(
-    file: str, first: int, name: str
-) -> tuple[ast.For | ast.AsyncFor | ast.While, ...]:
+def _loops(file: str, first: int, name: str) -> tuple[ast.For | ast.AsyncFor | ast.While, ...]:
     """Return the loops of a function or a module, outer ones before inner ones."""
     try:
         tree: ast.AST | None = ast.parse("".join(linecache.getlines(file)))

@@ -32,12 +32,13 @@ class CheckedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 def answer(opened: OpenRun) -> CheckedAnswer:
     """Return the results of the checks of a run."""
     results = opened.run.observations(CheckResult)
+    names = {rule.code: rule.name() for rule in rule_classes()}
     layers = next((result.layers for result in results if result.layers), ())
     head, *rows = table_of(layers)
     stages = (Stage(title=a, about=b, gradient=c) for a, b, c in boxes_of(layers))
     return CheckedAnswer(
         passed=tuple(passed_lines(results)),
-        undecided=tuple(undecided_lines(results, {rule.code: rule.name() for rule in rule_classes()})),
+        undecided=tuple(undecided_lines(results, names)),
         stages=tuple(stages),
         head=head,
         rows=tuple(rows),

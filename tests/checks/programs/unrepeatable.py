@@ -15,7 +15,7 @@ codes = torch.tensor([int(name.split()[1]) for name in names]).repeat(10)
 loader = DataLoader(TensorDataset(torch.randn(400, 8), codes), 20, shuffle=True)
 model = nn.Sequential(nn.Linear(8, 32), nn.ReLU(), nn.Linear(32, 40))
 optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-for epoch in range(30):
+for _epoch in range(30):
     for x, y in loader:
         optimizer.zero_grad()
         nn.functional.cross_entropy(model(x), y).backward()

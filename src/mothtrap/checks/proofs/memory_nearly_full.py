@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -109,7 +110,7 @@ def _rows_that_fit(needed: list[tuple[int, float]], most: float) -> tuple[int, b
     rows, used = needed[-1]
     slopes = [
         (later - before) / (more - fewer)
-        for (fewer, before), (more, later) in zip(needed, needed[1:], strict=False)
+        for (fewer, before), (more, later) in itertools.pairwise(needed)
     ]
     least = NOISE / rows
     slope = max([least, *slopes])

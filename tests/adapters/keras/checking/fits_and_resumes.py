@@ -10,9 +10,7 @@ keras.utils.set_random_seed(0)
 x = np.random.default_rng(0).normal(size=(256, 6)).astype("float32")
 y = (x[:, 0] > 0).astype("int32")
 file = "last.keras" if saves == "whole" else "last.weights.h5"
-model = keras.Sequential(
-    [keras.Input((6,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(2)]
-)
+model = keras.Sequential([keras.Input((6,)), keras.layers.Dense(16, "relu"), keras.layers.Dense(2)])
 model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
 if "--resume" in sys.argv:
     if saves == "whole":

@@ -23,13 +23,13 @@ from mothtrap.adapters.keras.checking.state import ModelState
 from mothtrap.adapters.keras.checking.trained_step import MAX_BATCHES, KerasStep
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.part_seen import PartSeen
+from mothtrap.checks.restarts import Command, Restarts
 from mothtrap.checks.starts import Starts, StartSeen
 from mothtrap.checks.subject import DataSet, Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.tracing import frames
-from mothtrap.tracing.restarts import Command, Restarts
 
 WATCHED_SHARE, LAST_SHARE = 0.6, 0.8
 """Shares of the time, from the import of Keras on. After the first, no further step is begun;

@@ -1,4 +1,4 @@
-"""First steps of a script that calls `fit`, and those after a checkpoint, noted in a second start."""
+"""Steps of `fit` in a second start of a script: the first ones, and those after a checkpoint."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ import msgspec
 import numpy as np
 
 from mothtrap.adapters.keras.checking.state import array_of
+from mothtrap.checks.restarts import write_whole
 from mothtrap.checks.resumed import StepState
 from mothtrap.checks.starts import LoopsSeen, StartSeen
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.tracing.process_memory import peak_bytes
-from mothtrap.tracing.restarts import write_whole
 
 STEPS = 5
 """Steps after the checkpoint that are compared; chosen by hand."""

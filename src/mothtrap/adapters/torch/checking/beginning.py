@@ -31,13 +31,13 @@ from mothtrap.adapters.torch.replaying.interception import Interception
 from mothtrap.checks.check import Check, result_of
 from mothtrap.checks.limit import TooLong, limited
 from mothtrap.checks.part_seen import PartSeen
+from mothtrap.checks.restarts import Command, Restarts
 from mothtrap.checks.starts import LoopsSeen, Starts
 from mothtrap.checks.subject import Source, Subject
 from mothtrap.core.check_plan import CheckPlan, Files
 from mothtrap.core.error_texts import in_one_line
 from mothtrap.core.facts.checks import CheckResult
 from mothtrap.core.jsonable import decode, encode
-from mothtrap.tracing.restarts import Command, Restarts
 
 WATCHED_SHARE, LAST_SHARE, FIRST_TURN_SHARE = 0.5, 0.75, 0.9
 """Shares of the time, from the import of PyTorch on. After the first, no further step is begun.

@@ -20,9 +20,9 @@ from mothtrap.adapters.torch.checking.recording import Recording
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.job import copies
 from mothtrap.adapters.torch.job.copies import GoOn
+from mothtrap.checks.restarts import Command, Restarts
 from mothtrap.checks.step import Change
 from mothtrap.core.check_plan import CheckPlan, TrialOrder
-from mothtrap.tracing.restarts import Command, Restarts
 
 POLL_S = 0.02
 """Seconds between two looks for the results of a restarted script, or for orders of rank 0."""

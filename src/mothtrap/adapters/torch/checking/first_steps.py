@@ -19,11 +19,11 @@ from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.checking.shortened import Shortened
 from mothtrap.adapters.torch.checking.switch import Switch
 from mothtrap.adapters.torch.replaying.interception import Interception
+from mothtrap.checks.restarts import write_whole
 from mothtrap.checks.starts import LoopsSeen, StartSeen
 from mothtrap.core.check_plan import CheckPlan
 from mothtrap.tracing.loops import turns_around
 from mothtrap.tracing.process_memory import peak_bytes
-from mothtrap.tracing.restarts import write_whole
 
 
 def steps_of(recording: Recording) -> StartSeen:

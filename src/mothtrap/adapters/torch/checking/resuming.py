@@ -20,9 +20,9 @@ from mothtrap.adapters.torch.checking.scaled_losses import ScaledLosses
 from mothtrap.adapters.torch.losses.backwards import scalar_root
 from mothtrap.adapters.torch.optimization.checkpoints import elements_of
 from mothtrap.adapters.torch.replaying.interception import Interception
+from mothtrap.checks.restarts import write_whole
 from mothtrap.checks.resumed import StepState
 from mothtrap.core.check_plan import ResumeOrder
-from mothtrap.tracing.restarts import write_whole
 
 STEPS = 5
 """Steps after the checkpoint that are compared; chosen by hand."""
