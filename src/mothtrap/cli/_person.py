@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -74,7 +75,7 @@ def _answered(asked: Asked, sample: AskedSample, number: int, folder: Path) -> s
     click.echo(sample.text, err=True)
     while True:
         click.echo("answer: ", err=True, nl=False)
-        line = click.get_text_stream("stdin").readline()
+        line = sys.stdin.readline()
         answer = line.strip()
         if (line and not answer) or _is_possible(asked, answer):
             return answer

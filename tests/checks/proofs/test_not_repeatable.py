@@ -58,7 +58,7 @@ def test_rounding_is_a_note() -> None:
 def test_weights_that_differ_after_equal_losses_are_a_note() -> None:
     [found] = compared((0.7,), (0.7,), weights=("a", "b")).found
     assert found.severity == "info"
-    assert "1 of 1 parameters" in found.message
+    assert "the values of 1 of 1 parameter" in found.message
 
 
 def test_a_script_that_cannot_be_started_again_is_left_out() -> None:

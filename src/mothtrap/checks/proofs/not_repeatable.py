@@ -72,8 +72,8 @@ class NotRepeatable(Check):
             yield Found(
                 step=0,
                 severity="info",
-                message=f"after {count} equal losses, {changed} of {len(first.weights)} parameters "
-                "differ between two starts of the script",
+                message=f"the losses of the first {count} steps are equal in two starts of the "
+                f"script, but the values of {changed} of {len(first.weights)} parameters are not",
                 evidence={"steps": count, "parameters": changed},
             )
 
