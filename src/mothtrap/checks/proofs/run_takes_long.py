@@ -15,6 +15,7 @@ from mothtrap.core.found import Found
 from mothtrap.core.thresholds import threshold
 
 HOUR_S, MIB = 3600.0, 1 << 20
+UNITS = {"days": 86_400.0, "hours": HOUR_S, "minutes": 60.0, "seconds": 1.0}
 
 
 @dataclass(frozen=True)
@@ -67,14 +68,14 @@ class RunTakesLong(Check):
             raise NotEnoughData(f"needs 2 steps, the second start made {len(second.seconds)}")
         step_s = float(np.median(second.seconds[1:]))
         figures, loops = subject.figures, subject.loops
-        figures["seconds a step"] = step_s
-        if math.isfinite(loops.epoch):
-            figures["steps an epoch"] = math.ceil(loops.epoch)
-            figures["minutes an epoch"] = loops.epoch * step_s / 60
         hours = loops.steps * step_s / HOUR_S
         if math.isfinite(hours):
             figures["steps"] = math.ceil(loops.steps)
-            figures["hours of the run"] = hours
+            figures.update([_time(loops.steps * step_s, "of the run")])
+        if math.isfinite(loops.epoch):
+            figures["steps an epoch"] = math.ceil(loops.epoch)
+            figures.update([_time(loops.epoch * step_s, "an epoch")])
+        figures["seconds a step"] = _rounded(step_s)
         figures["MiB of memory"] = second.memory_bytes // MIB
         if second.device_bytes:
             figures["MiB on the device"] = second.device_bytes // MIB
@@ -98,3 +99,14 @@ class RunTakesLong(Check):
                 message=f"steps of {step_s:.3g} s wait {waiting:.0%} of their time for data",
                 evidence={"share": waiting, "step_s": step_s},
             )
+
+
+def _time(seconds: float, of: str) -> tuple[str, float]:
+    """Return the name and the value of a figure, in the largest unit that it has two of."""
+    unit = next((name for name, length in UNITS.items() if seconds >= 2 * length), "seconds")
+    return f"{unit} {of}", _rounded(seconds / UNITS[unit])
+
+
+def _rounded(value: float) -> float:
+    """Return a measured time with two digits: it varies by more than the third."""
+    return float(f"{value:.2g}") if value < 100 else round(value)
